@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,12 @@ WIDTHS = {
 }  # fmt: skip
 COUNTED = ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets", "rx_dropped", "tx_dropped")  # of an interface
 RECORD_BYTES = sum(WIDTHS.values()) + len(WIDTHS) + 1
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    """A table's lines."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def steady(mbps: float) -> Callable[[float], int]:

@@ -92,27 +92,21 @@ def line(role: str, mbps: float, *hosts: str) -> dict[str, Any]:
 WORKERS = [f"wn{number}" for number in range(16)]
 
 
-def test_one_tcp_streams_own_limit_is_nobodys_ceiling() -> None:
-    """One stream carries 3.4 Gb/s where sixteen carry 9.4 Gb/s by the same links."""
-    found = links_from({}, [line("gateway", 3400, "dgt"), line("worker", 9392, *WORKERS)], "private")
+@pytest.mark.parametrize("others", [[], [line("gateway", 3400, "dgt")]], ids=["shared", "a stream's own limit"])
+def test_what_could_be_another_links_or_a_streams_own_limit_is_nobodys_ceiling(others: list[dict[str, Any]]) -> None:
+    """One stream carries 3.4 Gb/s where sixteen workers receive 9.4 Gb/s by the same links, and nothing is stated."""
+    found = links_from({}, [*others, line("worker", 9392, *WORKERS)], "private")
     assert (found.links, found.hosts) == ({}, {})
 
 
-def test_what_many_workers_share_is_not_their_own_ceiling_if_nothing_is_stated() -> None:
-    found = links_from({}, [line("worker", 9392, *WORKERS)], "private")
-    assert (found.links, found.hosts) == ({}, {})
+ODD: list[Any] = ["a text", {}, {"role": "moon", "pool": None, "mbps": 1, "rtt_ms": 1, "hosts": {}}]
 
 
-def test_a_link_that_carries_less_than_is_stated_has_the_measured_ceiling() -> None:
+@pytest.mark.parametrize("odd", [[], *([each] for each in ODD)])
+def test_a_link_that_carries_less_than_is_stated_has_the_measured_ceiling(odd: list[Any]) -> None:
+    """Whatever else stands there that is not understood."""
     stated = {"wan": 10_000, "storage": 8_000, "gateway": 10_000, "worker": 1_000}
-    found = links_from(stated, [line("gateway", 7650, "dgt")], "private")
-    assert found.links["storage"].mbps == 7650
-
-
-@pytest.mark.parametrize("odd", ["a text", {}, {"role": "moon", "pool": None, "mbps": 1, "rtt_ms": 1, "hosts": {}}])
-def test_a_line_that_is_not_understood_is_passed_over(odd: Any) -> None:
-    stated = {"storage": 8_000}
-    found = links_from(stated, [odd, line("gateway", 7650, "dgt")], "private")
+    found = links_from(stated, [*odd, line("gateway", 7650, "dgt")], "private")
     assert found.links["storage"].mbps == 7650
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import random
 import re
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.synthetic_run import rows
 from tierbench import names
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.tables.write import tables, trial_tables
@@ -34,15 +34,11 @@ RATES = ("mean_mbps", "delivered_mbps")
 Damage = Callable[[bytes, random.Random], bytes]
 
 
-def span(content: bytes, chance: random.Random, most: int = 64) -> tuple[int, int]:
-    """A piece of a file."""
+def span(content: bytes, chance: random.Random, most: int = 64) -> tuple[bytes, bytes, bytes]:
+    """What is before a piece of a file, the piece, and what is behind it."""
     begin = chance.randrange(len(content))
-    return begin, min(len(content), begin + chance.randint(1, most))
-
-
-def other_byte(content: bytes, chance: random.Random) -> bytes:
-    begin, _ = span(content, chance)
-    return content[:begin] + chance.randbytes(1) + content[begin + 1 :]
+    end = min(len(content), begin + chance.randint(1, most))
+    return content[:begin], content[begin:end], content[end:]
 
 
 def other_digit(content: bytes, chance: random.Random) -> bytes:
@@ -50,65 +46,38 @@ def other_digit(content: bytes, chance: random.Random) -> bytes:
     return content[:at] + chance.choice(b"0123456789").to_bytes(1, "big") + content[at + 1 :]
 
 
-def lost(content: bytes, chance: random.Random) -> bytes:
-    begin, end = span(content, chance)
-    return content[:begin] + content[end:]
-
-
-def doubled(content: bytes, chance: random.Random) -> bytes:
-    begin, end = span(content, chance)
-    return content[:end] + content[begin:]
-
-
-def inserted(content: bytes, chance: random.Random) -> bytes:
-    begin, _ = span(content, chance)
-    return content[:begin] + chance.randbytes(chance.randint(1, 16)) + content[begin:]
-
-
-def zeroed(content: bytes, chance: random.Random) -> bytes:
-    begin, end = span(content, chance, 4096)
-    return content[:begin] + bytes(end - begin) + content[end:]
-
-
-def cut_off(content: bytes, chance: random.Random) -> bytes:
-    return content[: chance.randrange(len(content))]
-
-
-def emptied(_: bytes, __: random.Random) -> bytes:
-    return b""
-
-
 def odd_value(content: bytes, chance: random.Random) -> bytes:
-    found = list(VALUE.finditer(content))
-    if not found:
-        return other_byte(content, chance)
-    value = chance.choice(found)
-    return content[: value.start()] + chance.choice(ODD) + content[value.end() :]
+    value = chance.choice([*VALUE.finditer(content)] or [None])
+    return content[: value.start()] + chance.choice(ODD) + content[value.end() :] if value else b""
 
 
-def lost_line(content: bytes, chance: random.Random) -> bytes:
-    lines = content.splitlines(keepends=True)
-    del lines[chance.randrange(len(lines))]
-    return b"".join(lines)
+def of_pieces(change: Callable[[bytes, bytes, bytes, random.Random], bytes], most: int = 64) -> Damage:
+    return lambda content, chance: change(*span(content, chance, most), chance)
 
 
-def swapped_lines(content: bytes, chance: random.Random) -> bytes:
-    lines = content.splitlines(keepends=True)
-    one, other = chance.randrange(len(lines)), chance.randrange(len(lines))
-    lines[one], lines[other] = lines[other], lines[one]
-    return b"".join(lines)
+def of_lines(change: Callable[[list[bytes], int, random.Random], object]) -> Damage:
+    def damage(content: bytes, chance: random.Random) -> bytes:
+        lines = content.splitlines(keepends=True)
+        change(lines, chance.randrange(len(lines)), chance)
+        return b"".join(lines)
+
+    return damage
 
 
-def doubled_line(content: bytes, chance: random.Random) -> bytes:
-    lines = content.splitlines(keepends=True)
-    lines.insert(chance.randrange(len(lines)), chance.choice(lines))
-    return b"".join(lines)
-
-
-KINDS: tuple[Damage, ...] = (
-    other_byte, other_digit, other_digit, other_digit, lost, doubled, inserted, zeroed, cut_off, emptied,
-    odd_value, odd_value, odd_value, lost_line, swapped_lines, doubled_line,
-)  # fmt: skip
+KINDS: dict[str, Damage] = {
+    "another byte": of_pieces(lambda before, piece, behind, chance: before + chance.randbytes(1) + piece[1:] + behind),
+    "lost": of_pieces(lambda before, _, behind, __: before + behind),
+    "doubled": of_pieces(lambda before, piece, behind, _: before + piece + piece + behind),
+    "inserted": of_pieces(lambda before, piece, behind, chance: before + chance.randbytes(9) + piece + behind),
+    "zeroed": of_pieces(lambda before, piece, behind, _: before + bytes(len(piece)) + behind, 4096),
+    "cut off": of_pieces(lambda before, *_: before),
+    "emptied": lambda *_: b"",
+    "a lost line": of_lines(lambda lines, at, _: lines.pop(at)),
+    "a doubled line": of_lines(lambda lines, at, chance: lines.insert(at, chance.choice(lines))),
+    "a moved line": of_lines(lambda lines, at, chance: lines.insert(chance.randrange(len(lines)), lines.pop(at))),
+    **{f"another digit {number}": other_digit for number in range(3)},
+    **{f"an odd value {number}": odd_value for number in range(3)},
+}
 
 
 @dataclass(frozen=True)
@@ -143,16 +112,11 @@ def run(real: Run, tmp_path: Path) -> Run:
     return Run(tmp_path / "run")
 
 
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def damages(files: list[Path], part: int) -> Iterator[tuple[int, Path, Damage, random.Random]]:
+def damages(files: list[Path], part: int) -> Iterator[tuple[int, Path, str, random.Random]]:
     """Each file in turn, however large, damaged by chance, but always in the same ways."""
     for seed in range(part, DAMAGES, PARTS):
         chance = random.Random(seed)  # noqa: S311
-        yield seed, files[seed % len(files)], chance.choice(KINDS), chance
+        yield seed, files[seed % len(files)], chance.choice(list(KINDS)), chance
 
 
 def test_the_real_trial_is_valid(run: Run) -> None:
@@ -166,10 +130,10 @@ def test_no_damage_ends_the_tables_or_goes_into_a_valid_trials_rate(run: Run, pa
     files = run.files
     sound = trial_tables(run.trial)
     verdicts: Counter[str] = Counter()
-    for seed, path, damage, chance in damages(files, part):
+    for seed, path, kind, chance in damages(files, part):
         before = path.read_bytes()
-        path.write_bytes(damage(before, chance))
-        what = f"damage {seed}: {damage.__name__} of {path.relative_to(run.directory)}"
+        path.write_bytes(KINDS[kind](before, chance))
+        what = f"damage {seed}: {kind} of {path.relative_to(run.directory)}"
         try:
             row = trial_tables(run.trial)
         except TierbenchError as error:

@@ -1,12 +1,12 @@
 """Any number of factors goes through the tables: a column for each axis, means by all of them, ratios along each."""
 
-import csv
 import itertools
 import json
 
 import pytest
 
 from tests.unit import synthetic_run as synthetic
+from tests.unit.synthetic_run import rows
 from tierbench.dags.levels import Factor, level_text
 from tierbench.postprocess.report.answer import answers
 from tierbench.postprocess.schema.run_rows import FILES
@@ -64,11 +64,6 @@ def made(measured):
 
 def texts(point):
     return {name: level_text(level) for name, level in point.items()}
-
-
-def rows(path):
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 @pytest.mark.parametrize("name", FILES)

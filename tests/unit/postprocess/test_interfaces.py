@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit import synthetic_run as synthetic
+from tests.unit.synthetic_run import rows
 from tierbench import names
 from tierbench.postprocess.measures.stalls import longest_stall
 from tierbench.postprocess.records.increments import intervals
@@ -30,11 +30,6 @@ ALIKE = (
     "peak_mbps", "steady_mbps", "all_active_mbps", "bytes_server", "closure", "samples", "gaps", "resolution_s",
     "idle_before_mbps", "idle_after_mbps", "state", "verdict", "late_ticks", "samplers_cut",
 )  # fmt: skip
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def trial(run: Path, servers: Mapping[str, Mapping[str, Counter]]) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import shutil
 import tarfile
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.synthetic_run import rows
 from tierbench import names
 from tierbench.postprocess.records.ceilings import read_ceilings
 from tierbench.postprocess.schema.rows import TRIAL_FILES
@@ -40,11 +40,6 @@ def with_a_door(folder: Path, tmp_path: Path) -> Path:
         path.write_text(re.sub(r'("host": ?"wn04[^{}]*"role": ?)"worker"', r'\1"xrootd"', text))
         assert path.read_text() != text
     return trial
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 @pytest.mark.parametrize("table", [names.TRIALS_CSV, names.JOBS_CSV, names.RESOURCES_CSV, names.SAMPLES_CSV])

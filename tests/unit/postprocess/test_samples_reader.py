@@ -74,34 +74,23 @@ def test_columns_are_found_by_the_header_whatever_their_order(path):
 
 def test_what_the_sampler_writes_is_read(path, tmp_path):
     with path.open("wb") as file:
-        command = [
-            PYTHON,
-            ship(tmp_path, "sampler.py"),
-            "--trial=t",
-            "--role=storage",
-            "--interface=lo",
-            "--period=0.05",
-        ]
-        subprocess.run([*command, "--max-seconds=0.3"], stdout=file, check=True, timeout=120)
+        options = ["--trial=t", "--role=storage", "--interface=lo", "--period=0.05", "--max-seconds=0.3"]
+        subprocess.run([PYTHON, ship(tmp_path, "sampler.py"), *options], stdout=file, check=True, timeout=120)
     samples = read_samples(path)
     assert samples.damage is None
     assert len(samples) == samples.trailer.records
     assert (np.diff(samples.time_ns) > 0).all()
 
 
-def test_a_cut_off_last_record_is_left_out_and_reported(path):
-    synthetic.write_samples(path, [0, 1, 2], synthetic.steady(1), cut=True)
+@pytest.mark.parametrize(
+    ("cut", "whole", "damage"), [(7, 2, "the last record is cut off, after 2 whole ones"), (0, 3, None)]
+)
+def test_what_is_cut_off_at_the_end_costs_no_whole_record(path, cut, whole, damage):
+    head = json.dumps(synthetic.header()).encode() + b"\n"
+    records = b"".join(map(synthetic.record, range(3)))
+    path.write_bytes(head + records[: len(records) - cut] + (b"" if cut else synthetic.trailer(3)[:-20]))
     samples = read_samples(path)
-    assert len(samples) == 2
-    assert samples.damage == "the last record is cut off, after 2 whole ones"
-    assert samples.trailer is None
-
-
-def test_a_cut_off_trailer_costs_no_record(path):
-    synthetic.write_samples(path, [0, 1, 2], synthetic.steady(1))
-    path.write_bytes(path.read_bytes()[:-20])
-    samples = read_samples(path)
-    assert (len(samples), samples.damage, samples.trailer) == (3, None, None)
+    assert (len(samples), samples.damage, samples.trailer) == (whole, damage, None)
 
 
 def test_records_before_a_damaged_one_are_kept(path):
@@ -154,19 +143,16 @@ def test_a_counter_that_began_anew_makes_its_interval_unknown(path):
     assert found.reset.tolist() == [False, False, True, False]
 
 
-def test_a_fall_of_a_counter_that_has_been_above_32_bits_is_no_wrap(path):
-    found = write_counter(path, [2**32 + 5, 2**32 + 6, 2**32 - 100, 2**32 - 90])
-    assert found.reset.tolist() == [False, False, True, False]
-
-
-def test_a_wrap_by_more_than_the_link_can_carry_is_a_reset(path):
-    found = write_counter(path, [2**32 - 20_000_000, 1000], link_speed_mbps=100)
-    assert found.reset.tolist() == [False, True]
-
-
-def test_without_a_link_speed_a_wrap_by_more_than_half_the_range_is_a_reset(path):
-    found = write_counter(path, [2**31 - 1000, 1000], link_speed_mbps=None)
-    assert found.reset.tolist() == [False, True]
+@pytest.mark.parametrize(
+    ("values", "mbps"),
+    [
+        pytest.param([2**32 + 5, 2**32 - 90], 1000, id="it has been above 32 bits"),
+        pytest.param([2**32 - 20_000_000, 1000], 100, id="more than the link can carry"),
+        pytest.param([2**31 - 1000, 1000], None, id="more than half the range, without a link speed"),
+    ],
+)
+def test_a_fall_that_is_no_wrap_is_a_reset(path, values, mbps):
+    assert write_counter(path, values, link_speed_mbps=mbps).reset.tolist() == [False, True]
 
 
 def test_counters_that_fall_together_have_begun_anew(path):

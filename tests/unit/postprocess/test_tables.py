@@ -9,6 +9,7 @@ import matplotlib as mpl
 import pytest
 
 from tests.unit import synthetic_run as synthetic
+from tests.unit.synthetic_run import rows
 from tierbench import names
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.schema.columns import places
@@ -32,12 +33,7 @@ def run(tmp_path):
 
 @pytest.fixture
 def folder(run):
-    return run / "trials/lan-xrootd.root.x004.r1"
-
-
-def rows(path):
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return run / TRIAL
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -110,16 +106,12 @@ def test_clients_that_all_have_read_nothing_are_no_valid_trial(folder):
     assert "the clients tell that they read nothing" in trial_tables(folder)["verdict_reasons"]
 
 
-def test_a_run_has_a_row_per_sample_client_trial_and_batch(run):
-    tables(run)
+def test_a_run_has_a_row_per_sample_client_trial_and_batch_in_the_order_of_the_plan(run):
+    assert [row["repeat"] for row in tables(run).trials] == [2, 1]
     assert {name: len(rows(run / name)) for name in FILES} == {
         "samples.csv": 52, "jobs.csv": 8, **dict.fromkeys(TRIAL_FILES, 2), "resources.csv": 18, "summary.csv": 1,
         "ratios.csv": 0, "scaling.csv": 0, "knee.csv": 0,
     }  # fmt: skip
-
-
-def test_trials_are_in_the_order_of_the_plan(run):
-    assert [row["repeat"] for row in tables(run).trials] == [2, 1]
 
 
 def test_no_field_of_a_complete_trials_row_is_empty_but_the_flushs_and_unknown_ceilings(folder):
@@ -175,61 +167,36 @@ def test_a_folder_without_trials_is_refused(tmp_path):
         tables(tmp_path)
 
 
-def lose_client(folder):
-    path = folder / "clients/2.jsonl"
-    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+SAMPLES = f"samples/{synthetic.OSS}.samples"
 
 
-def break_off_end(folder):
-    path = folder / "clients/2.jsonl"
-    path.write_bytes(path.read_bytes()[:-30])
+def shorten(change, *paths):
+    """What becomes of these files, by their lines."""
+
+    def mishap(folder):
+        for path in (path for pattern in paths for path in sorted(folder.glob(pattern))):
+            path.write_bytes(b"".join(change(path.read_bytes().splitlines(keepends=True))))
+
+    return mishap
 
 
-def never_start(folder):
-    (folder / "clients/1.jsonl").unlink()
-    (folder / "clients/3.jsonl").write_bytes(b"")
+def sample_from(begin_s, end_s, **more):
+    times = synthetic.ticks(begin_s, end_s)
+    return lambda folder: synthetic.write_samples(folder / SAMPLES, times, synthetic.steady(400), **more)
 
 
 def fail_client(folder):
     synthetic.write_client(folder / "clients/0.jsonl", begin_s=0, end_s=20, size=9, status="short-read", events=None)
 
 
-def start_again(folder):
-    path = folder / "clients/0.jsonl"
-    path.write_bytes(path.read_bytes() * 2)
-
-
-def lose_samples(folder):
-    (folder / f"samples/{synthetic.OSS}.samples").unlink()
-
-
-def empty_samples(folder):
-    (folder / f"samples/{synthetic.OSS}.samples").write_bytes(b"")
-
-
-def kill_sampler(folder):
-    path = folder / f"samples/{synthetic.OSS}.samples"
-    synthetic.write_samples(path, synthetic.ticks(-3, 12), synthetic.steady(400), cut=True)
-
-
-def start_sampler_late(folder):
-    path = folder / f"samples/{synthetic.OSS}.samples"
-    synthetic.write_samples(path, synthetic.ticks(2.5, 23.5), synthetic.steady(400))
-
-
 def lose_gate(folder):
     (folder / "go.json").unlink()
-    for path in folder.glob("clients/*"):
-        path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+    shorten(lambda lines: lines[:1], "clients/*")(folder)
 
 
 def remove_trial(folder):
     outcome = {"format": 1, "state": "incomplete", "reasons": ["the trial was removed", "client 0 lost"]}
     (folder / "outcome.json").write_text(json.dumps(outcome))
-
-
-def tear_outcome(folder):
-    (folder / "outcome.json").write_text("{")
 
 
 def empty_folder(folder):
@@ -238,21 +205,24 @@ def empty_folder(folder):
             path.unlink()
 
 
+lose_client = shorten(lambda lines: lines[:-1], "clients/2.jsonl")
+
+
 @pytest.mark.parametrize(
     ("mishap", "reason"),
     [
         (lose_client, "1 of 4 clients lost (2)"),
-        (break_off_end, "1 of 4 clients lost (2)"),
-        (never_start, "2 of 4 clients never-started (1, 3)"),
+        (shorten(lambda lines: [*lines[:-1], lines[-1][:-30]], "clients/2.jsonl"), "1 of 4 clients lost (2)"),
+        (shorten(lambda _: [], "clients/[13].jsonl"), "2 of 4 clients never-started (1, 3)"),
         (fail_client, "1 of 4 clients short-read (0)"),
-        (start_again, "client 0 was started 2 times"),
-        (lose_samples, "no samples from oss.uf.test (storage)"),
-        (empty_samples, "is empty: the sampler never ran"),
-        (kill_sampler, "samples of oss.uf.test end 9.0 s before the window's end"),
-        (start_sampler_late, "samples of oss.uf.test begin 2.5 s after the window's begin"),
+        (shorten(lambda lines: lines * 2, "clients/0.jsonl"), "client 0 was started 2 times"),
+        (lambda folder: (folder / SAMPLES).unlink(), "no samples from oss.uf.test (storage)"),
+        (shorten(lambda _: [], SAMPLES), "is empty: the sampler never ran"),
+        (sample_from(-3, 12, cut=True), "samples of oss.uf.test end 9.0 s before the window's end"),
+        (sample_from(2.5, 23.5), "samples of oss.uf.test begin 2.5 s after the window's begin"),
         (lose_gate, "the gate never opened"),
         (remove_trial, "the trial was removed"),
-        (tear_outcome, "outcome.json is damaged"),
+        (lambda folder: (folder / "outcome.json").write_text("{"), "outcome.json is damaged"),
         (empty_folder, "has not run"),
     ],
 )
