@@ -91,10 +91,10 @@ def all_nightlies() -> Iterator[Nightly]:
 
 
 def find_nightly(name: str) -> Nightly:
-    known = {nightly.name: nightly for nightly in all_nightlies()}
-    if name not in known:
-        raise ConfigError(f"{unknown_name('nightly', name, known)}; they are in {home()} (${HOME_VARIABLE})")
-    return known[name]
+    nightlies = {nightly.name: nightly for nightly in all_nightlies()}
+    if name not in nightlies:
+        raise ConfigError(f"{unknown_name('nightly', name, nightlies)}; they are in {home()} (${HOME_VARIABLE})")
+    return nightlies[name]
 
 
 def new_nightly(name: str) -> Nightly:

@@ -158,8 +158,6 @@ def choose_control(site: Site, experiment: Experiment, asked: str) -> Control:
     if asked in points:
         return Control(asked, asked)
     accesses = {trial.configuration.access for trial in points.values()}
-    if asked in accesses:
-        return Control(_first(points, asked), asked)
     if asked and asked not in site.access:
         raise ConfigError(unknown_name("--control", asked, [*points, *site.access]))
     candidates = accesses if len(accesses) > 1 else set(site.access) - accesses

@@ -26,7 +26,7 @@ def is_held(lock: Path) -> bool:
         return False
     recorded = dict(re.findall(r"^(PID|BDAY|PRECISION) = (\d+)$", text, re.MULTILINE))
     pid = recorded.get("PID", "")
-    since = _begun(pid) if pid else ""
+    since = _start_ticks(pid) if pid else ""
     if not since:
         return False
     if "BDAY" in recorded and abs(int(since) - int(recorded["BDAY"])) > int(recorded.get("PRECISION", 0)):
@@ -37,20 +37,20 @@ def is_held(lock: Path) -> bool:
 def claim(trial: Path, dagman: int, given_up: bool) -> bool:
     """Take a trial for a DAGMan of the run, unless it is another one's that is alive and has not given it up."""
     run = trial.parent.parent
-    mine = f"{dagman} {_begun(str(dagman))}\n"
+    mine = f"{dagman} {_start_ticks(str(dagman))}\n"
     path = trial / names.CLAIM
     try:
         holder = path.read_text()
     except FileNotFoundError:
         holder = ""
-    pid, _, begun = holder.strip().partition(" ")
-    if holder != mine and not given_up and pid and _begun(pid) == begun and _works_in(pid, run):
+    pid, _, started = holder.strip().partition(" ")
+    if holder != mine and not given_up and pid and _start_ticks(pid) == started and _works_in(pid, run):
         return False
     path.write_text(mine)
     return True
 
 
-def _begun(pid: str) -> str:
+def _start_ticks(pid: str) -> str:
     """When a process began, in ticks since this machine did; "" where there is none."""
     try:
         return (Path("/proc") / pid / "stat").read_text().rpartition(")")[2].split()[19]
@@ -63,5 +63,5 @@ def _works_in(pid: str, directory: Path) -> bool:
         return Path("/proc", pid, "cwd").samefile(directory)
     except FileNotFoundError:
         return False
-    except OSError:  # somebody else's process, of which only its being there is known
+    except OSError:  # somebody else's process, which alone can be seen to be there
         return True

@@ -68,7 +68,7 @@ def main(dag_status: str, failed_nodes: str) -> int:
             replace(names.OUTCOME, record_text(Outcome(SKIPPED)))
             return 0
         if dag_status == REMOVED:
-            return 1  # nothing has happened that could be told
+            return 1  # nothing has happened that could be recorded
     Path(names.STOP).write_text("stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
     stuck += wait_until_restored(Path(), trial.conditions, trial.limits.stop_s)
     wrong, left = clear(trial)

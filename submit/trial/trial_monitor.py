@@ -160,13 +160,13 @@ class TrialMonitor:
 
     @property
     def reading(self) -> "set[int]":
-        """The clients that have begun, if they began when they were told to, and have not ended."""
+        """The clients that read: their time to begin has come, and they have not ended."""
         go, now = self.go, time.time() * 1e9
         begins = {number: 0 if go == Go() else go.begin(number) for number in self.everybody - self.ended}
         return {number for number, begin in begins.items() if begin is not None and begin <= now}
 
     def still_s(self) -> float:
-        """For how long the storage's interfaces have moved nothing, and no client has told that it came on."""
+        """For how long the storage's interfaces have moved nothing, and no client has written that it came on."""
         return min(self.moving.still_s(), time.monotonic() - self.records.grown)
 
     def read_on(self) -> None:
@@ -182,12 +182,14 @@ class TrialMonitor:
     def look(self) -> None:
         """Learn what is new, and see whether the trial can go on."""
         self.read_on()
-        for jobs in self.jobs:
-            self._check_falls(jobs)
         self._check_away()
-        self._check_conditions()
+        # A trial under other conditions than it is said to be under would be worse than none.
+        for state in self.conditions:
+            early = f"{state.name} was restored before the trial was over" if "restored" in state.records else ""
+            if state.trouble() or early:
+                raise CalledOff(state.trouble() or early)
         for jobs in self.jobs:
-            self._check_ends(jobs)
+            self._check(jobs)
         if time.monotonic() - self.looked > LOOK_SECONDS:
             self.looked = time.monotonic()
             self.moving.look()
@@ -201,8 +203,8 @@ class TrialMonitor:
 
     def unready(self) -> "list[str]":
         """What the go waits for, beside samples."""
-        begun = self.cluster.ready if self.start.gated else self.cluster.starts.keys()
-        unready = sorted(self.everybody - begun - self.ended)
+        ready = self.cluster.ready if self.start.gated else self.cluster.starts.keys()
+        unready = sorted(self.everybody - ready - self.ended)
         idle = [number for number in unready if number not in self.cluster.starts]
         why = self.flushes.errors
         hosts = [
@@ -236,14 +238,12 @@ class TrialMonitor:
             self.awaited = what
             replace(names.WAITING_FOR, record_text(trials.Wait(what, round(time.time() - seconds, 1))))
 
-    def _check_falls(self, jobs: Jobs) -> None:
+    def _check(self, jobs: Jobs) -> None:
         """On a worker out of which jobs fall as soon as they come no trial begins, however often they are started."""
         for number, times in jobs.cluster.falls.items():
             if times >= FALLS and jobs.names[number]:
                 why = jobs.cluster.causes.get(number) or jobs.cluster.errors.get(number, "fell out of its slot")
                 raise CalledOff(f"{jobs.names[number]} {why}, {times} times; the worker's StartLog tells why")
-
-    def _check_ends(self, jobs: Jobs) -> None:
         for number, why in jobs.cluster.ended.items():
             said = jobs.failure(number) if jobs.names[number] else None
             if said is not None:
@@ -264,15 +264,6 @@ class TrialMonitor:
             if time.monotonic() - away.since > patience and (Path(names.GO).exists() or not self.start.gated):
                 raise CalledOff(f"client {number} {away.why}")
 
-    def _check_conditions(self) -> None:
-        """A trial under other conditions than it is said to be under would be worse than none."""
-        for state in self.conditions:
-            trouble = state.trouble()
-            if "restored" in state.records:
-                trouble = trouble or f"{state.name} was restored before the trial was over"
-            if trouble:
-                raise CalledOff(trouble)
-
 
 class Records:
     """What the clients write as they run; it tells of their ends a second or two before HTCondor does."""
@@ -280,7 +271,7 @@ class Records:
     def __init__(self, everybody: "set[int]") -> None:
         self.sizes = dict.fromkeys(everybody, 0)
         self.ended = set()  # type: set[int]
-        self.grown = 0.0  # when a client has last told anything
+        self.grown = 0.0  # when a client has last written anything
 
     def read_on(self) -> None:
         for number in self.sizes.keys() - self.ended:

@@ -13,47 +13,46 @@ from tierbench.submit.trial import finish
 @pytest.fixture
 def trial(tmp_path):
     """A trial of two clients, the first of which has read its file; no sampler to wait for."""
-    scripts = tmp_path / names.SCRIPTS
-    scripts.mkdir()
-    ship(scripts)
+    ship(tmp_path / names.SCRIPTS)
     trial = tmp_path / names.TRIALS / "one"
     (trial / names.CLIENTS).mkdir(parents=True)
-    definition = {
-        "name": "direct/dd",
-        "jobs": 2,
-        "samplers": [],
-        "until_known": False,
-        "conditions": [],
-        "limits": {"stop_s": 0.2},
-    }
-    (trial / names.TRIAL).write_text(json.dumps(definition))
+    write(trial)
     (trial / names.CLIENTS_LOG).touch()
     (trial / names.client_output(0)).write_text('{"event": "end", "status": "ok", "message": ""}\n')
     (tmp_path / names.LOCK_HOLDER).write_text("one")
     return trial
 
 
-def finished(trial, dag_status="0"):
+def write(trial, **changes):
+    definition = {"name": "direct/dd", "jobs": 2, "samplers": [], "limits": {"stop_s": 0.2}, **changes}
+    (trial / names.TRIAL).write_text(json.dumps(definition))
+
+
+def finished(trial, dag_status="0", path="/usr/bin"):
+    """Without tierbench on the PATH, as on an access point that has none."""
     script = trial.parent.parent / names.SCRIPTS / names.FINISH
-    # Without tierbench on the PATH, as on an access point that has none.
     command = [PYTHON, str(script), dag_status, "0"]
-    return subprocess.run(command, cwd=trial, env={"PATH": "/usr/bin"}, capture_output=True, check=False).returncode
+    return subprocess.run(command, cwd=trial, env={"PATH": path}, capture_output=True, text=True, check=False)
+
+
+def state(trial):
+    return json.loads((trial / names.OUTCOME).read_text())["state"]
 
 
 def test_a_client_that_never_started_makes_the_trial_incomplete(trial):
-    assert finished(trial) == 1
-    outcome = json.loads((trial / "outcome.json").read_text())
-    assert (outcome["state"], outcome["reasons"]) == ("incomplete", ["client 1 never started"])
+    assert finished(trial).returncode == 1
+    assert state(trial) == "incomplete"
+    assert json.loads((trial / names.OUTCOME).read_text())["reasons"] == ["client 1 never started"]
 
 
 def test_all_clients_done_make_it_complete(trial):
     (trial / "clients/1.jsonl").write_text('{"event": "end", "status": "ok", "message": ""}\n')
-    assert finished(trial) == 0
+    assert finished(trial).returncode == 0
 
 
 def test_a_trial_without_tables_says_how_they_are_made(trial):
     run = trial.parent.parent
-    assert f"`tierbench tables {run}`, where it is installed, makes them" in last_words(trial, "/usr/bin")
+    assert f"`tierbench tables {run}`, where it is installed, makes them" in finished(trial).stdout
     assert "there is no tierbench on the PATH of" in (run / names.NO_TABLES).read_text()
 
 
@@ -61,46 +60,34 @@ def test_a_tierbench_that_fails_is_told_of(trial):
     broken = trial / "tierbench"
     broken.write_text("#!/bin/sh\nexit 2\n")
     broken.chmod(0o755)
-    assert "has ended with exit status 2" in last_words(trial, f"{trial}:/usr/bin")
+    assert "has ended with exit status 2" in finished(trial, path=f"{trial}:/usr/bin").stdout
     broken.write_text("#!/bin/sh\nexit 0\n")
     (trial.parent.parent / names.NO_TABLES).unlink()
-    assert "no tables" not in last_words(trial, f"{trial}:/usr/bin")
+    assert "no tables" not in finished(trial, path=f"{trial}:/usr/bin").stdout
     assert not (trial.parent.parent / names.NO_TABLES).exists()
 
 
-def last_words(trial, path):
-    script = trial.parent.parent / names.SCRIPTS / names.FINISH
-    command = [PYTHON, str(script), "0", "0"]
-    return subprocess.run(command, cwd=trial, env={"PATH": path}, capture_output=True, text=True, check=False).stdout
-
-
-def test_the_stop_file_is_not_empty_since_htcondor_25_delivers_no_empty_files(trial):
-    finished(trial)
-    assert (trial / "stop").stat().st_size > 0
-
-
-def test_the_turn_is_passed_on_whatever_has_happened(trial):
+def test_whatever_has_happened_the_lock_is_given_on_and_htcondor_can_deliver_the_stop_file(trial):
     finished(trial)
     assert not (trial.parent.parent / names.LOCK_HOLDER).exists()
+    assert (trial / names.STOP).stat().st_size > 0  # HTCondor 25 delivers no empty files
 
 
-def test_a_trial_that_is_removed_while_it_waits_for_its_turn_has_no_outcome(trial):
+def test_a_trial_that_is_removed_while_it_waits_for_the_lock_has_no_outcome(trial):
     (trial / names.CLIENTS_LOG).unlink()
-    assert finished(trial, finish.REMOVED) == 1
+    assert finished(trial, finish.REMOVED).returncode == 1
     assert not (trial / names.OUTCOME).exists()
 
 
 def test_a_trial_that_is_not_needed_is_skipped_and_no_failure(trial):
     (trial / names.NOT_NEEDED).touch()
-    assert finished(trial) == 0
-    assert json.loads((trial / names.OUTCOME).read_text())["state"] == "skipped"
+    assert finished(trial).returncode == 0
+    assert state(trial) == "skipped"
 
 
 @pytest.mark.parametrize(("role", "status"), [("storage", 1), ("worker", 0)])
 def test_only_the_storages_samplers_make_a_trial_complete(trial, role, status):
-    definition = json.loads((trial / names.TRIAL).read_text())
-    sampler = {"host": "wn01.test", "role": role, "via": "pool"}
-    (trial / names.TRIAL).write_text(json.dumps({**definition, "jobs": 1, "samplers": [sampler]}))
+    write(trial, jobs=1, samplers=[{"host": "wn01.test", "role": role, "via": "pool"}])
     script = trial.parent.parent / names.SCRIPTS / names.FINISH
     script.write_text(script.read_text().replace("STOP_SECONDS = 10.0", "STOP_SECONDS = 0.1"))
-    assert finished(trial) == status
+    assert finished(trial).returncode == status

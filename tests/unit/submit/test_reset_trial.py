@@ -46,18 +46,13 @@ def reset(directory, *arguments):
     return subprocess.run([PYTHON, script, *arguments], cwd=directory, capture_output=True, text=True, check=False)
 
 
-def test_a_trial_is_made_as_it_was_written(tried):
+def test_a_trial_is_made_as_it_was_written_and_what_an_earlier_try_has_measured_is_kept(tried):
     assert reset(tried).returncode == 0
     assert {path.name for path in tried.iterdir()} == {*names.WRITTEN, names.TRIES, names.AFTER}
-
-
-def test_what_an_earlier_try_has_measured_is_kept(tried):
-    reset(tried)
     assert (tried / names.TRIES / "1" / names.client_output(0)).read_text() == "{}"
-
-
-def test_every_try_has_a_folder_of_its_own(tried):
-    reset(tried)
+    before = sorted(str(path) for path in tried.rglob("*"))
+    reset(tried)  # it has not run
+    assert sorted(str(path) for path in tried.rglob("*")) == before
     (tried / names.OUTCOME).write_text("{}")
     reset(tried)
     assert {path.name for path in (tried / names.TRIES).iterdir()} == {"1", "2"}
@@ -67,13 +62,6 @@ def test_a_trial_that_is_not_needed_gets_no_dag_of_its_own(tried):
     (tried / names.NOT_NEEDED).touch()
     assert reset(tried, "0", "1").returncode == 3
     assert json.loads((tried / names.OUTCOME).read_text())["state"] == "skipped"
-
-
-def test_a_trial_that_has_not_run_stays_as_it_is(tried):
-    reset(tried)
-    before = sorted(str(path) for path in tried.rglob("*"))
-    reset(tried)
-    assert sorted(str(path) for path in tried.rglob("*")) == before
 
 
 def test_a_trial_that_a_dagman_runs_is_left_alone(tried):
@@ -155,15 +143,9 @@ def test_no_other_directory_is_tidied(tmp_path):
     assert (tmp_path / "thesis.tex").exists()
 
 
-def test_an_earlier_trys_turn_is_given_up(tried):
-    turn = tried.parent.parent / names.LOCK_HOLDER
-    turn.write_text(tried.name)
+@pytest.mark.parametrize(("holder", "left"), [("trial", False), ("another", True)])
+def test_an_earlier_trys_lock_is_given_on(tried, holder, left):
+    lock = tried.parent.parent / names.LOCK_HOLDER
+    lock.write_text(holder)
     reset(tried)
-    assert not turn.exists()
-
-
-def test_another_trials_turn_is_left_alone(tried):
-    turn = tried.parent.parent / names.LOCK_HOLDER
-    turn.write_text("another")
-    reset(tried)
-    assert turn.read_text() == "another"
+    assert lock.exists() == left

@@ -1,8 +1,10 @@
 """Who is told of a night, of what, and once: by mail and by webhook, whatever becomes of either."""
 
+import contextlib
 import dataclasses
 import socket
 import threading
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -27,17 +29,31 @@ def silence():
         yield f"http://127.0.0.1:{server.getsockname()[1]}/"
 
 
+@contextmanager
+def serving(handle):
+    """A server on this machine that handles one connection; its address."""
+
+    def serve(server):
+        with contextlib.suppress(OSError):  # nobody came, or who did has gone
+            connection, _ = server.accept()
+            with connection:
+                handle(connection)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve, args=(server,))
+        thread.start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
 @pytest.fixture
 def smtp(monkeypatch):
     """A mail server that HTCondor's configuration names, and the lines that were said to it."""
     lines = []
 
-    def serve(server):
-        try:
-            connection, _ = server.accept()
-        except OSError:  # nobody came
-            return
-        with connection, connection.makefile("rwb", buffering=0) as file:
+    def answer(connection):
+        with connection.makefile("rwb", buffering=0) as file:
             file.write(b"220 sink\r\n")
             content = False
             for line in file:
@@ -49,20 +65,16 @@ def smtp(monkeypatch):
                 if verb == "QUIT":
                     return
 
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        thread = threading.Thread(target=serve, args=(server,), daemon=True)
-        thread.start()
-        for setting, value in (
-            ("SENDMAIL", "/nowhere"),
-            ("MAIL", "/nowhere"),
-            ("SMTP_SERVER", f"127.0.0.1:{server.getsockname()[1]}"),
-        ):
-            monkeypatch.setenv(f"_CONDOR_{setting}", value)
-        monkeypatch.setenv("CONDOR_CONFIG", "ONLY_ENV")
-        htcondor2.reload_config()
+    with serving(answer) as address:
+        configured(monkeypatch, SENDMAIL="/nowhere", MAIL="/nowhere", SMTP_SERVER=address)
         yield lines
-        server.shutdown(socket.SHUT_RDWR)
-        thread.join()
+
+
+def configured(monkeypatch, **settings):
+    for setting, value in settings.items():
+        monkeypatch.setenv(f"_CONDOR_{setting}", value)
+    monkeypatch.setenv("CONDOR_CONFIG", "ONLY_ENV")
+    htcondor2.reload_config()
 
 
 def test_nobody_is_told_of_a_night_in_which_nothing_has_changed(define, receiver, found):
@@ -138,19 +150,8 @@ def test_an_older_record_that_names_a_webhook_by_its_url_shows_its_host(define):
 @pytest.fixture
 def babble():
     """A webhook that takes what is posted and answers something that is not HTTP."""
-
-    def serve(server):
-        connection, _ = server.accept()
-        with connection:
-            if connection.recv(65536):
-                connection.sendall(b"220 welcome\r\n\r\n")
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        serving = threading.Thread(target=serve, args=(server,))
-        serving.start()
-        yield f"http://127.0.0.1:{server.getsockname()[1]}/"
-        socket.create_connection(server.getsockname()).close()  # if nobody else came
-        serving.join()
+    with serving(lambda connection: connection.recv(65536) and connection.sendall(b"220 welcome\r\n\r\n")) as address:
+        yield f"http://{address}/"
 
 
 @pytest.mark.parametrize("url", ["https://chat.example:port/hook", "http://chat.example/my hook", "http://[::1/", None])
@@ -178,9 +179,7 @@ def test_a_configuration_of_htcondor_that_cannot_be_read_is_told_in_the_nights_r
 
 def test_a_mailer_that_fails_is_told_in_the_nights_record(define, monkeypatch, found):
     found.append(WORSE)
-    monkeypatch.setenv("_CONDOR_SENDMAIL", "/bin/false")
-    monkeypatch.setenv("CONDOR_CONFIG", "ONLY_ENV")
-    htcondor2.reload_config()
+    configured(monkeypatch, SENDMAIL="/bin/false")
     nightly = define(mail="admin@site.example")
     assert close(nightly, measured(nightly)).deliveries == {"admin@site.example": "/bin/false ended with 1: "}
 
@@ -199,18 +198,12 @@ def test_a_webhook_that_drips_is_given_up_after_a_limit_in_all(define, found, mo
     monkeypatch.setattr(messages, "PATIENCE_S", 1.0)
     over = threading.Event()
 
-    def drip(server):
-        connection, _ = server.accept()
-        with connection:
-            while not over.wait(0.2):
-                try:
-                    connection.sendall(b"H")
-                except OSError:
-                    return
+    def drip(connection):
+        while not over.wait(0.2):
+            connection.sendall(b"H")
 
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        threading.Thread(target=drip, args=(server,), daemon=True).start()
-        nightly = define(webhook=f"http://127.0.0.1:{server.getsockname()[1]}/")
+    with serving(drip) as address:
+        nightly = define(webhook=f"http://{address}/")
         night = close(nightly, measured(nightly))
         over.set()
     assert night.deliveries == {"webhook 127.0.0.1": "it took longer than 2 s"}
