@@ -111,10 +111,10 @@ def fetched(site: Site, folder: str) -> Catalogue | None:
 
 def _read(site: Site, path: str) -> Iterator[str]:
     """The text of a file on the storage, by each way that works from this host."""
-    ways: dict[str, Access] = {}
+    accesses: dict[str, Access] = {}
     for access in site.access.values():
-        ways.setdefault(access.url(path), access)
-    for url, access in ways.items():
+        accesses.setdefault(access.url(path), access)
+    for url, access in accesses.items():
         if url.startswith("/"):
             with contextlib.suppress(OSError):  # no such mount here, or not for us
                 yield Path(url).read_text(encoding="utf-8", errors="replace")

@@ -95,7 +95,11 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 
 
 def _clean(arguments: argparse.Namespace) -> int:
-    folders = [removable(folder) for folder in [*arguments.folders, *_sets(arguments.site)]]
+    asked = list(arguments.folders)
+    if arguments.site:
+        sets = sorted(Path(find_site(arguments.site).storage.replicas).glob(f"*/{names.CATALOGUE}"))
+        asked += [path.parent for path in sets if catalogue.read(path.parent).entries]
+    folders = [removable(folder) for folder in asked]
     if not folders:
         show("there is nothing to remove")
         return 0
@@ -108,28 +112,22 @@ def _clean(arguments: argparse.Namespace) -> int:
         show("nothing was removed; --yes does that")
         return 0
     for item in folders:
-        with _held(item):
+        with _idle(item):
             item.remove()
         show(f"removed {item.folder}")
     return 0
 
 
-def _sets(site: str | None) -> Iterator[Path]:
-    if site is not None:
-        folders = sorted(path.parent for path in Path(find_site(site).storage.replicas).glob(f"*/{names.CATALOGUE}"))
-        yield from (folder for folder in folders if catalogue.read(folder).entries)
-
-
 @contextlib.contextmanager
-def _held(one: Removable) -> Iterator[None]:
+def _idle(item: Removable) -> Iterator[None]:
     """Nobody measures in this run, or makes replicas in this set, while it goes."""
-    if one.mark == names.CATALOGUE:
-        with adding(one.folder):
+    if item.mark == names.CATALOGUE:
+        with adding(item.folder):
             yield
         return
-    run = Run(one.folder)
+    run = Run(item.folder)
     if not run.copy_of:
         run.check_here()
     if run.goes_on:
-        raise BusyError(f"{one.folder}: is being run; `tierbench stop {one.folder}` ends it")
+        raise BusyError(f"{item.folder}: is being run; `tierbench stop {item.folder}` ends it")
     yield

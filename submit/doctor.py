@@ -19,7 +19,7 @@ from tierbench.submit.arguments import add_command, as_json
 from tierbench.submit.catalogue import Catalogue
 from tierbench.submit.links import links
 from tierbench.submit.output import document, say, show
-from tierbench.submit.planning import asked_experiment
+from tierbench.submit.planning import asked_experiment, matching_slots
 from tierbench.submit.pool import PoolError, Slots
 from tierbench.submit.preflight import STATES, Finding, checks, credentials, table
 from tierbench.submit.probes import Report
@@ -70,12 +70,8 @@ def _sections(
     yield list(_scheduler())
     accesses = used_accesses(site, experiment)
     used = sorted({name for access in accesses for name in pools_of(site, experiment, access)})
-    slots: dict[str, Slots] | str
-    try:
-        slots = {name: pool.matching_slots(site.pools[name].requirements) for name in used}
-        workers = {name: own.machines for name, own in slots.items()}
-    except PoolError as error:
-        slots, workers = str(error), {}
+    slots = matching_slots(site, used)
+    workers = {} if isinstance(slots, str) else {name: own.machines for name, own in slots.items()}
     catalogues = {folder: catalogue.fetched(site, folder) for folder in experiment.used_replicas} if experiment else {}
     entries = {folder: files.entries for folder, files in catalogues.items() if files}
     if experiment:

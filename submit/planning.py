@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from tierbench import names
@@ -10,7 +10,7 @@ from tierbench.dags.experiment import Experiment, find_experiment
 from tierbench.dags.hosts import sampled_hosts
 from tierbench.dags.plan import Plan, Trial, expand
 from tierbench.dags.trial_settings import Every, places
-from tierbench.errors import ConfigError
+from tierbench.errors import refuse
 from tierbench.site_configs.site import Site
 from tierbench.starts import IN_TURN
 from tierbench.submit import pool, programs
@@ -45,21 +45,25 @@ def asked_experiment(name_or_path: str) -> Experiment:
         if axis.name in taken
     ]
     problems += [f"{name_or_path}: {problem}" for problem in claim_problems(experiment.claims, experiment.expects)]
-    if problems:
-        raise ConfigError("\n".join(problems))
+    refuse(problems)
     return experiment
 
 
 def expanded(site: Site, experiment: Experiment, only: Sequence[str] = ()) -> tuple[Plan, dict[str, Slots] | str]:
     """The plan, with all that the live pool and the storage can tell; and the pool's slots, or why not."""
-    slots: dict[str, Slots] | str
-    try:
-        slots = {name: pool.matching_slots(offer.requirements) for name, offer in site.pools.items()}
-        workers = {name: matching.machines for name, matching in slots.items()}
-        cores = {host: number for matching in slots.values() for host, number in matching.cores.items()}
-    except PoolError as error:
-        slots, workers, cores = str(error), {}, {}
+    slots = matching_slots(site, site.pools)
+    there = {} if isinstance(slots, str) else slots
+    workers = {name: matching.machines for name, matching in there.items()}
+    cores = {host: number for matching in there.values() for host, number in matching.cores.items()}
     return expand(site, experiment, workers, catalogues(site, experiment), cores, only), slots
+
+
+def matching_slots(site: Site, pools: Iterable[str]) -> dict[str, Slots] | str:
+    """What the live pool has for each of a site's pools, or why it was not asked."""
+    try:
+        return {name: pool.matching_slots(site.pools[name].requirements) for name in pools}
+    except PoolError as error:
+        return str(error)
 
 
 def ship_programs(experiment: Experiment, directory: Path, say: Callable[[str], None]) -> None:
@@ -95,11 +99,9 @@ def trial_s(plan: Plan, site: Site, experiment: Experiment, trial: Trial) -> flo
 
 def run_bytes(plan: Plan, site: Site, experiment: Experiment) -> int:
     """What the run directory will hold at its end, and what a trial needs to begin."""
-    trials = sum(_trial_bytes(plan, site, experiment, trial) for trial in plan.trials)
+    trials = 0.0
+    for trial in plan.trials:
+        sampled_s = trial_s(plan, site, experiment, trial) + AROUND_S
+        samples = len(sampled_hosts(site, plan, trial.configuration)) * sampled_s / experiment.sample_period_s
+        trials += TRIAL_BYTES + CLIENT_BYTES * trial.jobs + SAMPLE_BYTES * samples
     return round(MARGIN * trials) + LOW_BYTES + RESERVE_BYTES
-
-
-def _trial_bytes(plan: Plan, site: Site, experiment: Experiment, trial: Trial) -> float:
-    seconds = trial_s(plan, site, experiment, trial) + AROUND_S
-    samples = len(sampled_hosts(site, plan, trial.configuration)) * seconds
-    return TRIAL_BYTES + CLIENT_BYTES * trial.jobs + SAMPLE_BYTES * samples / experiment.sample_period_s

@@ -219,32 +219,32 @@ class Run:
 
 def progress(directory: Path, name: str, jobs: int, since_s: float = 0.0) -> TrialProgress:
     """What a trial is at; one whose files are about to be put aside for another try is waiting."""
+    waiting = TrialProgress(directory, name, jobs, Stage.WAITING)
     try:
-        trial = _progress(directory, name, jobs)
-        earlier = trial.stage is Stage.FINISHED and not trial.well
-        if not earlier or (directory / names.OUTCOME).stat().st_mtime >= since_s:
-            return trial
+        return _progress(waiting, since_s)
     except FileNotFoundError:
-        pass
-    return TrialProgress(directory, name, jobs, Stage.WAITING)
+        return waiting
 
 
-def _progress(directory: Path, name: str, jobs: int) -> TrialProgress:
-    outcome = read_outcome(directory)
-    if outcome:
-        state, reasons = outcome.state, tuple(outcome.reasons)
-        return TrialProgress(directory, name, jobs, Stage.FINISHED, jobs, jobs, state, reasons, outcome.again)
+def _progress(waiting: TrialProgress, since_s: float) -> TrialProgress:
+    directory, jobs = waiting.directory, waiting.jobs
+    if outcome := read_outcome(directory):
+        ended = dataclasses.replace(
+            waiting, stage=Stage.FINISHED, ready=jobs, done=jobs, state=outcome.state, reasons=tuple(outcome.reasons),
+            again=outcome.again,
+        )  # fmt: skip
+        return ended if ended.well or (directory / names.OUTCOME).stat().st_mtime >= since_s else waiting
     ahead = directory.parent.parent / names.AHEAD
     if ahead.exists() and files.read_text(ahead) == directory.name and not (directory / names.BEGUN).exists():
-        return TrialProgress(directory, name, jobs, Stage.WAITING)  # its jobs are started, and it waits for its turn
+        return waiting  # its jobs are started, and it waits for its turn
     if not (directory / names.CLIENTS_LOG).is_file():
-        stage = Stage.FLUSHING if any((directory / names.FLUSH).iterdir()) else Stage.WAITING
-        return TrialProgress(directory, name, jobs, stage)
+        flushing = any((directory / names.FLUSH).iterdir())
+        return dataclasses.replace(waiting, stage=Stage.FLUSHING) if flushing else waiting
     events = [_events(directory / names.client_output(index)) for index in range(jobs)]
     ready, done = (sum(event in said for said in events) for event in ("ready", "end"))
     reading = (directory / names.GO).is_file() or any("go" in said for said in events)
     stage = Stage.READING if reading else Stage.GATHERING
-    return TrialProgress(directory, name, jobs, stage, ready, done, waiting_for=_waiting_for(directory))
+    return dataclasses.replace(waiting, stage=stage, ready=ready, done=done, waiting_for=_waiting_for(directory))
 
 
 def _waiting_for(directory: Path) -> str:

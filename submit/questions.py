@@ -199,10 +199,10 @@ def _conditions(
 
 
 def contents(
-    site: Site, experiment: Experiment, known: Mapping[str, Mapping[str, Entry]], workers: Mapping[str, Iterable[str]]
+    site: Site, experiment: Experiment, listed: Mapping[str, Mapping[str, Entry]], workers: Mapping[str, Iterable[str]]
 ) -> Iterator[tuple[str, Question]]:
     """Of each set whose catalogue is known, some files by chance, on a worker that will read them: are they as made?"""
-    for folder, entries in known.items():
+    for folder, entries in listed.items():
         uses = [use for use in experiment.uses() if use.replicas.folder == folder and use.access in site.access]
         readers = [(site.access[use.access], list(workers.get(use.pool_by(site.access), ()))) for use in uses]
         able = [(access, hosts) for access, hosts in readers if access.protocol in READABLE and hosts]

@@ -205,12 +205,12 @@ def _check(run: Path) -> int:
     from tierbench.postprocess.tables.load_run import read_results
 
     results = read_results(run, say)
-    held = findings(results)
-    if not held:
+    claims = findings(results)
+    if not claims:
         raise ConfigError(f"{run}: its experiment has no claims; NAME.reference.toml beside its file states them")
-    for finding in held:
+    for finding in claims:
         show(f"{finding.answer}: {finding.claim.says} (claimed {theirs(finding.claim)}, here {ours(results, finding)})")
-    answers = {finding.answer for finding in held}
+    answers = {finding.answer for finding in claims}
     return 1 if CONTRADICTED in answers else 0 if answers == {REPRODUCED} else 3
 
 

@@ -73,7 +73,7 @@ def test_what_has_come_into_its_place_meanwhile_is_left_alone(
             precious.rename(run) if swapped == "folder" else run.symlink_to(precious)
         return nullcontext()
 
-    monkeypatch.setattr(clean, "_held", swap)
+    monkeypatch.setattr(clean, "_idle", swap)
     assert cli.main(["clean", str(run), "--yes"]) == 1
     assert (run / "file").exists()
 
