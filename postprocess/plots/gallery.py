@@ -9,14 +9,7 @@ from matplotlib.figure import Figure as Canvas
 
 from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD
 from tierbench.postprocess.plots.canvas import FOLDED, SHOWN, Look, Missing, Picture
-from tierbench.postprocess.plots.ladder import (
-    Plot,
-    Series,
-    error_bars,
-    ladder_of,
-    metric_ladder,
-    metric_strip,
-)
+from tierbench.postprocess.plots.ladder import Plot, Series, error_bars, ladder_of, metric_ladder, metric_strip
 from tierbench.postprocess.plots.single_trials import Course, bottleneck_chart, start_skew, timelines, typical, uses
 from tierbench.postprocess.plots.steps import gain_ladder, saturation_plot, scaling_plot, slope_ladder
 from tierbench.postprocess.schema import rows as tables

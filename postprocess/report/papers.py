@@ -12,13 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from tierbench.dags.claims import AT_LEAST, CONTRADICTED, EQUAL, REPRODUCED, VALUE, Claim
-from tierbench.postprocess.compare.claims import (
-    Finding,
-    ceilings,
-    claims_of,
-    findings,
-    point_of,
-)
+from tierbench.postprocess.compare.claims import Finding, ceilings, claims_of, findings, point_of
 from tierbench.postprocess.plots.canvas import (
     INK,
     MEAN,

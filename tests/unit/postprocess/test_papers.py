@@ -215,12 +215,7 @@ def test_equality_in_older_runs_is_not_decided_by_the_last_bit(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("low", "high", "verdict"),
-    [
-        (0.95, 1.04, "reproduced"),
-        (0.85, 0.97, "inconclusive"),
-        (0.95, 1.4, "inconclusive"),
-        (0.4, 0.8, "contradicted"),
-    ],
+    [(0.95, 1.04, "reproduced"), (0.85, 0.97, "inconclusive"), (0.95, 1.4, "inconclusive"), (0.4, 0.8, "contradicted")],
 )
 def test_where_the_paper_saw_no_difference_there_must_be_none_to_speak_of(
     low: float, high: float, verdict: str
