@@ -28,18 +28,13 @@ def rows(chronicle: Chronicle) -> Iterator[tuple[Any, ...]]:
         lead = (chronicle.nightly, night.day, night.planned_ns, night.run, night.rerun, *own_words)
         verdicts = {row.configuration: row for row in chronicle.verdicts.get(night.id, [])}
         values = chronicle.values.get(night.id, [])
-        for value in values:
-            of = verdicts.get(value.configuration)
+        cells: list[tuple[Any, ...]] = [(v.configuration, v.metric, v.mean, v.low, v.high, v.n) for v in values]
+        without = verdicts.keys() - {value.configuration for value in values}
+        cells += [(name, night.metric, *(None,) * 4) for name in verdicts if name in without]
+        for own in cells or [("", "", *(None,) * 4)]:
+            of = verdicts.get(own[0])
             counts = (of.valid, of.suspect, of.invalid) if of else (None, None, None)
-            own = (value.configuration, value.metric, value.mean, value.low, value.high, value.n)
             yield (*lead, *own, *counts, night.environment)
-        measured = {value.configuration for value in values}
-        for name, of in verdicts.items():
-            if name not in measured:
-                none = (None,) * 4
-                yield (*lead, name, night.metric, *none, of.valid, of.suspect, of.invalid, night.environment)
-        if not verdicts and not values:
-            yield (*lead, "", "", *(None,) * 7, night.environment)
 
 
 def as_csv(chronicle: Chronicle) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,7 +13,7 @@ from tierbench.dags.levels import ACCESS
 from tierbench.postprocess.history.alarms import DAY_NS, Finding, Watch, control_of, findings, history_of
 from tierbench.postprocess.history.changepoints import LEAST_IN_ALL
 from tierbench.postprocess.history.database import Chronicle
-from tierbench.postprocess.history.rows import MEASURED, Night
+from tierbench.postprocess.history.rows import MEASURED, Night, Value
 from tierbench.postprocess.history.sentences import sentence, unmeasured, what_else
 from tierbench.postprocess.plots.canvas import looks, page_colors
 from tierbench.postprocess.report.markup import Frame, Markup, element, svg, table, unbroken
@@ -115,22 +115,14 @@ ROOM = 0.08  # above and below what is drawn
 FEW = 120  # nights up to which each has its dot and its interval as a bar; of more, a line in a band
 
 
-@dataclass(frozen=True)
-class Dot:
-    """A night's rate with its interval, and what the control has then, brought to the same scale."""
-
-    night: Night
-    rate: float
-    low: float
-    high: float
-    control: float | None
+Dot = tuple[Night, Value, float | None]  # a night, its mean, and the control's, brought to the same scale
 
 
 def chart(chronicle: Chronicle, configuration: str, color: str, changes: Sequence[Finding]) -> Markup:
     """The drawing; `changes` are numbered as they stand in the list below it."""
     dots = _dots(chronicle, configuration, changes[0].since.planned_ns if changes else None)
     # All rates have room, intervals of few trials as far as they are no larger than that twice over.
-    rates = [rate for dot in dots for rate in (dot.rate, dot.control) if rate] or [0.0, 1.0]
+    rates = [rate for _, value, control in dots for rate in (value.mean, control) if rate] or [0.0, 1.0]
     span = max(max(rates) - min(rates), 0.1 * max(rates))
     low, high = max(min(rates) - 0.5 * span, 0.0), max(rates) + (0.5 + ROOM) * span
     first, last = chronicle.nights[0].planned_ns, chronicle.nights[-1].planned_ns
@@ -139,9 +131,9 @@ def chart(chronicle: Chronicle, configuration: str, color: str, changes: Sequenc
         *_scales(chronicle, frame),
         *_gaps(chronicle, configuration, frame),
         *_changes(changes, frame),
-        *_line([(dot.night, dot.control) for dot in dots if dot.control], frame, "var(--muted)", "4 3"),
+        *_line([(night, control) for night, _, control in dots if control], frame, "var(--muted)", "4 3"),
         *_intervals(dots, frame, color),
-        *_line([(dot.night, dot.rate) for dot in dots], frame, f"var({color})", None),
+        *_line([(night, value.mean) for night, value, _ in dots], frame, f"var({color})", None),
         *(_dot(dot, frame, color, chronicle.measured[-1].unit) for dot in dots if len(dots) <= FEW),
     ]
     label = f"{configuration} over the nights"
@@ -165,7 +157,7 @@ def _dots(chronicle: Chronicle, configuration: str, until_ns: int | None) -> lis
     for night, value, reference in there:
         low, high = (value.mean if end is None else end for end in (value.low, value.high))
         beside = reference.mean * scale if reference and configuration != control else None
-        dots.append(Dot(night, value.mean, low, high, beside))
+        dots.append((night, replace(value, low=low, high=high), beside))
     return dots
 
 
@@ -206,12 +198,12 @@ def _changes(changes: Sequence[Finding], frame: Frame) -> Iterator[Markup]:
 
 def _intervals(dots: Sequence[Dot], frame: Frame, color: str) -> Iterator[Markup]:
     if len(dots) <= FEW:
-        bars = (f"M{frame.x(dot.night.planned_ns)} {frame.y(dot.low)}V{frame.y(dot.high)}" for dot in dots)
+        bars = (f"M{frame.x(night.planned_ns)} {frame.y(mean.low)}V{frame.y(mean.high)}" for night, mean, _ in dots)
         yield element("path", d="".join(bars), style=f"stroke:var({color})", opacity="0.45")
         return
-    for part in _unbroken([(dot.night, dot) for dot in dots]):
-        up = _path(((night, dot.high) for night, dot in part), frame)
-        down = _path(((night, dot.low) for night, dot in reversed(part)), frame)
+    for part in _unbroken([(night, value) for night, value, _ in dots]):
+        up = _path(((night, value.high or 0.0) for night, value in part), frame)
+        down = _path(((night, value.low or 0.0) for night, value in reversed(part)), frame)
         yield element("path", d=f"M{up}L{down}Z", style=f"fill:var({color});stroke:none", opacity="0.22")
 
 
@@ -236,7 +228,8 @@ def _unbroken(points: Sequence[tuple[Night, T]]) -> list[list[tuple[Night, T]]]:
 
 
 def _dot(dot: Dot, frame: Frame, color: str, unit: str) -> Markup:
-    words = f"{dot.night.day}{', a rerun' if dot.night.rerun else ''}: {figures(dot.rate, unit)}"
-    words += f" ({figures(dot.low)}…{figures(dot.high)})" if dot.high > dot.low else ""
-    x, y = frame.x(dot.night.planned_ns), frame.y(dot.rate)
+    night, value, _ = dot
+    words = f"{night.day}{', a rerun' if night.rerun else ''}: {figures(value.mean, unit)}"
+    words += f" ({figures(value.low)}…{figures(value.high)})" if value.low != value.high else ""
+    x, y = frame.x(night.planned_ns), frame.y(value.mean)
     return element("circle", element("title", words), cx=x, cy=y, r=2.4, style=f"fill:var({color})")

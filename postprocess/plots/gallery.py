@@ -10,7 +10,7 @@ from matplotlib.figure import Figure as Canvas
 from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD
 from tierbench.postprocess.plots.canvas import FOLDED, SHOWN, Look, Missing, Picture
 from tierbench.postprocess.plots.ladder import Plot, Series, error_bars, ladder_of, metric_ladder, metric_strip
-from tierbench.postprocess.plots.single_trials import Course, bottleneck_chart, start_skew, timelines, typical, uses
+from tierbench.postprocess.plots.single_trials import bottleneck_chart, start_skew, timelines, typical, uses
 from tierbench.postprocess.plots.steps import gain_ladder, saturation_plot, scaling_plot, slope_ladder
 from tierbench.postprocess.schema import rows as tables
 from tierbench.postprocess.schema.run_rows import SummaryRow
@@ -250,7 +250,7 @@ def _timelines(figure: Figure, drawing: Drawing, panel: Panel) -> Iterator[Pictu
                 continue
             course = read_over_time(results.directory, trial.trial_id)
             if course.storage is not None:
-                courses.append(Course(trial, drawing.looks[line], course.storage, course.taken_in))
+                courses.append((trial, drawing.looks[line], course))
             break
     if courses:
         x = results.layout.x

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -12,7 +11,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from tierbench.dags.levels import Factor
-from tierbench.postprocess.measures.over_time import TimeSeries
+from tierbench.postprocess.measures.over_time import OverTime
 from tierbench.postprocess.plots.canvas import (
     GRID,
     HEIGHT_IN,
@@ -42,16 +41,6 @@ PANELS = {"natural_skew_ms": "processes started", "start_skew_ms": "began to rea
 LEAST_MS = 0.01  # so that a skew of nothing has a place on a logarithmic axis
 
 
-@dataclass(frozen=True)
-class Course:
-    """One trial over time: what the storage moved, and what was delivered where that is known."""
-
-    trial: TrialRow
-    look: Look
-    moved: TimeSeries
-    delivered: TimeSeries | None = None
-
-
 def typical(trials: Sequence[TrialRow]) -> TrialRow | None:
     """Of the trials that count, the one whose rate is nearest their median."""
     rates = [(trial, trial.delivered_mbps) for trial in trials if counts(trial) and trial.delivered_mbps is not None]
@@ -61,17 +50,19 @@ def typical(trials: Sequence[TrialRow]) -> TrialRow | None:
     return min(rates, key=lambda pair: (abs(pair[1] - median), pair[0].repeat))[0]
 
 
-def timelines(courses: Sequence[Course]) -> Figure:
-    """A panel for each trial, all to one scale."""
+def timelines(courses: Sequence[tuple[TrialRow, Look, OverTime]]) -> Figure:
+    """A panel for each trial, all to one scale: what the storage moved, and what was delivered."""
     figure, panels = canvas(0.5 + COURSE_IN * len(courses), rows=len(courses), sharex=True, sharey=True)
-    for axes, course in zip(panels, courses, strict=True):
-        trial, moved, taken = course.trial, course.moved, course.delivered
+    for axes, (trial, look, course) in zip(panels, courses, strict=True):
+        moved, delivered = course.storage, course.taken_in
+        if moved is None:
+            continue
         begin, end = trial.slices.steady_begin_s, trial.slices.steady_end_s
         if begin is not None and end is not None:
             axes.axvspan(begin, end, color=GRID, alpha=0.55, linewidth=0, gid="steady")
         axes.stairs(moved.values, moved.edges, color=MUTED, linewidth=0.8, baseline=None)
-        if taken is not None:
-            axes.stairs(taken.values, taken.edges, color=course.look.color, linewidth=1.4, baseline=None)
+        if delivered is not None:
+            axes.stairs(delivered.values, delivered.edges, color=look.color, linewidth=1.4, baseline=None)
         for edge in (0.0, trial.window_s):
             if edge is not None:
                 axes.axvline(edge, color=INK, linewidth=0.8, linestyle=(0, (2, 2)))
@@ -82,31 +73,22 @@ def timelines(courses: Sequence[Course]) -> Figure:
         axes.set_ylim(bottom=0)
     panels[-1].set_xlabel("time since the window began [s]")
     figure.supylabel("rate [Mb/s]", fontsize=10)
-    by_storage = worded("sent by the storage", [course.trial.direction for course in courses])
+    by_storage = worded("sent by the storage", [trial.direction for trial, *_ in courses])
     handles = [
         Line2D([], [], color=INK, linewidth=0.8, linestyle=(0, (2, 2)), label="first begin, last end"),
         Line2D([], [], color=INK, linewidth=1.1, label="mean delivered"),
         Line2D([], [], color=MUTED, linewidth=0.8, label=by_storage),
     ]
-    if any(course.trial.slices.steady_end_s is not None for course in courses):
+    if any(trial.slices.steady_end_s is not None for trial, *_ in courses):
         handles.append(Patch(color=GRID, alpha=0.55, linewidth=0, label="steady state"))  # type: ignore[arg-type]
     legend(figure, handles)
     return figure
 
 
-@dataclass(frozen=True)
-class Use:
-    """How much of a resource a line's trials used: their mean (of the busiest host), and from the least to the most."""
+def uses(resources: Sequence[ResourceRow], lines: str) -> dict[tuple[str, str], Interval]:
+    """By resources with a known ceiling, in the order in which data meets them, and by lines: their trials' use.
 
-    place: str
-    line: str
-    share: Interval
-
-
-def uses(resources: Sequence[ResourceRow], lines: str) -> list[Use]:
-    """The use of each resource with a known ceiling, in the order in which data meets it.
-
-    Hosts of the same role are one place on the way, whose use is that of the busiest of them.
+    The mean over them, from the least to the most; of hosts of the same role that of the busiest.
     """
     busiest: dict[tuple[str, str], dict[str, float]] = {}
     places = {role: place for place, role in enumerate(ROLES)}
@@ -118,28 +100,28 @@ def uses(resources: Sequence[ResourceRow], lines: str) -> list[Use]:
     most: dict[str, float] = {}
     for (place, _), trials in busiest.items():
         most[place] = max(most.get(place, 0.0), *trials.values())
-    return [
-        Use(place, line, Interval(float(np.mean(shares)), min(shares), max(shares)))
-        for (place, line), trials in busiest.items()
-        if most[place] > IDLE and (shares := list(trials.values()))
-    ]
+    return {
+        key: Interval(float(np.mean(shares)), min(shares), max(shares))
+        for key, trials in busiest.items()
+        if most[key[0]] > IDLE and (shares := list(trials.values()))
+    }
 
 
 def bottleneck_chart(resources: Sequence[ResourceRow], lines: str, looks: Mapping[str, Look]) -> Figure:
     """A row for each resource along the way, a mark for each line."""
     used = uses(resources, lines)
-    places = list(dict.fromkeys(use.place for use in used))
-    levels = [level for level in looks if any(use.line == level for use in used)]
+    places = list(dict.fromkeys(place for place, _ in used))
+    levels = [level for level in looks if any(line == level for _, line in used)]
     figure, (axes,) = canvas(0.6 + RESOURCE_IN * max(len(places), 2))
     axes.axvline(100, color=INK, linewidth=0.9)
     for number, level in enumerate(levels):
         aside = (number - (len(levels) - 1) / 2) * min(DODGE, ROOM / len(levels))
-        marks = [(places.index(use.place) + aside, use.share.over(0.01)) for use in used if use.line == level]
-        line = Series("", looks[level], [], [], "none")
-        draw_line(axes, line, marks, sideways=True, markersize=MEAN - 1, capsize=0)
+        marks = [(places.index(place) + aside, use.over(0.01)) for (place, line), use in used.items() if line == level]
+        marked = Series("", looks[level], [], [], "none")
+        draw_line(axes, marked, marks, sideways=True, markersize=MEAN - 1, capsize=0)
     axes.set_yticks(range(len(places)), places)
     axes.set_ylim(len(places) - 0.4, -0.6)
-    highest = 100 * max((use.share.high or 0.0 for use in used), default=1.0)
+    highest = 100 * max((use.high or 0.0 for use in used.values()), default=1.0)
     axes.set_xlim(0, max(104, 1.05 * highest))
     axes.set_xlabel("in use [% of its ceiling]")
     axes.grid(axis="y", visible=False)

@@ -12,7 +12,7 @@ from tierbench.postprocess.compare.points import RunPoint, Standing, deciding_pl
 from tierbench.postprocess.report.causes import causes, next_step
 from tierbench.postprocess.report.grid import bounded, headline, what_is_compared
 from tierbench.postprocess.report.notes import (
-    Shares,
+    Said,
     amplification_notes,
     each_files_time,
     round_trips,
@@ -87,7 +87,7 @@ def answer(results: Results, panel: Panel, alone: bool = True) -> Answer:
         interval = f" (95\N{NO-BREAK SPACE}% CI {span(rate)})" if rate.interval else ""
         only = f"{_name(results, point.reference)}: {_rate(results, point.reference.row)}{interval}"
         other = f"no other {what_is_compared(results)} has usable trials to compare it with"
-        said = Shares(False, f"{where}, {only}; {other}.", [])
+        said = False, f"{where}, {only}; {other}."
     else:
         said = (
             shares_of_alone(results, rests.ranked, where)
@@ -98,10 +98,11 @@ def answer(results: Results, panel: Panel, alone: bool = True) -> Answer:
     own = alone or len(results.panels) > 1  # or the sentence about all points says the same
     because = causes(results, there, [standing.line for standing in point.standings]) if own else []
     step = next_step(results, [point], there) if point.others and alone else []
-    sentence = " ".join([said.sentence, *said.notes, *_without(results, point), *because, *step])
+    clear, first = said
+    sentence = " ".join([first, *_without(results, point), *because, *step])
     directions = {trial.direction for trial in usable}
     notes = [worded(note, directions) for note in _notes(NOTES, rests)]
-    clear = said.clear and not said.notes and not point.without
+    clear = clear and not point.without
     return Answer(clear, worded(sentence, directions), (*notes, *_notes(DOUBTS, rests)), compares=bool(point.others))
 
 
@@ -157,13 +158,13 @@ def _rate(results: Results, row: SummaryRow) -> str:
     return f"{figures(row.means[results.rate].value, results.unit)}{delivered}"
 
 
-def _compared(results: Results, point: RunPoint, where: str) -> Shares:
+def _compared(results: Results, point: RunPoint, where: str) -> Said:
     """The sentence about the fastest line of a point and all others."""
     what, best, rate = what_is_compared(results), _name(results, point.reference), _rate(results, point.reference.row)
     if any(not other.result for other in point.others):
         others = [f"{_name(results, other)} {_rate(results, other.row)}" for other in point.others]
         reason = _no_interval(point)
-        return Shares(False, f"{where}, {best} has the highest mean: {rate}, against {listed(others)}. {reason}", [])
+        return False, f"{where}, {best} has the highest mean: {rate}, against {listed(others)}. {reason}"
     names = {
         other.line: f"{_name(results, other)} (ratio {bounded(other.lead).replace(' (', ', ')}"
         for other in point.others
@@ -189,8 +190,9 @@ def _compared(results: Results, point: RunPoint, where: str) -> Shares:
             alone = bounded(ratio) if ratio.interval else f"{bounded(ratio)} (a single repetition)"
             alone = alone if ratio.value is not None else "not compared (no repetition has both VALID)"
             doubted.append(f"{best} against {_name(results, other)} {alone}")
-    notes = [f"That rests on SUSPECT trials. By VALID trials alone: {'; '.join(doubted)}."] if doubted else []
-    return Shares(clear, sentence, notes)
+    if doubted:
+        sentence += f" That rests on SUSPECT trials. By VALID trials alone: {'; '.join(doubted)}."
+    return clear and not doubted, sentence
 
 
 def _no_interval(point: RunPoint) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
@@ -29,15 +28,10 @@ LARGER_CACHE = f"a read cache of several clusters (option {CACHE} = 30), which a
 ELSE = "a smaller read-ahead on the way, or a client that asks for larger pieces in their order"
 
 
-class Shares(NamedTuple):
-    """What can be said of all levels against the one that they are compared with."""
-
-    clear: bool
-    sentence: str
-    notes: list[str]
+Said = tuple[bool, str]  # whether an answer is clear, and its sentence
 
 
-def shares_of_baseline(results: Results, point: RunPoint, where: str) -> Shares | None:
+def shares_of_baseline(results: Results, point: RunPoint, where: str) -> Said | None:
     """The sentence that compares each level with the baseline; None where there is none."""
     lines, reference = results.layout.lines, point.reference
     if reference.line != results.layout.baseline:
@@ -54,7 +48,8 @@ def shares_of_baseline(results: Results, point: RunPoint, where: str) -> Shares 
     doubtful = [level_name(lines, other.line) for other in point.others if other.by_valid]
     rate = figures(reference.row.means[results.rate].value, results.unit)
     sentence = f"{where}, against {level_name(lines, reference.line)} ({rate}): {'; '.join(parts)}."
-    return Shares(not ({INCONCLUSIVE, ""} & kinds.keys() or doubtful), sentence, without_suspects(doubtful))
+    clear = not ({INCONCLUSIVE, ""} & kinds.keys() or doubtful)
+    return clear, " ".join([sentence, *without_suspects(doubtful)])
 
 
 def without_suspects(doubtful: Sequence[str]) -> list[str]:
@@ -62,7 +57,7 @@ def without_suspects(doubtful: Sequence[str]) -> list[str]:
     return [f"Without the SUSPECT trials that is not so of {listed(doubtful)}."] if doubtful else []
 
 
-def shares_of_alone(results: Results, ranked: Sequence[SummaryRow], where: str) -> Shares | None:
+def shares_of_alone(results: Results, ranked: Sequence[SummaryRow], where: str) -> Said | None:
     """The sentence about what jobs get beside others; None unless one line of them took turns."""
     lines = results.layout.lines
     starts: dict[str, str] = {}
@@ -89,7 +84,7 @@ def shares_of_alone(results: Results, ranked: Sequence[SummaryRow], where: str) 
         f"{where}, {listed(shares)} of what they get alone, summed: {rates} where each alone adds up to"
         f" {figures(alone[0].means[SUMMED].value, 'Mb/s')}."
     )
-    return Shares(clear and not doubtful, sentence, without_suspects(doubtful))
+    return clear and not doubtful, " ".join([sentence, *without_suspects(doubtful)])
 
 
 def each_files_time(results: Results, panel: Panel) -> Iterator[str]:
@@ -221,7 +216,7 @@ def _with(bounded: Interval, unit: str) -> str:
     return f"{figures(bounded.value, unit)}{ends}"
 
 
-def scaling_of(results: Results) -> tuple[bool, str] | None:
+def scaling_of(results: Results) -> Said | None:
     """The scale factor at the largest level that was measured, for each line, and whether that is clear.
 
     Nothing where it was not asked for.

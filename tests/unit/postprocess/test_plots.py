@@ -267,13 +267,13 @@ def used(role, **more):
 
 def test_use_is_that_of_the_busiest_host_alike():
     rows = [used("worker", host=host, utilisation=use) for host, use in (("a", 0.2), ("b", 0.9))]
-    assert [(use.place, use.share.value) for use in uses(rows, "access")] == [("worker: CPU", 0.9)]
+    assert [(*key, use.value) for key, use in uses(rows, "access").items()] == [("worker: CPU", "direct", 0.9)]
 
 
 def test_resources_come_in_the_order_of_the_data_and_without_those_off_the_way():
     rows = [used(role) for role in ("worker", "gateway", "storage")]
     rows.append(used("door", on_the_way="no"))
-    assert [use.place for use in uses(rows, "access")] == ["storage: CPU", "gateway: CPU", "worker: CPU"]
+    assert [place for place, _ in uses(rows, "access")] == ["storage: CPU", "gateway: CPU", "worker: CPU"]
 
 
 @pytest.mark.parametrize(("batches", "even"), [((32, 64, 96), False), ((1, 2, 4, 64, 192), True), ((8,), False)])
