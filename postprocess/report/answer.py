@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD
@@ -44,26 +44,6 @@ class Answer:
     compares: bool = True  # there was something to compare
 
 
-@dataclass(frozen=True)
-class Basis:
-    """What an answer rests on."""
-
-    results: Results
-    panel: Panel
-    trials: list[TrialRow]
-    deciding: list[TrialRow]  # those that the sentence is about
-    x: str = ""
-    ranked: Sequence[SummaryRow] = ()
-
-    def of_verdict(self, word: str) -> list[TrialRow]:
-        """Of those that decide."""
-        return [trial for trial in self.deciding if verdict(trial) == word]
-
-
-def _notes(makers: Sequence[Callable[[Basis], Iterable[str]]], basis: Basis) -> tuple[str, ...]:
-    return tuple(note for made in makers for note in made(basis))
-
-
 def answer(results: Results, panel: Panel, alone: bool = True) -> Answer:
     """Which level of the factor that was asked about is the fastest, where it matters most, and by how much.
 
@@ -78,10 +58,10 @@ def answer(results: Results, panel: Panel, alone: bool = True) -> Answer:
     point = point_at(results, panel, deciding_place(results, panel))
     if not point:
         sentence = f"No answer for {panel.name or 'this run'}: no usable trial has a rate."
-        return Answer(False, sentence, _notes(DOUBTS, Basis(results, panel, trials, trials)), compares=False)
+        return Answer(False, sentence, tuple(_doubts(results, trials, trials)), compares=False)
     where = conditions(results, panel, point.x)
     there = rows_at(usable, results.at(panel, x=point.x))
-    rests = Basis(results, panel, trials, there, point.x, [standing.row for standing in point.standings])
+    ranked = [standing.row for standing in point.standings]
     if not point.others:
         rate = point.reference.row.means[results.rate]
         interval = f" (95\N{NO-BREAK SPACE}% CI {span(rate)})" if rate.interval else ""
@@ -90,7 +70,7 @@ def answer(results: Results, panel: Panel, alone: bool = True) -> Answer:
         said = False, f"{where}, {only}; {other}."
     else:
         said = (
-            shares_of_alone(results, rests.ranked, where)
+            shares_of_alone(results, ranked, where)
             or shares_of_baseline(results, point, where)
             or _compared(results, point, where)
         )
@@ -101,9 +81,10 @@ def answer(results: Results, panel: Panel, alone: bool = True) -> Answer:
     clear, first = said
     sentence = " ".join([first, *_without(results, point), *because, *step])
     directions = {trial.direction for trial in usable}
-    notes = [worded(note, directions) for note in _notes(NOTES, rests)]
+    notes = [worded(note, directions) for note in _notes(results, panel, ranked)]
+    doubts = _doubts(results, trials, there)
     clear = clear and not point.without
-    return Answer(clear, worded(sentence, directions), (*notes, *_notes(DOUBTS, rests)), compares=bool(point.others))
+    return Answer(clear, worded(sentence, directions), (*notes, *doubts), compares=bool(point.others))
 
 
 def answers(results: Results) -> list[Answer]:
@@ -230,51 +211,34 @@ def _wall_time(results: Results, ranked: Sequence[SummaryRow]) -> list[str]:
     return [f"Wall time, from submission to the last end: {', '.join(named)}."] if len(named) > 1 else []
 
 
-def _strays(basis: Basis) -> list[str]:
-    if not basis.x:
-        return []
-    results, there = basis.results, basis.results.trials_at(basis.panel.levels)
-    far = [trial for trial in strays(results.trials, results.rate) if trial in there]
-    rates = [f"{trial.trial} ({figures(trial[results.rate], results.unit)})" for trial in far]
-    lie, are = ("lies", "is") if len(far) == 1 else ("lie", "are")
-    return [f"{listed(rates)} {lie} far off all others and {are} left out of ratios."] if far else []
+def _notes(results: Results, panel: Panel, ranked: Sequence[SummaryRow]) -> Iterator[str]:
+    """What is said below an answer."""
+    yield from round_trips(results, panel)
+    yield from each_files_time(results, panel)
+    yield from amplification_notes(results, ranked)
+    yield from _along(results, panel)
+    yield from saturation_notes(results, panel)
+    yield from _wall_time(results, ranked)
 
 
-def _few(basis: Basis) -> list[str]:
-    repeats = len({trial.repeat for trial in basis.deciding})
-    return [f"{repeats} repetitions: intervals are wide."] if 1 < repeats < FEW else []
-
-
-def _suspects(basis: Basis) -> list[str]:
-    suspect = basis.of_verdict(SUSPECT)
-    are = "is" if len(suspect) == 1 else "are"
-    if not suspect:
-        return []
-    return [f"{len(suspect)} of the {len(basis.deciding)} trials behind it {are} SUSPECT: {'; '.join(_most(suspect))}."]
-
-
-def _unjudged(basis: Basis) -> list[str]:
-    words = "These trials were checked for completeness only; they have no verdict."
-    return [words] if basis.of_verdict(UNJUDGED) else []
-
-
-def _left_out(basis: Basis) -> list[str]:
-    invalid = sum(verdict(trial) == INVALID for trial in basis.trials)
-    return [f"{invalid} of {counted(len(basis.trials), 'trial')} INVALID and left out."] if invalid else []
+def _doubts(results: Results, trials: list[TrialRow], deciding: list[TrialRow]) -> Iterator[str]:
+    """What weakens an answer: of a panel's trials, and of those that the sentence is about."""
+    if far := [trial for trial in strays(results.trials, results.rate) if trial in trials]:
+        rates = [f"{trial.trial} ({figures(trial[results.rate], results.unit)})" for trial in far]
+        lie, are = ("lies", "is") if len(far) == 1 else ("lie", "are")
+        yield f"{listed(rates)} {lie} far off all others and {are} left out of ratios."
+    if 1 < (repeats := len({trial.repeat for trial in deciding})) < FEW:
+        yield f"{repeats} repetitions: intervals are wide."
+    if suspect := [trial for trial in deciding if verdict(trial) == SUSPECT]:
+        are = "is" if len(suspect) == 1 else "are"
+        yield f"{len(suspect)} of the {len(deciding)} trials behind it {are} SUSPECT: {'; '.join(_most(suspect))}."
+    if invalid := sum(verdict(trial) == INVALID for trial in trials):
+        yield f"{invalid} of {counted(len(trials), 'trial')} INVALID and left out."
+    if any(verdict(trial) == UNJUDGED for trial in deciding):
+        yield "These trials were checked for completeness only; they have no verdict."
 
 
 def _most(trials: list[TrialRow], at_most: int = 3) -> list[str]:
     """The reasons that most trials give, with how many do."""
     numbers = Counter(reason for trial in trials for reason in why(trial)).most_common(at_most)
     return [reason + (f" (in {number} trials)" if number > 1 else "") for reason, number in numbers]
-
-
-NOTES = (
-    lambda of: round_trips(of.results, of.panel),
-    lambda of: each_files_time(of.results, of.panel),
-    lambda of: amplification_notes(of.results, of.ranked),
-    lambda of: _along(of.results, of.panel),
-    lambda of: saturation_notes(of.results, of.panel),
-    lambda of: _wall_time(of.results, of.ranked),
-)  # type: tuple[Callable[[Basis], Iterable[str]], ...]
-DOUBTS = (_strays, _few, _suspects, _left_out, _unjudged)  # what weakens the answer

@@ -5,14 +5,13 @@ import json
 import re
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.report_page import SMALL, Page, silent
-from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
+from tests.unit.synthetic_report import Shape, read_csv, write_run
 from tierbench import names
 from tierbench.postprocess.compare.differences import differences
 from tierbench.postprocess.measures.over_time import HostSeries, TimeSeries, busiest
@@ -123,15 +122,6 @@ def test_hosts_alike_share_a_column_and_settings_are_rows(run):
     told = "".join(provenance(read_results(run, silent)))
     assert re.search(r"<td[^>]*>kernel</td>", told)
     assert "dgt.<wbr>fiu.<wbr>test" in told
-
-
-def test_by_how_much_the_rate_sent_may_be_wrong_is_among_a_trials_numbers(run, tmp_path):
-    copied = Path(shutil.copytree(run, tmp_path / "run"))
-    write_csv(
-        copied / names.TRIALS_CSV, [{**r, "mean_error_mbps": "3.25"} for r in read_csv(copied / names.TRIALS_CSV)]
-    )
-    text = Page(run_report(copied, None, silent).read_text(encoding="utf-8")).text
-    assert "its error at most" in text
 
 
 def test_what_cannot_be_seen_is_not_on_the_page():

@@ -116,24 +116,15 @@ def results(tmp_path):
         path = run / name
         kept = [line for line in read_csv(path) if (line["dataset"], line["jobs"]) != ("large", "4")]
         write_csv(path, kept)
-    point = {"factor": "jobs", "access": "nics", "workload": "root", "against": "1", "method": "t"}
-    measured = {**point, "kind": "measured", "delivered_mbps": 300, "delivered_low": 290, "delivered_high": 310}
+    rate = {"delivered_mbps": 300, "delivered_low": 290, "delivered_high": 310}
     factor = {"scale_factor": 0.83, "scale_low": 0.8, "scale_high": 0.86}
-    rows = [
-        {**measured, "dataset": "medium", "jobs": 1},
-        {**measured, "dataset": "medium", "jobs": 4, **factor},
-        {**measured, "dataset": "large", "jobs": 1},
-        {**measured, **factor, "kind": "extrapolated", "dataset": "large", "jobs": 4, "by": "dataset=medium"},
-    ]
+    extrapolated = {"kind": "extrapolated", "by": "dataset=medium"}
+    point = {"factor": "jobs", "access": "nics", "workload": "root", "against": "1", "method": "t", "kind": "measured"}
+    points = [("medium", 1, {}), ("medium", 4, factor), ("large", 1, {}), ("large", 4, {**factor, **extrapolated})]
+    rows = [{**point, **rate, **more, "dataset": dataset, "jobs": jobs} for dataset, jobs, more in points]
     write_csv(run / "scaling.csv", [dict.fromkeys(rows[-1], "") | row for row in rows])
-    claim = {
-        **BASE,
-        "factor": "jobs",
-        "against": "least",
-        "levels": [12, 1],
-        "values": [78.7, 7.9],
-        "extrapolated": True,
-    }
+    claim = {**BASE, "factor": "jobs", "against": "least", "levels": [12, 1], "values": [78.7, 7.9],
+             "extrapolated": True}  # fmt: skip
     claim["at"] = {"workload": "root", "access": "nics", "dataset": "large", "jobs": 4}
     path = run / "experiment.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "claims": [claim]}))

@@ -23,11 +23,9 @@ from tierbench.postprocess.history.rows import (
     MISSED,
     RUNNING,
     Acknowledgement,
-    Measured,
     Message,
     Night,
     NightMark,
-    Value,
     write_night_mark,
 )
 from tierbench.postprocess.history.runs import add_run, rebuild
@@ -244,14 +242,6 @@ def test_a_damaged_night_file_is_left_out_and_told(tmp_path):
     said = []
     assert rebuild(tmp_path / "history.sqlite", [tmp_path / "runs"], said.append) == 1
     assert any("night.json is damaged" in line for line in said)
-
-
-def test_values_are_replaced_and_not_added_to(history):
-    for mean in (1.0, 2.0):
-        history.record(night(run="r", metric="m"), Measured((Value(LAN, "m", mean, None, None, 3),)))
-    told = database.chronicle(history, "quick")
-    assert told.value(told.nights[0], LAN).mean == 2.0
-    assert Path(history.path).is_file()
 
 
 def test_a_history_on_a_network_file_system_is_known_by_its_mount(tmp_path):

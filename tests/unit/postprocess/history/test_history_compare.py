@@ -210,22 +210,17 @@ def test_a_spreadsheet_computes_nothing_of_the_table(nights):
     assert [line.split(",")[3:7] for line in lines[1:2]] == [["-5", "False", "measured", "'=HYPERLINK(0)"]]
 
 
-def test_parquet_holds_what_the_csv_does(nights, tmp_path):
+def test_parquet_holds_what_the_csv_does_and_has_its_types_where_nothing_was_measured(nights, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
-    assert history(nights, "export", "quick", "--parquet", str(tmp_path / "t.parquet")) == 0
-    known = chronicle_of(nights)
-    table = parquet.read_table(tmp_path / "t.parquet")
+    path, known = tmp_path / "t.parquet", chronicle_of(nights)
+    assert history(nights, "export", "quick", "--parquet", str(path)) == 0
+    table = parquet.read_table(path)
     assert [tuple(row.values()) for row in table.to_pylist()] == list(rows(known))
     assert table.column_names == list(COLUMNS)
-
-
-def test_parquet_has_its_types_where_nothing_was_measured(nights, tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet")
-    known = dataclasses.replace(chronicle_of(nights), values={}, verdicts={})
-    for nights_known in (known.nights, []):
-        write_parquet(dataclasses.replace(known, nights=nights_known), tmp_path / "t.parquet")
-        table = parquet.read_table(tmp_path / "t.parquet")
-        assert (str(table.schema.field("mean").type), table.num_rows) == ("double", len(nights_known))
+    for of_nights in (known.nights, []):
+        write_parquet(dataclasses.replace(known, values={}, verdicts={}, nights=of_nights), path)
+        table = parquet.read_table(path)
+        assert (str(table.schema.field("mean").type), table.num_rows) == ("double", len(of_nights))
 
 
 def test_parquet_without_what_it_needs_tells_so(nights, tmp_path, capsys, monkeypatch):
