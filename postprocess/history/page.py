@@ -127,14 +127,22 @@ def chart(chronicle: Chronicle, configuration: str, color: str, changes: Sequenc
     low, high = max(min(rates) - 0.5 * span, 0.0), max(rates) + (0.5 + ROOM) * span
     first, last = chronicle.nights[0].planned_ns, chronicle.nights[-1].planned_ns
     frame = Frame(LEFT + 8, RIGHT - 8, TOP, BASE, first, max(last, first + DAY_NS), low, high)
-    parts = [
-        *_scales(chronicle, frame),
-        *_gaps(chronicle, configuration, frame),
-        *_changes(changes, frame),
+    nights, unit = chronicle.nights, chronicle.measured[-1].unit
+    parts = [*replace(frame, left=LEFT, right=RIGHT).scale(figures(high), unit, figures(low))]
+    for mark in sorted({0, len(nights) // 3, 2 * len(nights) // 3, len(nights) - 1}):
+        anchor = "start" if mark == 0 else "end" if mark == len(nights) - 1 else "middle"
+        x = frame.x(nights[mark].planned_ns)
+        parts.append(element("text", nights[mark].day, x=x, y=HEIGHT - 6, text_anchor=anchor))
+    parts += _gaps(chronicle, configuration, frame)
+    for number, change in enumerate(changes, start=1):
+        x = frame.x((change.last.planned_ns + change.since.planned_ns) / 2)
+        parts.append(element("path", d=f"M{x} {TOP - 3}V{BASE}", class_="edge"))
+        parts.append(element("text", number, x=x, y=TOP - 5, text_anchor="middle"))
+    parts += [
         *_line([(night, control) for night, _, control in dots if control], frame, "var(--muted)", "4 3"),
         *_intervals(dots, frame, color),
         *_line([(night, value.mean) for night, value, _ in dots], frame, f"var({color})", None),
-        *(_dot(dot, frame, color, chronicle.measured[-1].unit) for dot in dots if len(dots) <= FEW),
+        *(_dot(dot, frame, color, unit) for dot in dots if len(dots) <= FEW),
     ]
     label = f"{configuration} over the nights"
     return svg(*parts, width=WIDTH, height=HEIGHT, class_="chart nights", aria_label=label)
@@ -161,16 +169,6 @@ def _dots(chronicle: Chronicle, configuration: str, until_ns: int | None) -> lis
     return dots
 
 
-def _scales(chronicle: Chronicle, frame: Frame) -> Iterator[Markup]:
-    outer = replace(frame, left=LEFT, right=RIGHT)
-    yield from outer.scale(figures(frame.high), chronicle.measured[-1].unit, figures(frame.low))
-    nights = chronicle.nights
-    for mark in sorted({0, len(nights) // 3, 2 * len(nights) // 3, len(nights) - 1}):
-        anchor = "start" if mark == 0 else "end" if mark == len(nights) - 1 else "middle"
-        night = nights[mark]
-        yield element("text", night.day, x=frame.x(night.planned_ns), y=HEIGHT - 6, text_anchor=anchor)
-
-
 def _gaps(chronicle: Chronicle, configuration: str, frame: Frame) -> Iterator[Markup]:
     """A night without a rate is a shaded stripe; one whose trials were not all VALID has a mark below."""
     width = max(round(frame.x(frame.first + DAY_NS) - frame.left, 1), 1.5)
@@ -187,13 +185,6 @@ def _gaps(chronicle: Chronicle, configuration: str, frame: Frame) -> Iterator[Ma
             words = f"{night.day}: {counted.valid} of {counted.trials} trials VALID"
             mark = f"M{x - 2.5} {STRIP}L{x + 2.5} {STRIP + 5}M{x + 2.5} {STRIP}L{x - 2.5} {STRIP + 5}"
             yield element("path", element("title", words), d=mark, style="stroke:var(--ink)")
-
-
-def _changes(changes: Sequence[Finding], frame: Frame) -> Iterator[Markup]:
-    for number, change in enumerate(changes, start=1):
-        x = frame.x((change.last.planned_ns + change.since.planned_ns) / 2)
-        yield element("path", d=f"M{x} {TOP - 3}V{BASE}", class_="edge")
-        yield element("text", number, x=x, y=TOP - 5, text_anchor="middle")
 
 
 def _intervals(dots: Sequence[Dot], frame: Frame, color: str) -> Iterator[Markup]:

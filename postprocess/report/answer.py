@@ -144,7 +144,11 @@ def _compared(results: Results, point: RunPoint, where: str) -> Said:
     what, best, rate = what_is_compared(results), _name(results, point.reference), _rate(results, point.reference.row)
     if any(not other.result for other in point.others):
         others = [f"{_name(results, other)} {_rate(results, other.row)}" for other in point.others]
-        reason = _no_interval(point)
+        reason = "No interval: too few repetitions have both."
+        if min(standing.row.trials or 0 for standing in point.standings) < 2:
+            reason = "A single repetition gives no interval, so this may be chance."
+        elif all(other.lead.value is None for other in point.others):
+            reason = "No interval: the run has no ratios of them."
         return False, f"{where}, {best} has the highest mean: {rate}, against {listed(others)}. {reason}"
     names = {
         other.line: f"{_name(results, other)} (ratio {bounded(other.lead).replace(' (', ', ')}"
@@ -174,14 +178,6 @@ def _compared(results: Results, point: RunPoint, where: str) -> Said:
     if doubted:
         sentence += f" That rests on SUSPECT trials. By VALID trials alone: {'; '.join(doubted)}."
     return clear and not doubted, sentence
-
-
-def _no_interval(point: RunPoint) -> str:
-    if min(standing.row.trials or 0 for standing in point.standings) < 2:
-        return "A single repetition gives no interval, so this may be chance."
-    if all(other.lead.value is None for other in point.others):
-        return "No interval: the run has no ratios of them."
-    return "No interval: too few repetitions have both."
 
 
 def _along(results: Results, panel: Panel) -> list[str]:
