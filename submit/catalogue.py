@@ -30,14 +30,11 @@ FETCH_SECONDS = 20
 
 @dataclass(frozen=True)
 class Catalogue:
-    """What is known of a set's files, by their names."""
-
     entries: dict[str, Entry] = field(default_factory=dict)
     damaged_lines: int = 0
 
 
 def parse(text: str) -> Catalogue:
-    """A catalogue from its file's text."""
     entries, damaged = {}, 0
     for line in text.splitlines():
         try:
@@ -104,13 +101,13 @@ def catalogues(site: Site, experiment: Experiment) -> dict[str, dict[str, Entry]
 
 
 def fetched(site: Site, folder: str) -> Catalogue | None:
-    """The catalogue of a set by whichever way is open from here; None where it cannot be read."""
+    """The catalogue of a set by whichever access is open from here; None where it cannot be read."""
     text = next(_read(site, f"{site.storage.replicas}/{folder}/{names.CATALOGUE}"), None)
     return None if text is None else parse(text)
 
 
 def _read(site: Site, path: str) -> Iterator[str]:
-    """The text of a file on the storage, by each way that works from this host."""
+    """The text of a file on the storage, by each access that works from this host."""
     accesses: dict[str, Access] = {}
     for access in site.access.values():
         accesses.setdefault(access.url(path), access)

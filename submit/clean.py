@@ -77,7 +77,6 @@ class Removable:
 
 
 def removable(folder: Path) -> Removable:
-    """The run or set of replicas in a folder."""
     identity = _identity(folder.stat()) if folder.is_dir() else (0, 0)
     marks = [mark for mark in (names.PLAN, names.CATALOGUE) if (folder / mark).is_file()]
     if folder.is_symlink() or not marks:

@@ -134,7 +134,6 @@ def _written(arguments: argparse.Namespace, incomplete: bool) -> Run:
 
 
 def _confirmed(question: str) -> bool:
-    """Whether the user, if there is one, says yes."""
     try:
         return sys.stdin.isatty() and input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
@@ -249,7 +248,6 @@ def _watch_to_the_end(run: Run, objects: ObjectView | None = None, stops: Callab
 
 
 def _submitted(run: Run) -> int:
-    """The job that a run is."""
     if run.submission is None:
         raise ConfigError(f"{run.directory}: was not submitted by tierbench; `tierbench submit` does that")
     if run.copy_of:

@@ -191,7 +191,6 @@ def _ask(
 
 
 def findings_of(visit: Visit, report: Report) -> Iterator[Finding]:
-    """What a host's answers mean."""
     if report.trouble:
         thing, remedy = {
             "ssh": ("ssh", "let the user who submits log in there with a key, without a password"),

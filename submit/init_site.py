@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import socket
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,8 +55,6 @@ def register(subcommands: Any) -> None:
 
 @dataclass(frozen=True)
 class Server:
-    """What a URL says, and whether the server answers."""
-
     protocol: str
     prefix: str
     host: str
@@ -89,7 +88,6 @@ def _init_site(arguments: argparse.Namespace) -> int:
 
 
 def server_of(url: str) -> Server:
-    """A URL's parts, as a site file has them."""
     try:
         parts = urlsplit(url)
         protocol, scheme, usual = SCHEMES[parts.scheme]
@@ -123,7 +121,6 @@ def mount_at(path: str) -> Mount:
 def site_lines(
     name: str, machines: Sequence[Machine], trouble: str, places: Sequence[Mount], servers: Sequence[Server]
 ) -> Iterator[str]:
-    """The site file, line by line."""
     yield f"# Made by `tierbench init-site` on {time.strftime('%Y-%m-%d')}: what it guessed is marked GUESSED, what it"
     yield "# could not find out CHANGE. docs/sites.md has all keys. What is missing still, and what to do about it:"
     yield f"#     tierbench doctor --site ./{name}.toml"
@@ -179,14 +176,12 @@ def _pools(machines: Iterable[Machine], servers: set[str]) -> Iterator[tuple[str
 
 def _accesses(pools: Sequence[str], places: Sequence[Mount], servers: Sequence[Server]) -> Iterator[str]:
     """Each pool by each URL and mount; without any, the workers' own disks."""
-    taken: set[str] = set()
+    tables: Counter[str] = Counter()
 
     def table(name: str, pool_name: str, comment: str = "") -> Iterator[str]:
         wanted = name if len(pools) == 1 else f"{pool_name}-{name}"
-        key = next(
-            key for number in range(1, 1000) if (key := wanted if number == 1 else f"{wanted}-{number}") not in taken
-        )
-        taken.add(key)
+        tables[wanted] += 1
+        key = wanted if tables[wanted] == 1 else f"{wanted}-{tables[wanted]}"
         yield ""
         yield _line(f"[access.{key}]", comment)
         yield f'pool = "{pool_name}"'
@@ -203,9 +198,8 @@ def _accesses(pools: Sequence[str], places: Sequence[Mount], servers: Sequence[S
             doubt = "" if place.by_network else "CHANGE: a disk of this host alone? Then on_disk = true, with replicas"
             yield _line('protocol = "file"', doubt)
             if number:
-                yield _line(
-                    f'replicas = "{place.point}/tierbench"', "copies: `tierbench replicas … --access` makes them"
-                )
+                copies = "copies: `tierbench replicas … --access` makes them"
+                yield _line(f'replicas = "{place.point}/tierbench"', copies)
         if not servers and not places:
             yield from table("disk", pool_name, "GUESSED: no URL and no network file system, so the workers' own disks")
             yield 'protocol = "file"'
@@ -226,28 +220,24 @@ def _replicas(places: Sequence[Mount], servers: Sequence[Server]) -> str:
 def _samplers(machines: Sequence[Machine], places: Sequence[Mount], servers: Sequence[Server]) -> Iterator[str]:
     """The hosts whose interfaces tell what moved: who exports a mount is the storage, else the URLs' servers are."""
     in_pool = {machine.host: machine for machine in machines}
-    exporters = [
-        host for place in places if (host := place.device.partition(":/")[0]) != place.device and Host.fits(host)
-    ]
-    roles = {
-        **{server.host: "door" if exporters else "storage" for server in servers},
-        **dict.fromkeys(exporters, "storage"),
-    }
+    devices = [place.device.partition(":/") for place in places]
+    exporters = [host for host, exported, _ in devices if exported and Host.fits(host)]
+    roles = {server.host: "door" if exporters else "storage" for server in servers}
+    roles |= dict.fromkeys(exporters, "storage")
     doubt = ""
     if not roles:
         first = next(iter(in_pool), "storage.example")
         roles = {first: "storage"}
         doubt = "" if first in in_pool and not places else "CHANGE: the storage server whose interface is to be counted"
+    workers = [machine.host for machine in machines if machine.network != SERVERS]
     for number, (host, role) in enumerate(roles.items(), 1):
         yield ""
         yield f"[samplers.{role}-{number}]"
-        workers = [machine.host for machine in machines if machine.network != SERVERS]
         alone = "CHANGE: it is the only worker, too, and reads of itself by lo, which is not counted"
         yield _line(f'host = "{host}"', doubt or (alone if workers == [host] and servers else ""))
         yield _line('interface = "auto"', "GUESSED: that of the default route")
-        yield _line(
-            f'role = "{role}"', "GUESSED: the files are on its own disks" if role == "storage" and servers else ""
-        )
+        guess = "GUESSED: the files are on its own disks" if role == "storage" and servers else ""
+        yield _line(f'role = "{role}"', guess)
         if host not in in_pool:
             yield _line('via = "ssh"', "GUESSED: not in the pool. No trial is VALID until it joins, by")
             yield _line("", "site-configs/htcondor/50-tierbench-server.conf")

@@ -53,15 +53,12 @@ def plain_errors(what: str) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine of the pool, and the network that it says it is on."""
-
     host: str
     cores: int
     network: str
 
 
 def all_machines() -> list[Machine]:
-    """The pool's machines, by their names."""
     ads = _startds("true", ["Machine", "TierbenchNetwork"])
     networks = {_host(ad["Machine"]): str(ad.get("TierbenchNetwork", "")) for ad in ads}
     cores = matching_slots("true").cores
@@ -124,7 +121,6 @@ def have_command_on_path() -> None:
 
 
 def jobs(constraint: str, attributes: list[str]) -> list[dict[str, Any]]:
-    """What the queue holds of some jobs."""
     with plain_errors("ask the scheduler for its queue") as htcondor2:
         return [dict(ad) for ad in htcondor2.Schedd().query(constraint, attributes)]
 

@@ -44,7 +44,6 @@ class Finding:
 
     @property
     def line(self) -> str:
-        """As a line before a run."""
         state = "missing" if self.state == "bad" else self.state
         return f"{state}: {self.thing}: {self.seen}" + (f"; {self.remedy}" if self.remedy else "")
 

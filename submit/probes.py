@@ -152,7 +152,6 @@ class Jobs:
 
 
 def read_report(output: str, errors: str, sent: float, received: float) -> Report:
-    """A probe's output, or why it cannot be used."""
     try:
         report = json_files.parse(output.strip().splitlines()[-1], "its report")
         begin, end = report["begin_wall_ns"] / 1e9, report["end_wall_ns"] / 1e9

@@ -28,8 +28,6 @@ class NotCompiled(UnmetNeed):
 
 @dataclass(frozen=True)
 class Root:
-    """An installation of ROOT, and how to compile against it."""
-
     executable: str
     version: str
     flags: tuple[str, ...]

@@ -33,8 +33,6 @@ NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
 class Stage(Enum):
-    """What a trial is at."""
-
     WAITING = "waiting"
     FLUSHING = "flushing caches"
     GATHERING = "clients gathering at the gate"
@@ -59,7 +57,6 @@ class TrialProgress:
 
     @property
     def batch(self) -> str:
-        """Its name without the repetition."""
         return self.name.rpartition(" #")[0]
 
     @property
@@ -94,8 +91,6 @@ class TrialProgress:
 
 @dataclass(frozen=True)
 class Judged:
-    """A trial's verdict, with its reasons, and the rate that it is compared by."""
-
     verdict: str
     reasons: tuple[str, ...]
     rate: float | None
@@ -148,8 +143,6 @@ class Submission:
 
 
 class Run:
-    """A run directory, whatever it has come to."""
-
     def __init__(self, directory: Path) -> None:
         self.directory = directory.absolute()
         if not (self.directory / names.PLAN).is_file():
