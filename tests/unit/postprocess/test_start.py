@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit import synthetic_run as synthetic
+from tests.unit.doctored_trial import edit_client
 from tests.unit.synthetic_start import EACH_S, GAP_S, every, in_turn
 from tierbench import names
 from tierbench.dags.experiment import find_experiment, load_experiment
@@ -116,21 +117,20 @@ def turns(tmp_path):
     return in_turn(synthetic.write_trial(tmp_path))
 
 
-def test_the_sum_is_of_each_clients_own_rate(turns):
+def test_the_sum_is_of_each_clients_own_rate(turns, tmp_path):
     row, each = trial_row(read_trial(turns)), json.loads((turns / "trial.json").read_text())["bytes"] / 4
     assert row["summed_mbps"] == pytest.approx(4 * each * 8e-6 / (EACH_S - 0.001))
     assert row["summed_mbps"] > 4 * row["delivered_mbps"]  # of which a quarter of the time is each client's
-    assert row["started"] == "in-turn"
+    together = trial_row(read_trial(synthetic.write_trial(tmp_path / "together")))
+    assert together["summed_mbps"] == pytest.approx(together["delivered_mbps"], rel=0.1)
 
 
-def test_where_all_read_together_the_sum_is_about_what_was_delivered(tmp_path):
-    row = trial_row(read_trial(synthetic.write_trial(tmp_path)))
-    assert row["summed_mbps"] == pytest.approx(row["delivered_mbps"], rel=0.1)
-
-
-def test_clients_in_turn_have_no_steady_state_and_are_never_all_active(turns):
+def test_clients_in_turn_have_no_steady_state_and_are_looked_at_one_by_one(turns):
     row = trial_row(read_trial(turns))
+    assert row["started"] == "in-turn"
     assert {row["steady_begin_s"], row["all_active_share"], row["efficiency"]} == {None}
+    assert row["bottleneck_evidence"].startswith("while client ")
+    assert longest_stall(read_trial(turns), 0.0) is None  # between two of them nothing has to move
 
 
 @pytest.mark.parametrize("begun", [in_turn, lambda folder: every(folder, 3.0)], ids=["in turn", "every 3 s"])
@@ -138,10 +138,6 @@ def test_the_skew_is_against_when_each_was_to_begin(tmp_path, begun):
     row = trial_row(read_trial(begun(synthetic.write_trial(tmp_path))))
     assert row["start_skew_ms"] == pytest.approx(0, abs=0.01)
     assert row["state"] == "complete"
-
-
-def test_what_limited_clients_in_turn_is_looked_for_in_one_turn(turns):
-    assert trial_row(read_trial(turns))["bottleneck_evidence"].startswith("while client ")
 
 
 @pytest.fixture
@@ -172,22 +168,10 @@ def test_in_a_turn_only_the_worker_of_its_client_counts(turns_of_workers):
 def test_in_a_turn_only_its_own_client_computes(turns):
     """The longest turn's client waits; that others compute is no matter of it."""
     for client in range(4):
-        path = turns / f"clients/{client}.jsonl"
-        path.write_text(path.read_text().replace('"cpu_user_s": 1.0', f'"cpu_user_s": {0.0 if client == 0 else 3.9}'))
-    lengthen(turns / "clients/0.jsonl")
+        edit_client(turns, client, "end", cpu_user_s=0.0 if client == 0 else 3.9)
+    end = json.loads((turns / "clients/0.jsonl").read_text().splitlines()[-1])
+    edit_client(turns, 0, "end", **{clock: end[clock] + 10**8 for clock in ("wall_ns", "mono_ns")})  # the longest
     assert "the clients used 24 % of a core each" in trial_row(read_trial(turns))["bottleneck_evidence"]
-
-
-def lengthen(path: Path) -> None:
-    """Have its client end a tenth of a second later than it did."""
-    *before, end = path.read_text().splitlines()
-    record = json.loads(end)
-    moved = {clock: record[clock] + 10**8 for clock in ("wall_ns", "mono_ns")}
-    path.write_text("\n".join([*before, json.dumps({**record, **moved})]) + "\n")
-
-
-def test_between_two_turns_nothing_has_to_move(turns):
-    assert longest_stall(read_trial(turns), 0.0) is None
 
 
 def rules(folder):
@@ -206,11 +190,8 @@ def test_the_kind_of_start_says_which_rules_apply(tmp_path):
     assert not set(of["every"]) & {"not all active", "fast client", "not alone"}
     assert not set(of["in-turn"]) & {"not all active", "fast client"}
     assert {verdict for found in of.values() for verdict in found.values()} == {"VALID"}
-
-
-def test_clients_that_did_not_wait_for_their_turns_were_not_alone(tmp_path):
-    found = rules(in_turn(synthetic.write_trial(tmp_path), gap_s=-2.0))
-    assert found["not alone"] == INVALID
+    hasty = in_turn(synthetic.write_trial(tmp_path / "4"), gap_s=-2.0)
+    assert rules(hasty)["not alone"] == INVALID
 
 
 def test_a_go_that_was_anothers_is_told(turns):
@@ -242,12 +223,8 @@ def compared(tmp_path_factory):
         synthetic.write_trial(run, repeat=repeat, index=2 * repeat, mbps=mbps, levels={"start": "together"})
         alone = synthetic.write_trial(run, repeat=repeat, index=2 * repeat + 1, levels={"start": "in-turn"})
         in_turn(alone, each_s=12.0)
-    factors = [
-        Factor("access", ("lan-xrootd",)),
-        Factor("workload", ("root",)),
-        Factor("jobs", (4,)),
-        Factor("start", ("together", "in-turn")),
-    ]
+    levels = {"access": ("lan-xrootd",), "workload": ("root",), "jobs": (4,), "start": ("together", "in-turn")}
+    factors = [Factor(name, values) for name, values in levels.items()]
     plan = {
         "factors": [dataclasses.asdict(factor) for factor in factors],
         "report": dataclasses.asdict(layout(Report(), factors)),
@@ -278,14 +255,8 @@ def test_what_suspect_trials_alone_say_of_turns_is_not_clear(compared):
     assert "Without the SUSPECT trials that is not so of start=together." in found.sentence
 
 
-def test_the_sum_has_an_interval_over_the_repetitions(compared):
-    row = next(row for row in compared.summary if row["start"] == "in-turn")
-    assert row["summed_mbps_low"] <= row["summed_mbps"] <= row["summed_mbps_high"]
-
-
 def test_a_run_with_turns_is_drawn_and_tabulated_by_the_sum(compared):
     assert compared.rate == "summed_mbps"
-
-
-def test_what_is_told_at_the_terminal_has_the_sum(compared):
+    row = next(row for row in compared.summary if row["start"] == "in-turn")
+    assert row["summed_mbps_low"] <= row["summed_mbps"] <= row["summed_mbps_high"]
     assert "summed" in as_text(compared.directory).splitlines()[0]
