@@ -36,7 +36,6 @@ class Change:
 
     @property
     def name(self) -> str:
-        """The point, as trials are named."""
         return batch_name(self.point)
 
     @property
@@ -57,11 +56,11 @@ class Change:
         """Which trials the ratio leaves out, and what it is with them."""
         if not self.strays:
             return ""
-        single, ratio = len(self.strays) == 1, self.with_strays
+        lie, are, them = ("lies", "is", "it") if len(self.strays) == 1 else ("lie", "are", "them")
+        ratio = self.with_strays
         interval = f" ({between(*ratio.interval)})" if ratio.interval else ""
-        lie, them = ("lies", "it") if single else ("lie", "them")
         return (
-            f"{listed(self.strays)} {lie} far off all others and {'is' if single else 'are'} left out;"
+            f"{listed(self.strays)} {lie} far off all others and {are} left out;"
             f" with {them} the ratio is {factor(ratio.value)}{interval}"
         )
 
@@ -136,11 +135,8 @@ def check_common(runs: Sequence[Results]) -> None:
     first = {row.configuration for row in runs[0].trials}
     for run in runs[1:]:
         if not first & {row.configuration for row in run.trials}:
+            both = (", ".join(dict.fromkeys(trial.configuration for trial in each.trials)) for each in (runs[0], run))
             raise ConfigError(
                 f"{runs[0].directory} and {run.directory}: have no configuration in common"
-                f" ({_configurations(runs[0])} against {_configurations(run)}); make a report of each"
+                f" ({' against '.join(both)}); make a report of each"
             )
-
-
-def _configurations(run: Results) -> str:
-    return ", ".join(dict.fromkeys(trial.configuration for trial in run.trials))

@@ -40,10 +40,8 @@ class Judged:
 
     @property
     def percent(self) -> str:
-        """How much it changed, with its interval."""
-        ends = None if self.low is None or self.high is None else (self.low, self.high)
-        interval = f" ({'…'.join(change_percent(end, 1) for end in ends)})" if ends else ""
-        return change_percent(self.ratio, 1) + interval
+        ends = [change_percent(end, 1) for end in (self.low, self.high) if end is not None]
+        return change_percent(self.ratio, 1) + (f" ({'…'.join(ends)})" if len(ends) == 2 else "")
 
 
 @dataclass(frozen=True)
@@ -82,11 +80,9 @@ def compare_runs(first: Results, second: Results, size: float, metric: str = "",
     ]  # fmt: skip
     there = {batch_name(row.levels) for row in usable(first.trials, metric)}
     missing = left_out(first, second, metric)
-    lost = [name for name in missing if name in there]
-    new = [name for name in missing if name not in there]
-    return Comparison(
-        first.name, second.name, metric, first.unit if metric == first.rate else "", judged, differing, lost, new
-    )
+    lost, new = ([name for name in missing if (name in there) == lost] for lost in (True, False))
+    unit = first.unit if metric == first.rate else ""
+    return Comparison(first.name, second.name, metric, unit, judged, differing, lost, new)
 
 
 def _of_change(change: Change, size: float, metric: str) -> str:
@@ -134,7 +130,6 @@ def refuse_unlike(first: str, second: str, differing: Sequence[Difference], anyw
 
 
 def lines(made: Comparison) -> Iterator[str]:
-    """For a terminal."""
     yield f"{made.second} against {made.first}, {made.metric}:"
     width = max((len(row.configuration) for row in made.judged), default=0)
     for row in made.judged:
@@ -177,9 +172,8 @@ def as_junit(made: Comparison) -> str:
         return ElementTree.SubElement(suite, "testcase", classname=f"tierbench.{made.metric}", name=configuration)
 
     for row in made.judged:
-        test = case(row.configuration)
-        words = f"{figures(row.before)} → {figures(row.after)} {made.unit}, {row.percent}"
-        words += f"; {row.strays}" if row.strays else ""
+        test, strays = case(row.configuration), f"; {row.strays}" if row.strays else ""
+        words = f"{figures(row.before)} → {figures(row.after)} {made.unit}, {row.percent}{strays}"
         if row.judgement == SLOWER:
             ElementTree.SubElement(test, "failure", message=words)
         elif row.judgement == INCONCLUSIVE:
@@ -187,13 +181,11 @@ def as_junit(made: Comparison) -> str:
         elif row.strays:
             ElementTree.SubElement(test, "system-out").text = row.strays
     for name in made.lost:
-        message = f"inconclusive: no usable trials in {made.second}"
-        ElementTree.SubElement(case(name), "skipped", message=message)
+        ElementTree.SubElement(case(name), "skipped", message=f"inconclusive: no usable trials in {made.second}")
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
 def summary(made: Comparison) -> str:
-    """All of it in one line."""
     given = [row.judgement for row in made.judged]
     kinds = [f"{counted(given.count(kind), 'configuration')} {kind}" for kind in dict.fromkeys(given)]
     kinds += [f"{counted(len(made.lost), 'configuration')} without usable trials"] if made.lost else []

@@ -28,7 +28,6 @@ class Standing:
 
     @property
     def ratio(self) -> Interval:
-        """This line over the reference."""
         return self.lead.inverted
 
 

@@ -91,7 +91,6 @@ class Comparison:
 
     @property
     def sentence(self) -> str:
-        """Where it stands, and what it takes."""
         ratio, interval = self.ratio.value, self.ratio.interval
         if ratio is None or interval is None:
             return f"{self.name}: open, too few repetitions have usable trials of both."
@@ -136,7 +135,6 @@ class Look:
 
     @property
     def sentences(self) -> list[str]:
-        """What is open."""
         return [each.sentence for each in self.open]
 
 

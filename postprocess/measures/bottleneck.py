@@ -49,7 +49,6 @@ class Candidate:
 
 
 def limit_of(data: TrialData, delivered_mbps: float | None) -> Limit:
-    """What limited a trial."""
     of = part(data)
     used = resources(data, of) if of else []
     lowest = tightest(_ceilings(data, used))
@@ -82,7 +81,6 @@ def resource_rows(data: TrialData, leading: Mapping[str, Any]) -> Iterator[Resou
 
 
 def explain(used: Sequence[Resource], clients: Clients) -> tuple[str, str]:
-    """The label of a trial, and why."""
     candidates = sorted(_candidates(used, clients), key=lambda candidate: candidate.use, reverse=True)
     full = [candidate for candidate in candidates if candidate.full]
     sent_again = _sent_again(used)
@@ -128,7 +126,6 @@ def _candidates(used: Sequence[Resource], clients: Clients) -> Iterator[Candidat
 
 
 def _nic(role: str, used: Iterable[Resource]) -> Iterator[Candidate]:
-    """A role's interfaces."""
     uses = {}
     for direction in ("NIC sent", "NIC received"):
         fullest = _fullest(role, [r for r in used if r.resource == direction and r.ceiling])

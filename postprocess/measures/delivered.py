@@ -43,13 +43,11 @@ class Delivered:
         return times, received * self.payload
 
     def mean_mbps(self, begin_ns: int, end_ns: int) -> float | None:
-        """The mean rate in a part of the window."""
         received = traffic(list(self.workers), begin_ns, end_ns, self.window_ns, self.counter).mean_mbps
         return None if received is None else received * self.payload
 
 
 def delivered(data: TrialData) -> Delivered:
-    """What the jobs of a trial took in."""
     begin, end = data.begin_ns, data.end_ns
     counts = [count for job in data.jobs if (count := job.bytes_taken) is not None]
     silent = any(job.ok and job.bytes_taken is None for job in data.jobs)
@@ -75,7 +73,6 @@ FEW = 0.02  # of a job's fetches: by no more is a file's time too large if the t
 
 
 def of_job(job: Job) -> Fetches:
-    """A job's own."""
     return _fetches([job.work], job.work.latency_s, job.run_s) if job.work else Fetches()
 
 

@@ -37,7 +37,6 @@ class Part:
 
     @property
     def hosts(self) -> set[str]:
-        """Where they ran."""
         return {job.host for job in self.clients if job.start}
 
     @property
@@ -67,18 +66,17 @@ class Resource:
 
 @dataclass(frozen=True)
 class Here:
-    """A host, of which resources are told."""
+    """A host, or a machine, whose resources are listed."""
 
     host: str
     role: str
     on_the_way: bool
 
-    def used(
-        self, name: str, value: float | None, unit: str, most: float | None = None, source: str = "", **more: Any
-    ) -> Iterator[Resource]:
+    def used(self, name: str, value: float | None, unit: str, most: float | None = None, **more: Any) -> list[Resource]:
         """A resource of it, if its use is known."""
-        if value is not None:
-            yield Resource(self.host, self.role, name, value, unit, most, source, on_the_way=self.on_the_way, **more)
+        if value is None:
+            return []
+        return [Resource(self.host, self.role, name, value, unit, most, on_the_way=self.on_the_way, **more)]
 
 
 def part(data: TrialData) -> Part | None:
@@ -135,8 +133,8 @@ def _of_host(
         most, source = (ceiling.mbps, ceiling.source) if ceiling else (None, "")
         for direction, words in (("tx", "NIC sent"), ("rx", "NIC received")):
             near = at_ceiling(nic, f"{direction}_bytes", of, most)
-            more = {"at_ceiling": near, "interface": nic.samples.interface}
-            yield from here.used(words, rates[direction][number], "Mb/s", most, source, **more)
+            more = {"source": source, "at_ceiling": near, "interface": nic.samples.interface}
+            yield from here.used(words, rates[direction][number], "Mb/s", most, **more)
     if "cpu_own_ns" in samples.columns and samples.columns["cpu_own_ns"].max(initial=-1) >= 0:
         yield from _of_own_processors(sampled, of, here)
     elif not shares_machine(sampled, data):
@@ -151,7 +149,7 @@ def _of_own_processors(sampled: Sampled, of: Part, here: Here) -> Iterator[Resou
     header = sampled.samples.header
     limit = header.get("own_cpu_limit_cores")
     own = per_second(sampled, "cpu_own_ns", of, 1e-9)
-    yield from here.used("CPU", own, "cores", limit or header.get("ncpu"), QUOTA if limit else SHARED)
+    yield from here.used("CPU", own, "cores", limit or header.get("ncpu"), source=QUOTA if limit else SHARED)
     yield from here.used("CPU throttled", per_second(sampled, "cpu_own_throttled_ns", of, 1e-9), "s/s")
 
 

@@ -54,7 +54,6 @@ class Knee:
 
 
 def knee(rungs: Sequence[Rung]) -> Knee:
-    """The knee of a ladder, or why it cannot be told."""
     data = _Data.of(rungs)
     if why := data.too_little() or data.falls():
         return Knee(OPEN, why)

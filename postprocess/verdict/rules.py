@@ -46,7 +46,6 @@ class Evidence:
 
     @property
     def verdict(self) -> str:
-        """The verdict to which it leads."""
         limits = self.rule.limits
         if limits.invalid is not None and self.value > limits.invalid:
             return INVALID
