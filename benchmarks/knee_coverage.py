@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from frame import options
 
-from tierbench.postprocess.measures.saturation import FLAT, FULL, OPEN, RISING, Rung, knee, next_rung
+from tierbench.postprocess.measures.saturation import FLAT, FULL, OPEN, RISING, Rung, next_rung, saturation
 from tierbench.postprocess.stats import Interval
 
 LEAST = 0.9
@@ -91,7 +91,7 @@ def coverage(case: Case, repeats: int, scatter: float, runs: int) -> list[float]
     hits: dict[str, list[bool]] = {"knee": [], "plateau": [], "each": [], "next": []}
     widths = []
     for _ in range(runs):
-        found = knee(_ladder(case, repeats, scatter, random))
+        found = saturation(_ladder(case, repeats, scatter, random))
         states[found.state] += 1
         if found.clients and case.name != "falls again":
             hits["knee"].append(_holds(found.clients, PLATEAU / EACH))

@@ -80,7 +80,7 @@ def compare_runs(first: Results, second: Results, size: float, metric: str = "",
     ]  # fmt: skip
     there = {batch_name(row.levels) for row in usable(first.trials, metric)}
     missing = left_out(first, second, metric)
-    lost, new = ([name for name in missing if (name in there) == lost] for lost in (True, False))
+    lost, new = ([name for name in missing if (name in there) == in_first] for in_first in (True, False))
     unit = first.unit if metric == first.rate else ""
     return Comparison(first.name, second.name, metric, unit, judged, differing, lost, new)
 

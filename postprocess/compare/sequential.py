@@ -166,10 +166,10 @@ def _of_lines(
     for points in places:
         pairs = list(itertools.combinations(points, 2))
         for first, second in pairs:
-            found = model.ratio(first, second)
-            quantile = stats.tukey(len(points), found.df, number) if found and found.df else 0.0
+            compared = model.ratio(first, second)
+            quantile = stats.tukey(len(points), compared.df, number) if compared and compared.df else 0.0
             yield _comparison(
-                usable, first, second, name(first, second), found, question,
+                usable, first, second, name(first, second), compared, question,
                 quantile, number * len(pairs), lambda ratio: outcome(ratio, question.same_within),
             )  # fmt: skip
 
@@ -185,33 +185,33 @@ def _of_claims(
             continue  # nothing of this plan is about it
         ends = [those[0] for those in points]
         if claim.factor:
-            found = _model(usable, claim.metric).ratio(*ends)
+            compared = _model(usable, claim.metric).ratio(*ends)
         else:
             values = values_of(usable[ends[0]], claim.metric)
-            found = Compared(stats.mean_interval(values), len(values) - 1.0 if len(values) > 1 else None)
+            compared = Compared(stats.mean_interval(values), len(values) - 1.0 if len(values) > 1 else None)
         factors = [float(dict(end)[claim.factor]) for end in ends] if claim.factor and claim.levels else [1.0, 1.0]
 
         def result(ratio: Interval, claim: Claim = claim, steps: float = factors[0] / factors[1]) -> str:
             return answer(claim, ratio.over(steps))
 
-        quantile = stats.student(found.df, number) if found and found.df else 0.0
-        yield _comparison(usable, ends[0], ends[-1], str(claim.says), found, question, quantile, number, result)
+        quantile = stats.student(compared.df, number) if compared and compared.df else 0.0
+        yield _comparison(usable, ends[0], ends[-1], str(claim.says), compared, question, quantile, number, result)
 
 
 def _comparison(
-    usable: Mapping[Point, Sequence[TrialRow]], first: Point, second: Point, name: str, found: Compared | None,
+    usable: Mapping[Point, Sequence[TrialRow]], first: Point, second: Point, name: str, compared: Compared | None,
     question: Question, quantile: float, together: float, result: Callable[[Interval], str],
 ) -> Comparison:  # fmt: skip
-    if found is None or not found.df:
+    if compared is None or not compared.df:
         return Comparison(first, second, name, INCONCLUSIVE)
     repeats, near = min(len(usable[point]) for point in (first, second)), question.same_within
-    ratio = found.ratio.as_of(found.df, quantile)
+    ratio = compared.ratio.as_of(compared.df, quantile)
     enough = repeats >= LEAST_REPEATS and ratio.interval is not None
     said = result(ratio) if enough else INCONCLUSIVE
     if said != INCONCLUSIVE:
         return Comparison(first, second, name, said, ratio, more=0, resolves=near)
     ceiling = _same_ceiling(usable[first], usable[second], near) if enough else ""
-    more = _repeats_to_resolve(found, repeats, near, together)
+    more = _repeats_to_resolve(compared, repeats, near, together)
     return Comparison(first, second, name, said, ratio, ceiling, more, near)
 
 
@@ -271,12 +271,12 @@ def _same_ceiling(these: Sequence[TrialRow], those: Sequence[TrialRow], within: 
     return label
 
 
-def _repeats_to_resolve(found: Compared, repeats: int, resolves: float, together: float) -> int | None:
+def _repeats_to_resolve(compared: Compared, repeats: int, resolves: float, together: float) -> int | None:
     """How many more repetitions, with the same scatter, it takes for an interval of so much to either side."""
-    interval, df = found.ratio.interval, found.df
-    if interval is None or not df or not found.ratio.value or repeats < 2 or interval[0] <= 0:
+    interval, df = compared.ratio.interval, compared.df
+    if interval is None or not df or not compared.ratio.value or repeats < 2 or interval[0] <= 0:
         return None
-    error = math.log(interval[1] / found.ratio.value) / stats.student(df)
+    error = math.log(interval[1] / compared.ratio.value) / stats.student(df)
 
     def resolved(number: int) -> bool:
         freedom = df * (number - 1) / (repeats - 1)

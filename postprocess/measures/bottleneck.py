@@ -20,11 +20,11 @@ from tierbench.postprocess.schema.rows import Limit, ResourceRow
 LINK_FULL = 0.90  # mean rate: headers, and the gaps between requests, take the rest
 LINK_OFTEN_FULL = (0.75, 0.5)  # or so much in the mean, with so many of the samples near the ceiling
 CPU_FULL = 0.90
-CPU_HELD_BACK = (0.60, 0.25)  # or so much of a quota, held back by it for so many seconds in a second
+CPU_THROTTLED = (0.60, 0.25)  # or so much of a quota, held back by it for so many seconds in a second
 CORE_FULL = 0.95  # the busiest core: a server's one thread, or the core that takes a card's interrupts
 SOFTIRQ_FULL = 0.80  # of one core
 DISK_FULL = 0.90
-STOLEN_TOLD = 5.0  # % of all cores' time
+STOLEN_SHOWN = 5.0  # % of all cores' time
 SHORT_PART = (0.5, 0.75)  # of a window, and the efficiency over it, below which a full link of the part explains little
 CLIENT_FULL = 0.80  # CPU time over run time: such a job is called CPU-bound
 MACHINE_FULL = 0.95  # of a machine that several hosts share
@@ -177,14 +177,14 @@ def _cpu(role: str, used: Iterable[Resource]) -> Iterator[Candidate]:
             use, is_full = value / most, value / most >= threshold
             if fullest[0].unit == "cores":
                 throttled_s = sum(r.value for r in own if r.resource == "CPU throttled")
-                is_full = is_full or (use >= CPU_HELD_BACK[0] and throttled_s >= CPU_HELD_BACK[1])
+                is_full = is_full or (use >= CPU_THROTTLED[0] and throttled_s >= CPU_THROTTLED[1])
                 seconds = f", held back for {throttled_s:.2f} s a second" if throttled_s >= 0.01 else ""
                 amount = f"{name} {value:.2f} of {most:g} cores, {fullest[0].source} ({_percent(use)}{seconds})"
             else:
                 amount = f"{name}{', all cores' if name == 'CPU' else ''} {_percent(use)}"
             stolen = max((r.value for r in own if r.resource == "CPU stolen"), default=0.0)
             words = f"{_hosts(role, fullest)}: {amount}"
-            words += f", {stolen:.0f} % stolen by the hypervisor" if stolen >= STOLEN_TOLD else ""
+            words += f", {stolen:.0f} % stolen by the hypervisor" if stolen >= STOLEN_SHOWN else ""
             candidates.append((use / threshold, Candidate(CPU[role], use, words, is_full)))
     if candidates:
         yield max(candidates, key=lambda pair: (pair[1].full, pair[0]))[1]

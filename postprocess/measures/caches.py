@@ -101,7 +101,7 @@ def _risen(data: TrialData, hosts: list[Sampled], counter: str) -> float | None:
             return None
         before = risen.before(0)
         first, last = risen.times[before], risen.times[-1]
-        if risen.known[-1] - risen.known[before] < last - first - 1e-6:
+        if risen.covered[-1] - risen.covered[before] < last - first - 1e-6:
             return None
         total += risen.rise(first, last)
     return total

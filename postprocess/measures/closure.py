@@ -86,7 +86,7 @@ def moved(sampled: Sampled, direction: str, data: TrialData) -> Moved | None:
         return None
     last = min(last + 1, len(amount) - 1) if data.traits.settles else len(amount) - 1
     times = amount.times[[first, last]]
-    if times[1] - times[0] - amount.known_s(*times) > LEAST_S:
+    if times[1] - times[0] - amount.covered_s(*times) > LEAST_S:
         return None
     counted = counter.replace("bytes", "packets")
     has_packets = counted != counter and counted in sampled.samples.columns

@@ -25,7 +25,7 @@ class CounterCurve:
 
     times: Numbers
     risen: Numbers
-    known: Numbers  # seconds of known intervals until then
+    covered: Numbers  # seconds of intervals until then over which the counter is known
 
     def __len__(self) -> int:
         return len(self.times)
@@ -34,21 +34,21 @@ class CounterCurve:
         """By how much it rose between two times, as far as that is known."""
         return float(self._between(np.array([begin, end]), self.risen)[0])
 
-    def known_s(self, begin: float, end: float) -> float:
+    def covered_s(self, begin: float, end: float) -> float:
         """How much of the time between these two is known."""
-        return float(self._between(np.array([begin, end]), self.known)[0])
+        return float(self._between(np.array([begin, end]), self.covered)[0])
 
     def rates(self, times: Numbers) -> Numbers:
         """How fast it rose between each two of these times; NaN where a part of it is not known."""
         seconds = np.diff(times)
         with np.errstate(divide="ignore", invalid="ignore"):
             rates: Numbers = self._between(times, self.risen) / seconds
-        rates[seconds - self._between(times, self.known) > LEAST_S] = np.nan
+        rates[seconds - self._between(times, self.covered) > LEAST_S] = np.nan
         return rates
 
     def rate(self, begin: float, end: float) -> float | None:
         """How fast it rose in the known part of a time; None if nothing of it is known."""
-        seconds = self.known_s(begin, end) if end > begin else 0.0
+        seconds = self.covered_s(begin, end) if end > begin else 0.0
         return self.rise(begin, end) / seconds if seconds > 0 else None
 
     def _between(self, times: Numbers, amounts: Numbers) -> Numbers:
@@ -84,9 +84,9 @@ def counter_curve(sampled: Sampled, counter: str, since_ns: int) -> CounterCurve
     sound = np.isfinite(difference)
     steps = np.where(sound, difference, 0.0), np.where(sound, 0.0, np.diff(times))
     risen, unknown = (np.concatenate([[0.0], np.cumsum(step)])[: len(times)] for step in steps)
-    known = times - times[:1] - unknown
+    covered = times - times[:1] - unknown
     news = intervals.fresh[counter[:2]] if counter in INTERFACE else np.full(len(times), True)
-    return CounterCurve(times[news], risen[news], known[news])
+    return CounterCurve(times[news], risen[news], covered[news])
 
 
 def edge(of: CounterCurve, time: float, *, ends: bool) -> Edge | None:
@@ -112,5 +112,5 @@ def with_window(of: CounterCurve, begin: float, end: float) -> CounterCurve:
     return CounterCurve(
         np.insert(of.times, where, times),
         np.insert(of.risen, where, [low, max(low, high)]),
-        np.insert(of.known, where, np.interp(times, of.times, of.known)),
+        np.insert(of.covered, where, np.interp(times, of.times, of.covered)),
     )

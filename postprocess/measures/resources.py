@@ -18,7 +18,7 @@ HEAD = 0.1  # of the time in which all are active: opening the files, and TCP's 
 LEAST_SHARE = 0.25  # of the window; where all are active for less than this, the window's middle is looked at
 EDGES = 0.1  # of the window, at each end, that its middle leaves out
 NEARLY_FULL = 0.9  # a sample whose rate is above this of the ceiling counts as one at the ceiling
-KNOWN = 0.5  # of the part, for a mean to be told
+LEAST_COVERED = 0.5  # of the part, for a mean over it
 CARRIES = 0.5  # of what the storage server moved: who carried this much is on the data's way
 MOST_OF_WORK = 0.5  # of all cores' busy time; whose share is less was the busiest by chance
 WORKS = ("cpu_user", "cpu_nice", "cpu_system", "cpu_irq", "cpu_softirq", "cpu_steal")
@@ -159,8 +159,8 @@ def _of_processors(sampled: Sampled, of: Part, here: Here) -> Iterator[Resource]
     yield from here.used("CPU", cpu.get("busy"), "%", 100)
     yield from here.used("CPU in softirq", cpu.get("softirq"), "%", 100)
     yield from here.used("CPU stolen", cpu.get("steal"), "%", 100)
-    yield from here.used("busiest core", _one_core(sampled, of, "cpu_busiest_busy_pct", cpu.get("busy")), "%", 100)
-    softirq = _one_core(sampled, of, "softirq_busiest_pct", cpu.get("softirq"))
+    yield from here.used("busiest core", _single_core(sampled, of, "cpu_busiest_busy_pct", cpu.get("busy")), "%", 100)
+    softirq = _single_core(sampled, of, "softirq_busiest_pct", cpu.get("softirq"))
     yield from here.used("busiest core's softirq", softirq, "%", 100)
     yield from _of_disks(sampled, of, here)
 
@@ -235,7 +235,7 @@ def per_second(sampled: Sampled, counter: str, of: Part, times_what: float = 1.0
         return None
     risen = counter_curve(sampled, counter, of.begin_ns)
     rate = risen.rate(0, of.seconds)
-    return None if rate is None or risen.known_s(0, of.seconds) < KNOWN * of.seconds else times_what * rate
+    return None if rate is None or risen.covered_s(0, of.seconds) < LEAST_COVERED * of.seconds else times_what * rate
 
 
 def at_ceiling(sampled: Sampled, counter: str, of: Part, ceiling_mbps: float | None) -> float:
@@ -262,7 +262,7 @@ def _inside(sampled: Sampled, of: Part) -> NDArray[np.bool_]:
     return (times >= of.begin_ns) & (times < of.end_ns)
 
 
-def _one_core(sampled: Sampled, of: Part, column: str, all_pct: float | None) -> float | None:
+def _single_core(sampled: Sampled, of: Part, column: str, all_pct: float | None) -> float | None:
     """How busy one core was in the mean, at least; its index is sampled only where it is the busiest.
 
     The mean of whichever core was busiest at each sample is that of one core, or of a thread that moves between cores,

@@ -1,7 +1,7 @@
-"""Where a way is full: the number of clients beyond which one more brings nothing, from the rates up a ladder of them.
+"""Where an access method saturates: the number of clients beyond which a further one brings nothing, from a ladder.
 
 The curve is a straight line through nothing that bends into a plateau, R(n) = a n / (1 + (n/k)^p)^(1/p): each client
-brings `a` until the way is full, the line meets the plateau `a k` at the knee `k`, and `p` says how sharply it bends.
+brings `a`, the line meets the plateau `a k` at the saturation point `k`, and `p` says how sharply it bends.
 It is fitted to the logarithms of the rates, from which what a whole repetition has in common drops out. The intervals
 are those of the profile likelihood: all curves that fit not significantly worse than the best one. docs/statistics.md
 has their coverage, measured by simulation.
@@ -24,7 +24,7 @@ FULL, FLAT, RISING, OPEN = "full", "full from the least batch", "not full", "can
 
 RUNGS, REPEATS, FREEDOM = 3, 2, 2  # that it takes at least: batches, repetitions, and numbers beyond the parameters
 BENDS = np.array([1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 16.0, 32.0])
-BEYOND = 8.0  # so far outside the ladder a knee is looked for; one that may lie there is bounded on one side only
+BEYOND = 8.0  # so far outside the ladder the point is looked for; if it may lie there it is bounded on one side only
 STEPS = 121
 LEAST_NOISE = 0.001  # of a rate: what is more alike than that is not told apart
 OF_CURVE = 0.03  # of a rate: by so much the curve itself may be wrong at each batch, however often it is repeated
@@ -41,7 +41,7 @@ class Rung:
 
 
 @dataclass(frozen=True)
-class Knee:
+class Saturation:
     """What a ladder says; an interval's end that the ladder does not bound is None."""
 
     state: str
@@ -53,13 +53,13 @@ class Knee:
     predicted: Interval | None = None  # the mean over as many repetitions of the next larger batch
 
 
-def knee(rungs: Sequence[Rung]) -> Knee:
+def saturation(rungs: Sequence[Rung]) -> Saturation:
     data = _Data.of(rungs)
     if why := data.too_little() or data.falls():
-        return Knee(OPEN, why)
+        return Saturation(OPEN, why)
     region = _Region.of(data)
     why = region.misfit()
-    return Knee(OPEN, why) if why else region.knee()
+    return Saturation(OPEN, why) if why else region.result()
 
 
 def next_rung(clients: Sequence[int]) -> int:
@@ -136,20 +136,20 @@ class _Data:
         return squares
 
 
-def _shape(clients: Numbers, knees: Numbers, bends: Numbers) -> Numbers:
-    """The logarithm of the curve for a = 1, for each knee and bend, at each number of clients."""
-    k, p, n = np.log(knees)[:, None, None], bends[None, :, None], np.log(clients)[None, None, :]
+def _shape(clients: Numbers, points: Numbers, bends: Numbers) -> Numbers:
+    """The logarithm of the curve for a = 1, for each saturation point and bend, at each number of clients."""
+    k, p, n = np.log(points)[:, None, None], bends[None, :, None], np.log(clients)[None, None, :]
     shape: Numbers = n - np.logaddexp(0.0, p * (n - k)) / p
     return shape
 
 
 @dataclass(frozen=True)
 class _Region:
-    """All curves that fit not significantly worse than the best one, by their knees and bends."""
+    """All curves that fit not significantly worse than the best one, by their points and bends."""
 
     data: _Data
-    knees: Numbers
-    level: Numbers  # log a of each knee and bend
+    points: Numbers
+    level: Numbers  # log a of each saturation point and bend
     squares: Numbers
     accepted: NDArray[np.bool_]
     best: tuple[int, int]
@@ -162,11 +162,11 @@ class _Region:
         coarse = cls._on(data, np.geomspace(low, high, STEPS))
         inside = np.flatnonzero(coarse.accepted.any(axis=1))
         first, last = max(inside[0] - 1, 0), min(inside[-1] + 1, STEPS - 1)
-        return cls._on(data, np.geomspace(coarse.knees[first], coarse.knees[last], 2 * STEPS))
+        return cls._on(data, np.geomspace(coarse.points[first], coarse.points[last], 2 * STEPS))
 
     @classmethod
-    def _on(cls, data: _Data, knees: Numbers) -> _Region:
-        residuals = data.logs - _shape(data.clients, knees, BENDS)
+    def _on(cls, data: _Data, points: Numbers) -> _Region:
+        residuals = data.logs - _shape(data.clients, points, BENDS)
         squares = data.squares(residuals)
         best = np.unravel_index(int(np.argmin(squares)), squares.shape)
         least = float(squares[best])
@@ -175,7 +175,7 @@ class _Region:
         off = variance + OF_CURVE**2 * len(data.repeats)
         return cls(
             data,
-            knees,
+            points,
             data.over_blocks(residuals).mean(axis=-1),
             squares,
             squares <= least + quantile**2 * off,
@@ -190,7 +190,7 @@ class _Region:
 
         data, freedom = self.data, len(self.data.ladder) - RUNGS
         row, column = self.best
-        residuals = data.logs - _shape(data.clients, self.knees[row : row + 1], BENDS[column : column + 1])[0, 0]
+        residuals = data.logs - _shape(data.clients, self.points[row : row + 1], BENDS[column : column + 1])[0, 0]
         residuals = residuals - data.over_blocks(residuals)[np.searchsorted(data.repeats, data.blocks)]
         off = {number: float(np.mean(residuals[data.clients == number])) for number in data.ladder}
         pure = sum(float(np.sum((residuals[data.clients == n] - mean) ** 2)) for n, mean in off.items())
@@ -207,12 +207,12 @@ class _Region:
             f"no line that bends into a plateau fits: with {worst} clients the rate is {abs(off[worst]):.0%} {where} it"
         )
 
-    def knee(self) -> Knee:
+    def result(self) -> Saturation:
         ladder = self.data.ladder
-        first, last = self.knees[np.flatnonzero(self.accepted.any(axis=1))[[0, -1]]]
+        first, last = self.points[np.flatnonzero(self.accepted.any(axis=1))[[0, -1]]]
         low = float(first) if first > 1.001 * ladder[0] / BEYOND else None  # else any smaller one would fit
         high = float(last) if last < 0.999 * ladder[-1] * BEYOND else None
-        why, value = "", float(self.knees[self.best[0]])
+        why, value = "", float(self.points[self.best[0]])
         if high is not None and high <= ladder[-1]:
             state, value = (FULL, value) if low is not None else (FLAT, high)
         elif low is None:
@@ -223,11 +223,11 @@ class _Region:
             state = OPEN
             why = f"it may be full with {low:.3g} clients or only beyond the ladder, with up to {high:.3g}"
         later = next_rung(ladder)
-        return Knee(
+        return Saturation(
             state,
             why,
             clients=Interval(value, low, high),
-            plateau=self._rate(np.log(self.knees)[:, None] + self.level, below=True, above=high is not None),
+            plateau=self._rate(np.log(self.points)[:, None] + self.level, below=True, above=high is not None),
             each=self._rate(self.level, below=high is None or low is not None, above=low is not None),
             next_clients=later,
             predicted=self._predicted(later),
@@ -250,7 +250,7 @@ class _Region:
 
     def _predicted(self, clients: int) -> Interval:
         """The mean of a batch over as many repetitions of another run, which scatter as these do."""
-        value, low, high = self._range(self.level + _shape(np.array([float(clients)]), self.knees, BENDS)[..., 0])
+        value, low, high = self._range(self.level + _shape(np.array([float(clients)]), self.points, BENDS)[..., 0])
         count = len(self.data.repeats)
         scatter = math.hypot(self._over_repeats(2 / count), self.quantile * self.noise / math.sqrt(count))
         # No squares: a curve that bends just beyond the ladder is at the region's very end.
@@ -259,7 +259,7 @@ class _Region:
     def _over_repeats(self, share: float) -> float:
         """How far the interval of what a whole repetition has in common reaches."""
         row, column = self.best
-        shape = _shape(self.data.clients, self.knees[row : row + 1], BENDS[column : column + 1])[0, 0]
+        shape = _shape(self.data.clients, self.points[row : row + 1], BENDS[column : column + 1])[0, 0]
         means = self.data.over_blocks(self.data.logs - shape)
         quantile = student(len(means) - 1)
         return quantile * float(np.std(means, ddof=1)) * math.sqrt(share)

@@ -77,8 +77,8 @@ class _Flow:
 
     def pause(self, before: int, after: int) -> Stall:
         """The pause between two busy intervals, which it began in the one and ended in the other."""
-        begun, ended = (float(np.diff(self.times)[at] * max(0.0, 1 - self.moved[at])) for at in (before, after))
-        begin, end = float(self.times[before + 1]) - begun, float(self.times[after]) + ended
+        before_s, after_s = (float(np.diff(self.times)[at] * max(0.0, 1 - self.moved[at])) for at in (before, after))
+        begin, end = float(self.times[before + 1]) - before_s, float(self.times[after]) + after_s
         return Stall(begin, end - begin)
 
 

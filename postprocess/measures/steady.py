@@ -54,15 +54,15 @@ class _Side:
 def steady(times: Numbers, rates: Numbers) -> Steady | None:
     """The steady slice of rates over the intervals between these times; None if there is none to be found."""
     seconds = np.diff(times)
-    known = np.isfinite(rates) & (seconds > 0)
-    if known.sum() < FEWEST or not rates[known].any():
+    finite = np.isfinite(rates) & (seconds > 0)
+    if finite.sum() < FEWEST or not rates[finite].any():
         return None
-    weights = np.where(known, seconds, 0.0)
-    filled = np.where(known, rates, 0.0)
+    weights = np.where(finite, seconds, 0.0)
+    filled = np.where(finite, rates, 0.0)
     first, last = _edges((times[1:] + times[:-1]) / 2, times, weights, filled)
     inside = np.zeros(len(rates), bool)
-    inside[first:last] = known[first:last]
-    whole = inside & (seconds >= np.median(seconds[known]) / 2)  # a shorter interval's rate is mostly noise
+    inside[first:last] = finite[first:last]
+    whole = inside & (seconds >= np.median(seconds[finite]) / 2)  # a shorter interval's rate is mostly noise
     if whole.sum() < FEWEST or weights[inside].sum() < LEAST_SHARE * (times[-1] - times[0]):
         return None
     if _drifts((times[1:] + times[:-1])[inside] / 2, filled[inside], weights[inside]):

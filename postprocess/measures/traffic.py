@@ -46,11 +46,11 @@ def traffic(
     times, rates = window_rates(servers, begin_ns, end_ns, counter)
     rates = rates[np.diff(times) >= resolution_s(servers, counter) / 2]
     rates_5s = _rates(moved, np.arange(0, window_s + LEAST_S, THESIS_INTERVAL_S))
-    known_s = min(server.known_s(0, window_s) for server in moved)
+    covered_s = min(server.covered_s(0, window_s) for server in moved)
     means = [server.rate(0, window_s) for server in moved]
     mbps = [mean * MEGABITS for mean in means if mean is not None]
     return Traffic(
-        bytes=sum(server.rise(0, window_s) for server in moved) if window_s - known_s < LEAST_S else None,
+        bytes=sum(server.rise(0, window_s) for server in moved) if window_s - covered_s < LEAST_S else None,
         mean_mbps=sum(mbps) if len(mbps) == len(moved) else None,
         volatility_mbps=_spread(rates),
         volatility_5s_mbps=_spread(rates_5s),
@@ -116,7 +116,7 @@ def idle_mbps(data: TrialData) -> tuple[float | None, float | None]:
 def _idle_before(moved: CounterCurve) -> float | None:
     """The rate from the first sample to the last one before the window, if enough of that time is known."""
     last = moved.before(0)
-    if last < 1 or moved.known_s(moved.times[0], moved.times[last]) < LEAST_IDLE_S:
+    if last < 1 or moved.covered_s(moved.times[0], moved.times[last]) < LEAST_IDLE_S:
         return None
     return moved.rate(moved.times[0], moved.times[last])
 
@@ -127,7 +127,7 @@ def _idle_after(moved: CounterCurve) -> float | None:
     samples = slice(first, max(first, moved.before(LATE_S)) + 1)
     if not len(moved):
         return None
-    rise, seconds = moved.risen[-1] - moved.risen[samples], moved.known[-1] - moved.known[samples]
+    rise, seconds = moved.risen[-1] - moved.risen[samples], moved.covered[-1] - moved.covered[samples]
     enough = seconds >= LEAST_IDLE_S
     return float((rise[enough] / seconds[enough]).min()) if enough.any() else None
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from tierbench.dags.layout import Scaling
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD, Factor, level_text
-from tierbench.postprocess.measures.saturation import FLAT, RISING, Rung, knee
+from tierbench.postprocess.measures.saturation import FLAT, RISING, Rung, saturation
 from tierbench.postprocess.schema.columns import Row
 from tierbench.postprocess.schema.rows import COMPARED, RATE, SUMMARISED, TrialRow
 from tierbench.postprocess.schema.run_rows import (
@@ -204,7 +204,7 @@ def knee_rows(trials: Sequence[TrialRow], summary: Sequence[SummaryRow]) -> list
 
 
 def _knee_row(trials: list[TrialRow], summary: list[SummaryRow]) -> KneeRow:
-    fit = knee([Rung(trial.repeat, trial.jobs, trial.delivered_mbps or 0.0) for trial in trials])
+    fit = saturation([Rung(trial.repeat, trial.jobs, trial.delivered_mbps or 0.0) for trial in trials])
     top = max(trials, key=lambda trial: trial.jobs)
     clients = fit.clients or Interval()  # without a value where the ladder bounds it on one side only
     steps = (after.gain.over(after.jobs - before.jobs) for before, after in pairwise(summary) if after.jobs == top.jobs)

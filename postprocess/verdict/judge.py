@@ -73,11 +73,10 @@ def evidence(data: TrialData, row: TrialRow) -> Iterator[Evidence]:
             yield from (Evidence(each, value, words) for value, words in each.measure(data, row))
 
 
-def _with_evidence(row: TrialRow, found: Sequence[Evidence]) -> TrialRow:
+def _with_evidence(row: TrialRow, measured: Sequence[Evidence]) -> TrialRow:
     """A trial's row with the reasons that evidence gives, what makes it invalid before what makes it suspect."""
-    by_verdict = {verdict: [one.reason for one in found if one.verdict == verdict] for verdict in (INVALID, SUSPECT)}
-    reasons = (*by_verdict[INVALID], *by_verdict[SUSPECT])
-    if not reasons or row.verdict == RUNNING:
+    invalid, suspect = ([each.reason for each in measured if each.verdict == verdict] for verdict in (INVALID, SUSPECT))
+    if not (invalid or suspect) or row.verdict == RUNNING:
         return row
-    verdict = max(row.verdict, INVALID if by_verdict[INVALID] else SUSPECT, key=[VALID, SUSPECT, INVALID].index)
-    return replace(row, verdict=verdict, verdict_reasons=(*row.verdict_reasons, *reasons))
+    verdict = max(row.verdict, INVALID if invalid else SUSPECT, key=[VALID, SUSPECT, INVALID].index)
+    return replace(row, verdict=verdict, verdict_reasons=(*row.verdict_reasons, *invalid, *suspect))

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.report_page import Page, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tierbench import names
-from tierbench.postprocess.measures.saturation import FLAT, FULL, OPEN, RISING, Rung, knee, next_rung
+from tierbench.postprocess.measures.saturation import FLAT, FULL, OPEN, RISING, Rung, next_rung, saturation
 from tierbench.postprocess.report.answer import answer
 from tierbench.postprocess.report.write import comparison, run_report
 from tierbench.postprocess.tables.load_run import read_results
@@ -32,7 +32,7 @@ def full_with_16(clients):
 
 
 def test_the_knee_and_the_plateau_are_found_with_intervals_that_hold_them():
-    found = knee(ladder(full_with_16, (4, 8, 16, 32, 64)))
+    found = saturation(ladder(full_with_16, (4, 8, 16, 32, 64)))
     assert found.state == FULL
     for interval, truth in ((found.clients, 16), (found.plateau, 800), (found.each, 50), (found.predicted, 800)):
         assert interval.low < truth < interval.high
@@ -42,7 +42,7 @@ def test_the_knee_and_the_plateau_are_found_with_intervals_that_hold_them():
 
 def test_what_a_repetition_has_in_common_does_not_blur_the_knee():
     rungs = [dataclasses.replace(rung, rate=rung.rate * rung.repeat) for rung in ladder(full_with_16, (4, 8, 16, 32))]
-    found = knee(rungs)
+    found = saturation(rungs)
     assert found.state == FULL
     assert found.clients.low < 16 < found.clients.high < 20
 
@@ -51,7 +51,7 @@ def test_what_a_repetition_has_in_common_does_not_blur_the_knee():
     ("clients", "state"), [((2, 4, 8, 12), RISING), ((32, 64, 128), FLAT)], ids=["never full", "full at once"]
 )
 def test_a_ladder_that_does_not_bend_bounds_the_knee_from_one_side_only(clients, state):
-    found = knee(ladder(full_with_16, clients))
+    found = saturation(ladder(full_with_16, clients))
     assert found.state == state
     if state == RISING:
         assert (found.clients.high, found.plateau.high) == (None, None)
@@ -81,7 +81,7 @@ def sawtooth(clients):
     ],
 )
 def test_what_cannot_be_told_says_why(rungs, why):
-    found = knee(rungs)
+    found = saturation(rungs)
     assert found.state == OPEN
     assert why in found.why
     assert found.clients is None
