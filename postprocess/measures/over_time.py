@@ -74,12 +74,15 @@ def over_time(sampled: Sequence[Sampled], trial: TrialRow, steps: int = STEPS) -
     by_disks = trial.counted_by in DISKS
     if by_disks:  # the storage servers have nothing of this trial
         sampled = [interface for interface in sampled if interface.samples.role != "storage"]
-    hosts = list(_disks(sampled, trial, steps)) if by_disks else []
+    shortest_s = (
+        trial.window_s + LEAD_S + TAIL_S
+    ) / steps  # of a step, but for the counters' resolution
+    hosts = list(_disks(sampled, trial, shortest_s)) if by_disks else []
     at_workers = []
     for interface in sampled:
         # Of one role all have the same edges, so that they can be added up.
         alike = [other for other in sampled if other.samples.role == interface.samples.role]
-        step_s = _step_s(trial, max(resolution_s(alike, counter) for counter in COUNTERS.values()), steps)
+        step_s = max(shortest_s, *(resolution_s(alike, counter) for counter in COUNTERS.values()))
         role, read_or_written = interface.samples.role, trial.direction or SENT
         counter = COUNTERS[read_or_written if role == "storage" else SENT]
         hosts.append(HostSeries(interface.samples.named, role, _moved(interface, counter, trial, step_s)))
@@ -96,13 +99,13 @@ def busiest(hosts: Sequence[HostSeries], others: int) -> list[HostSeries]:
     return [host for host in hosts if host.role == "storage"] + rest[:others]
 
 
-def _disks(sampled: Sequence[Sampled], trial: TrialRow, steps: int) -> Iterator[HostSeries]:
+def _disks(sampled: Sequence[Sampled], trial: TrialRow, shortest_s: float) -> Iterator[HostSeries]:
     """What the disks read of each host, or machine, that clients ran on: they are the storage of the trial."""
     counters, same = DISKS[trial.counted_by]
     workers = {str(worker.samples.header.get(same)): worker for worker in sampled if worker.samples.role == "worker"}
     for worker in workers.values():
-        step_s = _step_s(trial, worker.samples.period_s, steps)
-        yield HostSeries(f"{worker.samples.host} disks", "storage", _moved(worker, counters[SENT], trial, step_s))
+        moved = _moved(worker, counters[SENT], trial, max(worker.samples.period_s, shortest_s))
+        yield HostSeries(f"{worker.samples.host} disks", "storage", moved)
 
 
 def _taken_in(at_workers: Sequence[TimeSeries], trial: TrialRow) -> TimeSeries | None:
@@ -115,11 +118,6 @@ def _taken_in(at_workers: Sequence[TimeSeries], trial: TrialRow) -> TimeSeries |
     inside = (edges[:-1] >= 0) & (edges[1:] <= window_s)
     level = float(np.nanmean(moved[inside])) if np.isfinite(moved[inside]).any() else 0.0
     return TimeSeries(edges, moved * (rate / level)) if level else None
-
-
-def _step_s(trial: TrialRow, resolution: float, steps: int) -> float:
-    """How long a step is: none is shorter than the counters' resolution."""
-    return max(resolution, ((trial.window_s or 0.0) + LEAD_S + TAIL_S) / steps)
 
 
 def _moved(sampled: Sampled, counter: str, trial: TrialRow, step_s: float) -> TimeSeries:

@@ -50,14 +50,9 @@ def test_the_mean_has_no_bias_whatever_the_edges(folder: Path, edge: str, phase:
         "beside a background": (both(synthetic.during(MBPS, 20), synthetic.steady(9)), MBPS + 9),
     }[edge]
     sampled(folder, total, 20 / samples, phase)
-    assert trial_tables(folder)["mean_mbps"] == pytest.approx(truth, rel=1e-5)
-
-
-@pytest.mark.parametrize("phase", [0.1, 0.5, 0.9])
-def test_the_all_active_window_begins_with_the_trials(folder: Path, phase: float) -> None:
-    sampled(folder, synthetic.during(MBPS, 20), 2.0, phase)
     row = trial_tables(folder)
-    assert row["all_active_mbps"] == pytest.approx(MBPS, rel=1e-3)
+    assert row["mean_mbps"] == pytest.approx(truth, rel=1e-5)
+    assert edge != "sharp" or row["all_active_mbps"] == pytest.approx(MBPS, rel=1e-3)  # which begins with the window
 
 
 def test_where_traffic_goes_on_nothing_is_taken_to_begin(folder: Path) -> None:
@@ -80,10 +75,7 @@ def test_what_comes_late_and_unseen_is_within_the_trials_own_error(folder: Path,
     row = trial_tables(folder)
     assert abs(row["mean_mbps"] - MBPS) <= row["mean_error_mbps"] + 1e-6
     assert row["mean_error_mbps"] < 0.05 * MBPS
-
-
-def test_a_trial_with_nothing_unknown_at_its_edges_has_hardly_an_error(folder: Path) -> None:
-    sampled(folder, synthetic.during(MBPS, 20), 0.1, 0.5)
+    sampled(folder, synthetic.during(MBPS, 20), 0.1, 0.5)  # with nothing unknown at its edges
     assert trial_tables(folder)["mean_error_mbps"] < 0.003 * MBPS
 
 
