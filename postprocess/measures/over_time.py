@@ -74,9 +74,7 @@ def over_time(sampled: Sequence[Sampled], trial: TrialRow, steps: int = STEPS) -
     by_disks = trial.counted_by in DISKS
     if by_disks:  # the storage servers have nothing of this trial
         sampled = [interface for interface in sampled if interface.samples.role != "storage"]
-    shortest_s = (
-        trial.window_s + LEAD_S + TAIL_S
-    ) / steps  # of a step, but for the counters' resolution
+    shortest_s = (trial.window_s + LEAD_S + TAIL_S) / steps  # of a step, but for the counters' resolution
     hosts = list(_disks(sampled, trial, shortest_s)) if by_disks else []
     at_workers = []
     for interface in sampled:
