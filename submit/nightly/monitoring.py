@@ -19,6 +19,7 @@ from tierbench.submit.nightly.record import Change
 STATUS = {"OK": 0, "WARNING": 1, "CRITICAL": 2, "UNKNOWN": 3}
 VERDICTS = ("VALID", "SUSPECT", "INVALID")
 PREFIX = "tierbench_nightly"
+ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 IN_A_LABEL = str.maketrans({"'": "", "=": ":", "|": "/"})  # which may hold anything but what ends it
 
 
@@ -120,9 +121,5 @@ def _gauge(name: str, meaning: str, values: Sequence[tuple[dict[str, str], float
     yield f"# HELP {PREFIX}_{name} {meaning}"
     yield f"# TYPE {PREFIX}_{name} gauge"
     for labels, value in values:
-        inside = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+        inside = ",".join(f'{label}="{text.translate(ESCAPED)}"' for label, text in labels.items())
         yield f"{PREFIX}_{name}{{{inside}}} {float(value)!r}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -141,7 +141,7 @@ class TrialMonitor:
         return Jobs(
             Cluster(Path(log)),
             ["the sampler on " + sampler.host if sampler.of_storage else "" for sampler in samplers],
-            lambda number: None if last_samples(sample_file(samplers[number].host), 1) else "",
+            lambda number: None if last_samples(names.sample_file(samplers[number].host), 1) else "",
             "samples/*.err",
         )
 
@@ -228,7 +228,7 @@ class TrialMonitor:
         return [
             sampler
             for sampler in self.trial.samplers
-            if len(last_samples(sample_file(sampler.host), 2)) < (2 if sampler.of_storage else 1)
+            if len(last_samples(names.sample_file(sampler.host), 2)) < (2 if sampler.of_storage else 1)
         ]
 
     def tell(self, what: str, seconds: float) -> None:
@@ -300,7 +300,7 @@ class Moving:
     def look(self) -> None:
         now = time.monotonic()
         for host in self.hosts:
-            for record in last_samples(sample_file(host), 1):
+            for record in last_samples(names.sample_file(host), 1):
                 for counter in self.counters:
                     value = max(0, counted(record, counter))
                     before = self.before.get((host, counter), 0)
@@ -329,18 +329,14 @@ def flushed(host: str) -> bool:
     return "status" in report(names.flush_report(host))
 
 
-def sample_file(host: str) -> Path:
-    return Path(names.sample_file(host))
-
-
-def last_samples(path: Path, count: int) -> "list[dict[str, int]]":
+def last_samples(path: "str | Path", count: int) -> "list[dict[str, int]]":
     """So many of a sample file's last records, by the names of their columns; fewer where there are no more."""
     try:
-        with path.open("rb") as file:
+        with Path(path).open("rb") as file:
             header = json.loads(file.readline().decode())
             columns = [column["name"] for column in header["columns"]]
             size, first = header["record_bytes"], file.tell()
-            whole = (path.stat().st_size - first) // size
+            whole = (os.fstat(file.fileno()).st_size - first) // size
             file.seek(first + max(0, whole - count) * size)
             records = [file.read(size).split() for _ in range(min(count, whole))]
             # zip is not strict: Python 3.6 has no such argument
