@@ -180,6 +180,8 @@ def blocks(values: Values) -> tuple[Blocks, list[tuple[Hashable, Hashable]]]:
 
     A stray lies further from what the others of its repetition and its point foretell than chance has it.
     """
+    from scipy import stats as distributions
+
     used, strays = dict(values), []
     model = Blocks(used)
     for _ in range(max(1, len(used) // 20)):
@@ -192,18 +194,14 @@ def blocks(values: Values) -> tuple[Blocks, list[tuple[Hashable, Hashable]]]:
         without = Blocks({key: value for key, value in used.items() if key != stray})
         place = without.points[stray[0]]
         variance, df = (float(of[place]) for of in moderated(without.squares, without.freedom, DOUBT_OF_STRAYS))
-        if df <= 0 or not _is_beyond(float(far[worst]), variance, df, len(used)):
+        if df <= 0 or variance <= 0:
+            break
+        if 2 * len(used) * float(distributions.t.sf(float(far[worst]) / math.sqrt(variance), df)) >= STRAY:
             break
         strays.append(stray)
         del used[stray]
         model = without
     return model, strays
-
-
-def _is_beyond(distance: float, variance: float, df: float, trials: int) -> bool:
-    from scipy import stats
-
-    return variance > 0 and 2 * trials * float(stats.t.sf(distance / math.sqrt(variance), df)) < STRAY
 
 
 def moderated(squares: Numbers, freedom: Numbers, doubt: float = DOUBT) -> tuple[Numbers, Numbers]:

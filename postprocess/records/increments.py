@@ -52,16 +52,12 @@ def refresh_distance_s(
     distance = float(between[alike].mean())
     if distance < SLOWER * period_s:
         return None
-    flowing = slice(at[:-1][busy][0], at[1:][busy][-1] + 1)
-    return None if _rests(segments, news, flowing) else distance
-
-
-def _rests(segments: Integers | None, news: Booleans, flowing: slice) -> bool:
-    """Whether TCP is counted, and rested in most of the samples without news, so that there was none to be had."""
-    if segments is None:
-        return False
-    sent, still = np.diff(segments[flowing]) > 0, ~news[flowing][1:]
-    return bool(sent.any() and still.any() and sent[still].mean() < ALIVE)
+    if segments is not None:  # TCP is counted: did it rest in most of the samples without news?
+        flowing = slice(at[:-1][busy][0], at[1:][busy][-1] + 1)
+        sent, still = np.diff(segments[flowing]) > 0, ~news[flowing][1:]
+        if sent.any() and still.any() and sent[still].mean() < ALIVE:
+            return None
+    return distance
 
 
 RANGE = 2**32

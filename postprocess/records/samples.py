@@ -329,9 +329,6 @@ def _check_columns(header: Mapping[str, Any], where: str) -> None:
         raise UnreadableSamples(f"{where}: its columns do not add up to records of {header['record_bytes']} bytes")
 
 
-TICKS = "jiffies"
-
-
 @dataclass(frozen=True)
 class Described:
     """A column: its plain name, and what it is by its source."""
@@ -374,4 +371,4 @@ def counters(header: Mapping[str, Any]) -> dict[str, list[str]]:
 
 def ticks(header: Mapping[str, Any]) -> set[str]:
     """Counters that the kernel works out afresh each time, so that they may fall by a tick."""
-    return {column.name for column in described(header).values() if column.unit == TICKS}
+    return {column.name for column in described(header).values() if column.unit == "jiffies"}

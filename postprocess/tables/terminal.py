@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,12 +86,9 @@ def aligned(rows: Sequence[Row], columns: Mapping[str, str]) -> str:
     """A table of these columns, words to the left and numbers to the right."""
     cells = [list(columns.values()), *([_cell(row, name) or "-" for name in columns] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join("  ".join(_padded(line, widths, columns)).rstrip() for line in cells)
-
-
-def _padded(line: Sequence[str], widths: Sequence[int], columns: Mapping[str, str]) -> Iterator[str]:
-    for text, width, name in zip(line, widths, columns, strict=True):
-        yield text.ljust(width) if name in WORDS else text.rjust(width)
+    pads = [str.ljust if name in WORDS else str.rjust for name in columns]
+    lines = ([pad(text, width) for pad, text, width in zip(pads, line, widths, strict=True)] for line in cells)
+    return "\n".join("  ".join(line).rstrip() for line in lines)
 
 
 def _cell(row: Row, name: str) -> str:

@@ -89,8 +89,7 @@ def write_csv(path: Path, rows: Iterable[Row]) -> None:
 
 
 def read_csv(path: Path) -> list[Row]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return [*synthetic.rows(path)]
 
 
 def _trials(shape: Shape) -> Iterable[Row]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -59,8 +58,7 @@ class Trial:
         return trial_tables(self.folder)
 
     def jobs(self) -> list[dict[str, str]]:
-        with (self.folder / names.JOBS_CSV).open(encoding="utf-8", newline="") as file:
-            return list(csv.DictReader(file))
+        return synthetic.rows(self.folder / names.JOBS_CSV)
 
 
 @pytest.fixture
