@@ -118,13 +118,9 @@ def _scheduler() -> Iterator[Finding]:
         remedy = pool.HOW_TO_GET_BINDINGS if missing else f"run this on the access point; {LET_IN}"
         yield Finding("bad", thing, str(error), remedy)
         return
-    newer = _series(bindings) > _series(scheduler)
+    newer = int(bindings.partition(".")[0]) > int(scheduler.partition(".")[0])
     note = ", an older series; where that refuses you, a token helps" if newer else ""
     yield Finding("good", thing, f"the bindings are {bindings}, the scheduler is {scheduler}{note}")
-
-
-def _series(version: str) -> int:
-    return int(version.partition(".")[0])
 
 
 def _workers(site: Site, name: str, slots: Slots) -> Iterator[Finding]:

@@ -15,7 +15,6 @@ from typing import Any, TypedDict
 
 import tierbench.wrappers
 from tierbench import json_files, names
-from tierbench.dags.experiment import Experiment
 from tierbench.dags.replicas import (
     CopiedReplicas,
     DoublingReplicas,
@@ -26,7 +25,7 @@ from tierbench.dags.replicas import (
     TreeReplicas,
 )
 from tierbench.errors import ConfigError, TierbenchError
-from tierbench.site_configs.site import Site, find_site
+from tierbench.site_configs.site import find_site
 from tierbench.spec import unknown_name
 from tierbench.submit import catalogue, programs
 from tierbench.submit.arguments import add_command, experiment_at_site
@@ -64,7 +63,13 @@ def _replicas(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"--processes {arguments.processes}: must be at least 1")
     parent, sets = arguments.directory or Path(site.storage.replicas), list(experiment.used_replicas.values())
     if arguments.access:
-        parent, sets = copied(site, experiment, arguments.access)
+        if arguments.access not in site.access:
+            raise ConfigError(unknown_name("--access", arguments.access, site.access))
+        place = site.access[arguments.access].replicas
+        if place is None:
+            raise ConfigError(f"--access {arguments.access}: reads what is in storage.replicas, and has no copies")
+        parent, read = Path(place), {use.replicas.folder for use in experiment.uses() if use.access == arguments.access}
+        sets = [replicas for replicas in sets if replicas.folder in read]
     if arguments.verify:
         complaints = [line for replicas in sets for line in verify(replicas, parent, arguments.processes)]
         print("\n".join(complaints) or "all replicas are there and intact")
@@ -75,17 +80,6 @@ def _replicas(arguments: argparse.Namespace) -> int:
         else:
             make(replicas, parent, arguments.processes)
     return 0
-
-
-def copied(site: Site, experiment: Experiment, access: str) -> tuple[Path, list[Replicas]]:
-    """Where an access method has copies of its own, and the sets that an experiment reads by it."""
-    if access not in site.access:
-        raise ConfigError(unknown_name("--access", access, site.access))
-    place = site.access[access].replicas
-    if place is None:
-        raise ConfigError(f"--access {access}: reads what is in storage.replicas, and has no copies of its own")
-    read = {use.replicas.folder for use in experiment.uses() if use.access == access}
-    return Path(place), [replicas for folder, replicas in experiment.used_replicas.items() if folder in read]
 
 
 def make(replicas: Replicas, parent: Path, processes: int) -> None:
@@ -140,7 +134,12 @@ def _complete(
             return
         with adding(directory) as additions, ThreadPoolExecutor(processes) as pool:
             absent = list(missing(replicas, directory, additions.catalogue))
-            _check_space(directory, len(absent) * replicas.nominal_bytes)
+            needed, free = len(absent) * replicas.nominal_bytes, shutil.disk_usage(directory).free
+            if needed > free:
+                raise TierbenchError(
+                    f"{directory}: {needed / 1e9:.1f} GB are needed and {free / 1e9:.1f} GB are free; make room, or the"
+                    " experiment's files smaller or fewer"
+                )
             say(f"{replicas.name}: {replicas.count - len(absent)} of {replicas.count} files are there, in {directory}")
             try:
                 for count, entry in enumerate(pool.map(lambda numbered: _whole(write, expected, *numbered), absent), 1):
@@ -162,15 +161,6 @@ def missing(replicas: Replicas, directory: Path, listed: Catalogue) -> Iterator[
         entry, path = listed.entries.get(name), directory / name
         if entry is None or not path.is_file() or path.stat().st_size != entry.bytes:
             yield number, path
-
-
-def _check_space(directory: Path, needed: int) -> None:
-    free = shutil.disk_usage(directory).free
-    if needed > free:
-        raise TierbenchError(
-            f"{directory}: {needed / 1e9:.1f} GB are needed and {free / 1e9:.1f} GB are free; "
-            "make room, or the experiment's files smaller or fewer"
-        )
 
 
 def _whole(write: Write, expected: Mapping[str, Entry] | None, number: int, path: Path) -> Entry:

@@ -90,13 +90,6 @@ def test_a_token_travels_from_where_it_is_and_a_run_directory_has_but_its_path(t
     assert holding == []
 
 
-def test_trials_by_other_ways_have_nothing_of_it(tmp_path: Path) -> None:
-    trial = written(*going(**by_file(token(tmp_path / "my-token"))), tmp_path / "run")
-    others = [path for path in trial.parent.iterdir() if not path.name.startswith(f"{WAY}.")]
-    assert others
-    assert not any("my-token" in (path / file).read_text() for path in others for file in names.WRITTEN)
-
-
 def test_a_token_of_htcondors_credentials_is_asked_for_by_the_clients(tmp_path: Path) -> None:
     trial = written(*going(token=Token(condor=Name("scitokens"))), tmp_path / "run")
     submit = submitted(trial, "clients")
@@ -104,11 +97,15 @@ def test_a_token_of_htcondors_credentials_is_asked_for_by_the_clients(tmp_path: 
     assert "--credential scitokens" in submit.expand("arguments")
 
 
-def test_a_proxy_travels_beside_a_token(tmp_path: Path) -> None:
+def test_a_proxy_travels_beside_a_token_and_with_trials_by_other_accesses_neither(tmp_path: Path) -> None:
     credentials = {**by_file(token(tmp_path / "t")), "x509": GridProxy(AbsolutePath(str(proxy(tmp_path))))}
-    submit = submitted(written(*going(**credentials), tmp_path / "run"), "clients")
+    trial = written(*going(**credentials), tmp_path / "run")
+    submit = submitted(trial, "clients")
     assert submit.expand("transfer_input_files").split(", ")[-2:] == [str(tmp_path / "t"), str(tmp_path / "proxy.pem")]
     assert "--token t --x509 proxy.pem" in submit.expand("arguments")
+    others = [path for path in trial.parent.iterdir() if not path.name.startswith(f"{WAY}.")]
+    assert others
+    assert not any("proxy.pem" in (path / file).read_text() for path in others for file in names.WRITTEN)
 
 
 def test_a_token_that_is_not_there_or_has_the_name_of_what_is_needed_is_told_before_anything_is_written(
@@ -165,19 +162,17 @@ def test_the_reading_process_is_told_where_the_token_is_which_is_its_own_alone(j
     assert TOLD_TO_NOBODY not in json.dumps(record)
 
 
-def test_htcondors_credentials_are_found_by_their_name(job: Job) -> None:
-    folder = job.folder / ".condor_creds"
-    folder.mkdir()
-    file, shown = token(folder / "scitokens.use"), shows(job, "BEARER_TOKEN_FILE")
-    job.environment["_CONDOR_CREDS"] = str(folder)
-    job.run("dd", "--credential", "scitokens")
-    assert shown.read_text() == str(file)
-
-
-def test_a_proxy_is_shown_too(job: Job) -> None:
-    file, shown = proxy(job.folder), shows(job, "X509_USER_PROXY")
-    job.run("dd", "--x509", "proxy.pem")
-    assert shown.read_text() == str(file)
+def test_htcondors_credentials_are_found_by_their_name_and_a_proxy_is_shown_too(job: Job) -> None:
+    creds = job.folder / ".condor_creds"
+    creds.mkdir()
+    job.environment["_CONDOR_CREDS"] = str(creds)
+    for variable, file, asked in (
+        ("BEARER_TOKEN_FILE", token(creds / "scitokens.use"), ["--credential", "scitokens"]),
+        ("X509_USER_PROXY", proxy(job.folder), ["--x509", "proxy.pem"]),
+    ):
+        shown = shows(job, variable)
+        job.run("dd", *asked)
+        assert shown.read_text() == str(file)
 
 
 @pytest.mark.parametrize(

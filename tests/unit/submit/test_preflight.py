@@ -66,6 +66,14 @@ def test_a_secret_in_the_open_is_doubted(
     assert TOKEN not in told
 
 
+def test_the_doctor_asks_what_a_run_asks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = experiment(tmp_path, with_variable("DB_PASSWORD", '"abc"'))
+    assert main(["doctor", "--site", "testbed", "--experiment", path, "--quick"]) == 1  # for want of a pool
+    told = capsys.readouterr().out
+    assert "environment.DB_PASSWORD: is a secret by its looks" in told
+    assert f"`tierbench replicas {path} --site testbed` makes them" in told
+
+
 def test_checksums_that_nothing_can_be_compared_with_are_refused_before_a_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

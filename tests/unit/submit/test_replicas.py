@@ -47,10 +47,6 @@ def test_the_catalogue_says_what_each_file_holds(storage: Path) -> None:
     }
 
 
-def test_a_sound_set_is_verified(storage: Path) -> None:
-    assert list(verify(SET, storage, 2)) == []
-
-
 def test_files_of_doubling_sizes_begin_again_after_the_largest(tmp_path: Path) -> None:
     (tmp_path / "mount").mkdir()
     make(DOUBLING, tmp_path / "mount/replicas", 2)
@@ -118,7 +114,7 @@ def test_two_do_not_make_one_set_at_once(storage: Path) -> None:
         make(SET, storage, 2)
 
 
-def test_those_who_only_look_wait_for_nobody(storage: Path) -> None:
+def test_a_sound_set_is_verified_and_who_only_looks_waits_for_nobody(storage: Path) -> None:
     with catalogue.adding(storage / SET.folder):
         make(SET, storage, 2)
         assert list(verify(SET, storage, 2)) == []
