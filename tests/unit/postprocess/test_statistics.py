@@ -21,12 +21,15 @@ def resample(folder, times, counter, **changes):
     return trial_row(read_trial(folder))
 
 
-def test_a_steady_rate_is_recovered(folder):
+def test_the_numbers_of_a_trial_of_a_steady_rate_are_recovered(folder):
     row = trial_row(read_trial(folder))
-    assert row["mean_mbps"] == pytest.approx(400, rel=1e-6)
-    assert row["peak_mbps"] == pytest.approx(400, rel=1e-6)
+    assert row["mean_mbps"] == row["peak_mbps"] == pytest.approx(400, rel=1e-6)
     assert row["volatility_mbps"] == pytest.approx(0, abs=1e-3)
     assert row["bytes_server"] == pytest.approx(400 * MB * 20, rel=1e-6)
+    assert row["closure"] == pytest.approx(0.02, abs=1e-6)  # what the wire carried beyond the data
+    assert row["window_s"] == 20  # from go to the last end
+    assert row["wall_time_s"] == pytest.approx(29.5, abs=0.001)  # in whatever zone the log is, which has milliseconds
+    assert (row["natural_skew_ms"], row["start_skew_ms"]) == (3000, pytest.approx(3))
 
 
 @pytest.mark.parametrize("period", [0.1, 1.0])
@@ -34,10 +37,6 @@ def test_the_mean_over_ramps_is_recovered(folder, period):
     times = synthetic.ticks(-2.35, 22.65, period)
     row = resample(folder, times, synthetic.ramps(800, up_s=6, level_s=8, down_s=6), period_s=period)
     assert row["mean_mbps"] == pytest.approx(800 * 14 / 20, rel=0.005)
-
-
-def test_the_peak_of_ramps_is_their_level(folder):
-    row = resample(folder, synthetic.ticks(-3, 23), synthetic.ramps(800, up_s=6, level_s=8, down_s=6))
     assert row["peak_mbps"] == pytest.approx(800, rel=1e-6)
 
 
@@ -76,54 +75,21 @@ def test_a_stepped_wall_clock_does_not_move_the_samples(folder):
     path = folder / f"samples/{synthetic.OSS}.samples"
     before = trial_row(read_trial(folder))
     lines = path.read_bytes().splitlines(keepends=True)
-    stepped = (
-        [lines[0]]
-        + [
-            synthetic.record(
-                time,
-                tx_bytes=synthetic.during(400, 20)(time),
-                wall_ns=synthetic.GO_NS + round(time * 1e9) + (10**12 if time > 3 else 0),
-            )
-            for time in synthetic.ticks(-2, 23)
-        ]
-        + [lines[-1]]
-    )
-    path.write_bytes(b"".join(stepped))
+    stepped = []
+    for time in synthetic.ticks(-2, 23):
+        wall_ns = synthetic.GO_NS + round(time * 1e9) + (10**12 if time > 3 else 0)
+        stepped.append(synthetic.record(time, tx_bytes=synthetic.during(400, 20)(time), wall_ns=wall_ns))
+    path.write_bytes(b"".join([lines[0], *stepped, lines[-1]]))
     assert trial_row(read_trial(folder)) == before
 
 
-def test_several_storage_servers_are_added_up(folder):
-    synthetic.write_samples(
-        folder / "samples/oss2.uf.test.samples", synthetic.ticks(-4.7, 24.3), synthetic.steady(100), host="oss2.uf.test"
-    )
+@pytest.mark.parametrize(("host", "role", "mbps"), [("oss2", "storage", 500), ("dgt", "gateway", 400)])
+def test_storage_servers_are_added_up_and_other_hosts_are_not(folder, host, role, mbps):
+    times = synthetic.ticks(-4.7, 24.3)
+    synthetic.write_samples(folder / f"samples/{host}.samples", times, synthetic.steady(100), host=host, role=role)
     row = trial_row(read_trial(folder))
-    assert row["mean_mbps"] == pytest.approx(500, rel=1e-6)
-    assert row["peak_mbps"] == pytest.approx(500, rel=1e-6)
-    assert row["bytes_server"] == pytest.approx(500 * MB * 20, rel=1e-6)
-
-
-def test_other_hosts_do_not_count_as_storage(folder):
-    synthetic.write_samples(
-        folder / "samples/dgt.samples", synthetic.ticks(-3, 23), synthetic.steady(900), host="dgt", role="gateway"
-    )
-    assert trial_row(read_trial(folder))["mean_mbps"] == pytest.approx(400, rel=1e-6)
-
-
-def test_closure_is_what_the_wire_carried_beyond_the_data(folder):
-    assert trial_row(read_trial(folder))["closure"] == pytest.approx(0.02, abs=1e-6)
-
-
-def test_the_window_goes_from_go_to_the_last_end(folder):
-    assert trial_row(read_trial(folder))["window_s"] == 20
-
-
-def test_wall_time_begins_with_the_submission_in_whatever_zone_the_log_is(folder):
-    assert trial_row(read_trial(folder))["wall_time_s"] == pytest.approx(29.5, abs=0.001)  # the log has milliseconds
-
-
-def test_skews_are_told_of_the_start_and_of_the_begin(folder):
-    row = trial_row(read_trial(folder))
-    assert (row["natural_skew_ms"], row["start_skew_ms"]) == (3000, pytest.approx(3))
+    assert row["mean_mbps"] == row["peak_mbps"] == pytest.approx(mbps, rel=1e-6)
+    assert row["bytes_server"] == pytest.approx(mbps * MB * 20, rel=1e-6)
 
 
 def test_without_a_gate_the_window_begins_with_the_first_client(tmp_path):
