@@ -114,10 +114,13 @@ class Ladder:
 
 def ladder_of(plots: Sequence[Plot]) -> Ladder:
     """All levels that any trial has of the factor along the axis."""
-    factor = plots[0].along
-    there = {level_of(trial, factor.name) for plot in plots for trial in plot.trials}
-    levels = tuple(level for level in factor.in_order.levels if level_text(level) in there)
-    return Ladder(Factor(factor.name, levels, factor.label))
+    return ladder_along(plots[0].along, [trial for plot in plots for trial in plot.trials])
+
+
+def ladder_along(factor: Factor, rows: Sequence[Row]) -> Ladder:
+    """All levels that these rows have of a factor."""
+    there = {level_of(row, factor.name) for row in rows}
+    return Ladder(replace(factor, levels=tuple(each for each in factor.in_order.levels if level_text(each) in there)))
 
 
 def error_bars(plots: Sequence[Plot], metric: str) -> str:
@@ -166,13 +169,10 @@ def drawn(
             axes.set_title(title, loc="left", pad=3)
     for axes in panels[len(plots) :]:
         axes.set_visible(False)
-    if len(plots) == 1:
-        panels[0].set_ylabel(label)
-    else:
-        for axes in panels[: len(plots) : columns]:
-            axes.set_ylabel(_in_lines(label, LABEL_LETTERS))
-        for axes in panels[: len(plots) - columns]:
-            axes.set_xlabel("")
+    for axes in panels[: len(plots) : columns]:
+        axes.set_ylabel(label if len(plots) == 1 else _in_lines(label, LABEL_LETTERS))
+    for axes in panels[: len(plots) - columns]:
+        axes.set_xlabel("")
     if from_zero:
         panels[0].set_ylim(0, _top(panels[: len(plots)]))
     legend(figure, handles)

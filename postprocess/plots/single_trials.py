@@ -25,7 +25,7 @@ from tierbench.postprocess.plots.canvas import (
     trial_marks,
     verdict_handles,
 )  # fmt: skip
-from tierbench.postprocess.plots.ladder import Plot, Series, draw_line, ladder_of
+from tierbench.postprocess.plots.ladder import Series, draw_line, ladder_along
 from tierbench.postprocess.schema.rows import ResourceRow, TrialRow
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import level_name, level_of
@@ -136,7 +136,7 @@ def start_skew(trials: Sequence[TrialRow], along: Factor, lines: str, looks: Map
     figure, panels = canvas(HEIGHT_IN - 0.3, columns=2, sharey=True)
     there = {level_of(trial, lines) for trial in trials}
     levels = [level for level in looks if level in there]
-    ladder = ladder_of([Plot(along, [Series("", looks[levels[0]], [], trials)])])
+    ladder = ladder_along(along, trials)
     for axes, (metric, title) in zip(panels, PANELS.items(), strict=True):
         for number, level in enumerate(levels):
             of_level = [trial for trial in trials if level_of(trial, lines) == level and trial[metric] is not None]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,9 +10,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tierbench.dags.levels import JOBS, Factor, level_text
+from tierbench.dags.levels import JOBS, Factor
 from tierbench.postprocess.plots.canvas import DOT, INK, MUTED, PAPER
-from tierbench.postprocess.plots.ladder import BESIDE, Ladder, Plot, Series, draw_line, drawn, ladder_of, line_handles
+from tierbench.postprocess.plots.ladder import (
+    BESIDE,
+    Ladder,
+    Plot,
+    Series,
+    draw_line,
+    drawn,
+    ladder_along,
+    ladder_of,
+    line_handles,
+)
 from tierbench.postprocess.schema.rows import RATE, TrialRow
 from tierbench.postprocess.schema.run_rows import EXTRAPOLATED, MEASURED
 from tierbench.postprocess.stats import Interval
@@ -115,10 +124,7 @@ def _draw_hollow(axes: Axes, line: Series, points: Sequence[tuple[float, Interva
 def scaling_plot(plots: Sequence[Plot], along: Factor) -> Figure:
     """The mean at each level of a factor; dotted and hollow where it is extrapolated."""
     rows = [row for plot in plots for line in plot.series for row in line.scaling]
-    there = {level_of(row, along.name) for row in rows}
-    ladder = Ladder(
-        replace(along, levels=tuple(level for level in along.in_order.levels if level_text(level) in there))
-    )
+    ladder = ladder_along(along, rows)
 
     def draw(axes: Axes, plot: Plot) -> None:
         for line in plot.series:

@@ -44,11 +44,8 @@ def causes(results: Results, trials: Sequence[TrialRow], lines: Sequence[str]) -
     limits = limit_of_lines(results, trials, lines)
     factor = results.layout.lines
     if len(limits) > 1 or len(lines) == 1:
-        named = [
-            f"{listed([level_name(factor, line) for line in those])} by {_the(label)}"
-            for label, those in limits.items()
-            if label
-        ]
+        names = {label: listed([level_name(factor, line) for line in those]) for label, those in limits.items()}
+        named = [f"{those} by {_the(label)}" for label, those in names.items() if label]
         return [f"What limited: {'; '.join(named)}."] if named else []
     (label,) = limits
     if not label:

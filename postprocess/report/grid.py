@@ -73,12 +73,8 @@ def headline(results: Results, points: Sequence[RunPoint]) -> tuple[bool, str]:
         alike = all(other.result == EQUIVALENT for point in level for other in point.others)
         where = _at(points, level, places)
         any_of = f"at any of {len(points)} points" if len(level) == len(points) else where
-        words = (
-            f"All are equivalent within {percent(within(results))} {where}"
-            if alike
-            else f"No {what} is faster {any_of}"
-        )
-        sentences.append(f"{words}.")
+        equivalent = f"All are equivalent within {percent(within(results))} {where}."
+        sentences.append(equivalent if alike else f"No {what} is faster {any_of}.")
     doubted = [places[id(point)] for point in points if any(other.by_valid for other in point.others)]
     if doubted:
         sentences.append(f"Differences at {listed(doubted[:NAMED])} rest on SUSPECT trials and are not counted.")

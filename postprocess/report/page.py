@@ -69,9 +69,8 @@ def first_screen(said_by_run: Sequence[Answer], grid: Markup | None, lead: Pictu
     shown = said_by_run if len(said_by_run) <= FIRST + 1 else said_by_run[:FIRST]
     boxes = [answer_box(said) for said in shown]
     if rest := said_by_run[len(shown) :]:
-        boxes.append(
-            element("details", element("summary", f"{len(rest)} more answers"), *map(answer_box, rest), class_="fold")
-        )
+        summary = element("summary", f"{len(rest)} more answers")
+        boxes.append(element("details", summary, *map(answer_box, rest), class_="fold"))
     figure = element("div", _figure(lead, folder), class_="lead") if lead else None
     return element("section", boxes[0], figure, grid, *boxes[1:], id="answer", class_="first")
 

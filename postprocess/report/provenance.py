@@ -38,21 +38,17 @@ def provenance(results: Results) -> Iterator[Markup]:
 def _host_tables(of_hosts: Headers) -> Iterator[Markup]:
     """A column for the hosts of a kind, since settings are many; first what all of them have alike."""
     keys = list(dict.fromkeys(key for host in of_hosts.values() for key in host))
-    values = {host: [_value(said.get(key, [])) for key in keys] for host, said in of_hosts.items()}
-    kinds: dict[tuple[str, ...], list[str]] = {}
-    for host, said in values.items():
-        kinds.setdefault(tuple(map(str, said)), []).append(host)
-    columns = [(hosts, values[hosts[0]]) for hosts in kinds.values()]
+    columns: dict[tuple[str, ...], tuple[list[str], list[Markup | str]]] = {}
+    for host, said in of_hosts.items():
+        cells = [_value(said.get(key, [])) for key in keys]
+        columns.setdefault(tuple(map(str, cells)), ([], cells))[0].append(host)
     for start in range(0, len(columns), KINDS):
-        part = columns[start : start + KINDS]
-        rows = [[key, *(said[number] for _, said in part)] for number, key in enumerate(keys)]
-        heads = [
-            "",
-            *(
-                joined((joined(host.split("."), Markup(".<wbr>")) for host in abridged(hosts)), ", ")
-                for hosts, _ in part
-            ),
-        ]
+        part = list(columns.values())[start : start + KINDS]
+        rows = [[key, *(cells[number] for _, cells in part)] for number, key in enumerate(keys)]
+        heads: list[Markup | str] = [""]
+        for hosts, _ in part:
+            names = (joined(host.split("."), Markup(".<wbr>")) for host in abridged(hosts))
+            heads.append(joined(names, ", "))
         caption = (
             "Hosts and tuning, as their samplers found them; “then” parts values that changed between trials. Hosts"
             " alike share a column."
