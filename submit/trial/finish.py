@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tierbench import names
+from tierbench import names, trials
 from tierbench.condition_state import wait_until_restored
 from tierbench.files import poll, replace
 from tierbench.host import clock_bounds
@@ -29,18 +29,7 @@ from tierbench.submit.trial.disk_reserve import give_up_reserve
 from tierbench.submit.trial.joblog import Cluster, client_reasons, last_record, report
 from tierbench.submit.trial.lock import release_lock
 from tierbench.submit.trial.skip_repeats import look_again, tierbench
-from tierbench.trials import (
-    COMPLETE,
-    SKIPPED,
-    Attempt,
-    CalledOff,
-    Clock,
-    Outcome,
-    Trial,
-    read_trial,
-    record_or,
-    record_text,
-)
+from tierbench.trials import COMPLETE, SKIPPED, Outcome, Trial, read_trial, record_or, record_text
 
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.1
@@ -75,18 +64,18 @@ def main(dag_status: str, failed_nodes: str) -> int:
     release_lock(Path.cwd())
     unfinished = wait_for_samplers(trial)
     with contextlib.suppress(OSError):  # the trial's outcome is worth more than its clock
-        Path(names.CLOCK).write_text(record_text(Clock(**clock_bounds())))
+        Path(names.CLOCK).write_text(record_text(trials.Clock(**clock_bounds())))
 
     reasons = ["the trial was removed"] if dag_status == REMOVED else []
     if Path(names.CALLED_OFF).exists():
-        reasons.append(record_or(CalledOff("the gate has called it off"), Path(names.CALLED_OFF)).reason)
+        reasons.append(record_or(trials.CalledOff("the gate has called it off"), Path(names.CALLED_OFF)).reason)
     reasons += client_reasons(trial.jobs) + stuck + wrong
     # Without another host's samples the mean stands; the tables say whether they cover the window.
     storage = {sampler.host for sampler in trial.samplers if sampler.of_storage}
     reasons += [f"the sampler on {host} did not end in order" for host in unfinished if host in storage]
     if failed_nodes != "0" and not reasons:
         reasons.append(f"{failed_nodes} nodes of the trial's DAG failed; see trial.dag.dagman.out")
-    attempt = record_or(Attempt(), Path(names.ATTEMPT))
+    attempt = record_or(trials.Attempt(), Path(names.ATTEMPT))
     again = bool(reasons) and dag_status != REMOVED and attempt.left > 0
     replace(names.OUTCOME, record_text(Outcome("incomplete" if reasons else COMPLETE, reasons, again, left)))
     os.nice(19)  # the next trial begins meanwhile, perhaps on these cores

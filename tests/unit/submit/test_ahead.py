@@ -82,7 +82,7 @@ def test_an_axis_compares_trials_with_and_without_it(tmp_path, site):
     assert waits == {False: False, True: True}
 
 
-def test_its_jobs_and_gate_wait_for_the_turn_themselves_and_one_node_takes_it(site, ahead, plan):
+def test_its_jobs_and_gate_wait_for_the_lock_themselves_and_one_node_takes_it(site, ahead, plan):
     text = trial_dag(site, ahead, plan.trials[0]).text()
     scripts = {line.split()[2]: line.split()[4:] for line in text.splitlines() if line.startswith("SCRIPT PRE")}
     assert scripts.pop("stop") == ["take", "waking"]
@@ -175,7 +175,7 @@ def test_the_next_but_one_is_started_when_the_next_one_measures(gone):
     assert may_start(gone, "third")
 
 
-def test_jobs_are_started_when_their_turn_is_next_whatever_went_before(trials):
+def test_jobs_are_started_when_their_trial_has_the_lock_whatever_went_before(trials):
     assert not may_start(trials, "first")
     assert trials.take("first").wait(PATIENCE_S) == 0
     assert may_start(trials, "first")
@@ -216,14 +216,14 @@ def test_where_nobody_is_started_ahead_nothing_is_noted_of_lines(trials):
     assert not (trials.run / names.AHEAD).exists()
 
 
-def test_who_has_failed_before_its_turn_is_in_nobodys_way(gone):
+def test_who_has_failed_before_it_had_the_lock_is_in_nobodys_way(gone):
     assert may_start(gone, "second")
     (gone["second"] / names.OUTCOME).touch()
     MeasurementLock(gone["first"]).release()
     assert may_take(gone, "third")
 
 
-def test_who_is_removed_before_its_turn_leaves_no_word_of_it(gone):
+def test_who_is_removed_before_it_had_the_lock_leaves_no_word_of_it(gone):
     assert may_start(gone, "second")
     MeasurementLock(gone["second"]).release()
     assert (gone.run / names.AHEAD).read_text() == ""
@@ -282,7 +282,7 @@ def test_a_trial_that_waits_in_slots_is_shown_as_waiting(gone):
     assert progress(gone["second"], "second", 1).stage is Stage.GATHERING
 
 
-def test_the_time_before_its_turn_is_no_part_of_a_trial(tmp_path):
+def test_the_time_before_it_has_the_lock_is_no_part_of_a_trial(tmp_path):
     when = "2027-01-15 08:00:00"
     log = f"000 (7.000.000) {when} Job submitted\n...\n001 (7.000.000) {when} Job executing\n...\n"
     told = {}

@@ -1,4 +1,4 @@
-"""Start gate and stop: when a trial's clients go, when its turn is passed on, and that both outlive their own death."""
+"""Start gate and stop: when a trial's clients go, when the measurement lock is given on, and that both outlive their own death."""
 
 import os
 import time
@@ -12,7 +12,7 @@ from tierbench import names
 from tierbench.submit.trial import stop
 
 
-def test_a_gate_that_was_started_ahead_waits_for_its_turn(trial):
+def test_a_gate_that_was_started_ahead_waits_for_the_lock(trial):
     trial.restart(ahead=True)
     trial.open(wait=False)
     time.sleep(CLOSED_S)
@@ -63,7 +63,7 @@ def test_without_a_flush_the_trial_is_called_off(trial):
     assert "the flush on wn01 failed" in trial.said()["called_off"]
 
 
-def test_the_turn_is_passed_on_when_the_last_client_has_said_its_end(trial):
+def test_the_lock_is_given_on_when_the_last_client_has_said_its_end(trial):
     trial.open()
     trial.says_end(0)
     time.sleep(CLOSED_S)
