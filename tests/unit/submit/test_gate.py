@@ -1,4 +1,4 @@
-"""Start gate and stop: when a trial's clients go, when the measurement lock is given on, and that both outlive their own death."""
+"""Start gate and stop: when a trial's clients go, when the lock is given on, and that both outlive their own death."""
 
 import os
 import time
