@@ -47,13 +47,13 @@ class Job:
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
-    def run(self, client, *more, options=None):
+    def run(self, client, *more, options=None, **work):
         """The events of a client's record, by their names; its exit status is 0."""
-        process = self.start(client, *more, *(["--options", json.dumps(options)] if options else []))
-        return events(process)
+        definition = json.dumps({"options": options or {}, "work": work})
+        return events(self.start(client, *more, *(["--options", definition] if options or work else [])))
 
-    def end(self, client, *more, options=None):
-        return self.run(client, *more, options=options)["end"]
+    def end(self, client, *more, options=None, **work):
+        return self.run(client, *more, options=options, **work)["end"]
 
 
 def as_a_job(run, sandbox, client, replica, size):

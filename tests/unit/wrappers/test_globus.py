@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
+from tests.unit.client_process import Job, events, until
 from tests.unit.globus_service import Service, serving
-from tests.unit.shipped import PYTHON, ship
 
 SOURCE, TARGET = "aa752cea-8222-5bc8-acd9-555b090c0ccb", "313ce13e-b597-5858-ae13-29e46fea26e6"
 STAND_IN = Path(__file__).parents[1] / "data/globus"
@@ -27,31 +27,17 @@ FILES = [(f"globus://{SOURCE}/data/f{number}.dat", 1000 * number) for number in 
 TOTAL = sum(size for _, size in FILES)
 
 
-class Job:
+def started(folder: Path, service: Service, **options: Any) -> subprocess.Popen[str]:
     """A job as HTCondor runs it, whose service tells of its task what it is told to."""
-
-    def __init__(self, folder: Path, service: Service, **options: Any) -> None:
-        self.folder = folder
-        programs = folder / "bin"
-        programs.mkdir()
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        (programs / "globus").symlink_to(shutil.which("globus", path=path) or STAND_IN)
-        ship(folder, "client.py")
-        (folder / "replicas.txt").write_text("".join(f"{url}\t{size}\n" for url, size in FILES))
-        task = {"options": {"to": f"globus://{TARGET}/in", **options}, "work": {"files_per_job": len(FILES)}}
-        self.command = [PYTHON, "client.py", "--trial", "t", "--index", "0", "--replicas", "replicas.txt"]
-        self.command += ["--client", "globus", "--options", json.dumps(task)]
-        account = {"GLOBUS_CLI_CLIENT_ID": SOURCE, "GLOBUS_CLI_CLIENT_SECRET": "secret", "HOME": str(folder)}
-        urls = {f"GLOBUS_SDK_SERVICE_URL_{name}": service.url for name in ("TRANSFER", "AUTH")}
-        own = {"PATH": f"{programs}:{path}", "_CONDOR_SCRATCH_DIR": str(folder)}
-        self.environment = {**os.environ, **account, **urls, **own}
-
-    def end(self) -> dict[str, Any]:
-        said = subprocess.run(
-            self.command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=True, timeout=120
-        ).stdout
-        end: dict[str, Any] = json.loads(said.splitlines()[-1])
-        return end
+    job = Job(folder)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    (folder / "bin/globus").symlink_to(shutil.which("globus", path=path) or STAND_IN)
+    (folder / "replicas.txt").write_text("".join(f"{url}\t{size}\n" for url, size in FILES))
+    task = {"options": {"to": f"globus://{TARGET}/in", **options}, "work": {"files_per_job": len(FILES)}}
+    account = {"GLOBUS_CLI_CLIENT_ID": SOURCE, "GLOBUS_CLI_CLIENT_SECRET": "secret", "HOME": str(folder)}
+    urls = {f"GLOBUS_SDK_SERVICE_URL_{name}": service.url for name in ("TRANSFER", "AUTH")}
+    job.environment.update(account, **urls, PATH=f"{folder}/bin:{path}")
+    return job.start("globus", "--options", json.dumps(task))
 
 
 @pytest.fixture
@@ -61,7 +47,7 @@ def service(request: pytest.FixtureRequest) -> Iterator[Service]:
 
 
 def test_all_files_of_a_job_are_one_task(tmp_path: Path, service: Service) -> None:
-    end = Job(tmp_path, service, verify=False, encrypt=True).end()
+    end = events(started(tmp_path, service, verify=False, encrypt=True))["end"]
     assert (end["status"], end["bytes_app"], end["work"]["fetches"]) == ("ok", TOTAL, 3)
     (asked,) = service.submitted
     assert (asked["source_endpoint"], asked["destination_endpoint"]) == (SOURCE, TARGET)
@@ -81,7 +67,7 @@ def test_all_files_of_a_job_are_one_task(tmp_path: Path, service: Service) -> No
     indirect=["service"],
 )  # fmt: skip
 def test_a_task_that_did_not_move_all_is_no_success(tmp_path: Path, service: Service, status: str, words: str) -> None:
-    end = Job(tmp_path, service).end()
+    end = events(started(tmp_path, service))["end"]
     assert end["status"] == status
     assert words in end["message"]
 
@@ -89,20 +75,15 @@ def test_a_task_that_did_not_move_all_is_no_success(tmp_path: Path, service: Ser
 @pytest.mark.parametrize("service", [{"status": "ACTIVE", "bytes_transferred": 0}], indirect=True)
 def test_a_job_that_is_ended_takes_its_task_back(tmp_path: Path, service: Service) -> None:
     service.answers_after_s = 120  # so the job does not know its task yet
-    job = Job(tmp_path, service)
-    running = subprocess.Popen(job.command, cwd=job.folder, env=job.environment, stdout=subprocess.DEVNULL)
-    until = time.monotonic() + 120
-    while not service.submitted and time.monotonic() < until:
-        time.sleep(0.05)
+    running = started(tmp_path, service)
+    until(lambda: service.submitted)
     running.send_signal(signal.SIGTERM)
     time.sleep(1)  # in which it hears of it
     service.ended.set()
-    running.wait(120)
-    while not service.cancelled and time.monotonic() < until:  # which may outlive the job
-        time.sleep(0.05)
-    assert service.cancelled
+    running.communicate(timeout=120)
+    until(lambda: service.cancelled)  # which may outlive the job
 
 
 def test_it_copies_only_where_the_way_leads_to_a_collection(tmp_path: Path, service: Service) -> None:
-    end = Job(tmp_path, service, to="").end()
+    end = events(started(tmp_path, service, to=""))["end"]
     assert (end["status"], service.submitted) == ("wrong-protocol", [])

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.shipped import PYTHON, ship
+from tests.unit.client_process import Job as ClientJob
 from tierbench.wrappers.child import Run, UsageError
 from tierbench.wrappers.client import Job
 from tierbench.wrappers.clients.gridftp import Gridftp
@@ -129,19 +126,9 @@ def test_another_protection_is_refused() -> None:
 
 
 def test_a_job_of_many_files_has_what_was_told_of_each_and_of_no_time_that_nobody_knows(tmp_path: Path) -> None:
-    program = tmp_path / "bin/globus-url-copy"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\ncat {SAID}/list.txt >&2\n")
-    program.chmod(0o755)
-    ship(tmp_path, "client.py")
+    job = ClientJob(tmp_path)
+    job.script("bin/globus-url-copy", f"cat {SAID}/list.txt >&2")
     (tmp_path / "replicas.txt").write_text("".join(f"{file.url}\t{file.bytes}\n" for file in FILES))
-    task = {"options": {"to": TO}, "work": {"files_per_job": 4}}
-    command = [PYTHON, "client.py", "--trial", "t", "--index", "0", "--replicas", "replicas.txt"]
-    path = {"PATH": f"{program.parent}:{os.environ['PATH']}", "_CONDOR_SCRATCH_DIR": str(tmp_path)}
-    said = subprocess.run(
-        [*command, "--client", "gridftp", "--options", json.dumps(task)],
-        cwd=tmp_path, env={**os.environ, **path}, capture_output=True, text=True, check=True, timeout=120,
-    ).stdout  # fmt: skip
-    end = json.loads(said.splitlines()[-1])
+    end = job.end("gridftp", options={"to": TO}, files_per_job=4)
     assert (end["status"], end["work"]["fetches"], end["bytes_app"]) == ("ok", 4, 10_000)
     assert (per_file(end)["STOR"], end["work"]["latency_s"]["p50"]) == (4, None)

@@ -22,7 +22,8 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.unit.client_process import PATIENCE_S, events, is_running, until
-from tests.unit.shipped import PYTHON, ship
+from tests.unit.client_process import Job as OneFileJob
+from tests.unit.shipped import PYTHON
 from tierbench.starts import settling
 from tierbench.trials import Work
 from tierbench.wrappers.client import Job as ClientJob
@@ -34,12 +35,11 @@ SIZE = 100_001
 LONGER_AND_LONGER_S = (1, 10, 60)  # for what a busy machine may not come to in the first of them
 
 
-class Job:
-    """A job's scratch directory with so many files, and clients that work on them there."""
+class Job(OneFileJob):
+    """A job with so many files, and clients that work on them there."""
 
     def __init__(self, folder: Path, prefix: str = "", count: int = 6) -> None:
-        self.folder = folder
-        ship(folder, "client.py")
+        super().__init__(folder)
         (folder / "data").mkdir()
         self.files = [folder / f"data/{number}" for number in range(count)]
         for file in self.files:
@@ -47,30 +47,8 @@ class Job:
         lines = (f"{prefix}{file}\t{SIZE}\n" for file in self.files)
         (folder / "replicas.txt").write_text("".join(lines))
 
-    def start(self, client: str, *more: str, options: dict[str, Any] | None = None, **work: Any) -> Any:
-        definition = {"options": options or {}, "work": work}
-        command = [PYTHON, "client.py", "--trial", "t", "--index", "0", "--replicas", "replicas.txt"]
-        command += ["--client", client, "--options", json.dumps(definition), *more]
-        environment = {**os.environ, "_CONDOR_SCRATCH_DIR": str(self.folder)}
-        return subprocess.Popen(
-            command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-
-    @property
-    def own_path(self) -> dict[str, Any]:
-        return {"environment": {"PATH": f"{self.folder}/bin:{os.environ['PATH']}"}}
-
-    def program(self, name: str, *lines: str) -> None:
-        script = self.folder / "bin" / name
-        script.parent.mkdir(exist_ok=True)
-        script.write_text("\n".join(("#!/bin/sh", *lines)) + "\n")
-        script.chmod(0o755)
-
-    def run(self, client: str, *more: str, **work: Any) -> dict[str, dict[str, Any]]:
-        return events(self.start(client, *more, **work))
-
-    def end(self, client: str, *more: str, **work: Any) -> dict[str, Any]:
-        return self.run(client, *more, **work)["end"]
+    def begin(self, client: str, *more: str, **work: Any) -> subprocess.Popen[str]:
+        return self.start(client, "--options", json.dumps({"options": {}, "work": work}), *more)
 
 
 @pytest.fixture
@@ -117,11 +95,12 @@ def web() -> Iterator[type[Quiet]]:
     server.server_close()
 
 
-def test_a_job_reads_its_list_of_files_each_once(job: Job) -> None:
-    end = job.end("dd", files_per_job=6)
+@pytest.mark.parametrize("processes", [1, 3])
+def test_a_jobs_processes_deal_its_files_among_them_and_read_each_once(job: Job, processes: int) -> None:
+    end = job.end("dd", files_per_job=6, processes=processes)
     assert (end["status"], end["bytes_app"], end["bytes_client"]) == ("ok", 6 * SIZE, 6 * SIZE)
     work = end["work"]
-    assert (work["files"], work["fetches"], work["failed"], work["cut"]) == (6, 6, 0, 0)
+    assert (work["processes"], work["files"], work["fetches"], work["failed"], work["cut"]) == (processes, 6, 6, 0, 0)
 
 
 def in_all(work: dict[str, Any]) -> float:
@@ -138,11 +117,6 @@ def test_a_process_without_a_file_has_none_under_way(job: Job) -> None:
 def test_the_second_client_has_the_files_after_the_firsts(job: Job) -> None:
     start = job.run("dd", "--index", "1", files_per_job=3)["start"]
     assert (start["url"], start["expected_bytes"]) == (str(job.files[3]), 3 * SIZE)
-
-
-def test_processes_deal_the_files_among_them(job: Job) -> None:
-    work = job.end("dd", files_per_job=6, processes=3)["work"]
-    assert (work["processes"], work["files"], work["fetches"]) == (3, 6, 6)
 
 
 def test_a_file_that_is_too_short_is_told_and_counted_and_the_others_are_read(job: Job) -> None:
@@ -167,7 +141,7 @@ def test_what_is_under_way_when_time_is_over_counts_by_what_had_come(job: Job) -
     os.mkfifo(endless)
     (job.folder / "replicas.txt").write_text(f"{endless}\t{10**12}\n")
     for for_s in LONGER_AND_LONGER_S:
-        client = job.start("dd", for_s=for_s)
+        client = job.begin("dd", for_s=for_s)
         writer = subprocess.Popen(["sh", "-c", f"exec >{endless}; head -c 3145728 /dev/zero; exec sleep 600"])
         try:
             end = events(client)["end"]
@@ -202,8 +176,8 @@ def test_each_process_waits_for_the_go_by_itself(job: Job) -> None:
 
 def _begun_by_themselves(job: Job, ahead_s: float) -> tuple[int, int, dict[str, Any]]:
     """The go, when all had begun though who leads them stood still from before it, if it did, and how the job ended."""
-    client = job.start("dd", "--gate", "go.json", files_per_job=6, processes=40, for_s=2)
-    until(lambda: "ready" in _lines(client))
+    client: Any = job.begin("dd", "--gate", "go.json", files_per_job=6, processes=40, for_s=2)
+    until(lambda: "ready" in client.stdout.readline())
     crowd = [pid for pid in _processes() if "--process-pool" in _command(pid) and str(job.folder) in _command(pid)]
     assert len(crowd) == 1 + 40
     (leader,) = (pid for pid in crowd if _parent(pid) not in crowd)
@@ -227,10 +201,10 @@ def _begun_by_themselves(job: Job, ahead_s: float) -> tuple[int, int, dict[str, 
 
 def test_programs_begin_when_the_last_process_has_had_the_time_to_wake(job: Job) -> None:
     """Else those that are first take the cores from those that are still to come."""
-    job.program("dd", f"date +%s%N >>{job.folder}/begun", 'exec /bin/dd "$@"')
+    job.script("bin/dd", f"date +%s%N >>{job.folder}/begun", 'exec /bin/dd "$@"')
     go_ns = time.time_ns() + 3_000_000_000
     (job.folder / "go.json").write_text(json.dumps({"go_wall_ns": go_ns}))
-    end = job.end("dd", "--gate", "go.json", "--clients", "50", options=job.own_path, files_per_job=6, processes=6)
+    end = job.end("dd", "--gate", "go.json", "--clients", "50", files_per_job=6, processes=6)
     assert end["status"] == "ok", end["message"]
     begun = [int(line) for line in (job.folder / "begun").read_text().split()]
     assert (len(begun), min(begun) >= go_ns + 1e9 * settling(50 * 6)) == (6, True)
@@ -257,16 +231,12 @@ def _command(pid: int) -> str:
         return ""
 
 
-def _lines(client: Any) -> str:
-    return str(client.stdout.readline())
-
-
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_a_stopped_job_leaves_no_process_behind(job: Job, how: signal.Signals) -> None:
     fifo = job.folder / "silent"
     os.mkfifo(fifo)
     (job.folder / "replicas.txt").write_text(f"{fifo}\t1\n")
-    client = job.start("dd", processes=8, for_s=60)
+    client = job.begin("dd", processes=8, for_s=60)
     until(lambda: len(_dds(fifo)) == 8)
     pids = _dds(fifo)
     client.send_signal(how)
@@ -292,8 +262,7 @@ def _dds(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("reuse", [True, False])
 def test_curl_keeps_its_connection_or_does_not(tmp_path: Path, web: Any, reuse: bool) -> None:
-    job = Job(tmp_path, web.address)
-    end = job.end("http", options={"reuse": reuse}, files_per_job=6, processes=2)
+    end = Job(tmp_path, web.address).end("http", options={"reuse": reuse}, files_per_job=6, processes=2)
     assert (end["status"], end["bytes_app"], end["bytes_client"]) == ("ok", 6 * SIZE, 6 * SIZE)
     assert end["work"]["fetches"] == 6
     assert len(web.connections) == (2 if reuse else 6)
@@ -305,7 +274,7 @@ def test_one_file_by_curl_is_a_read_as_any(tmp_path: Path, web: Any) -> None:
 
 
 def test_a_job_tells_that_it_comes_on_though_the_storage_may_rest(job: Job) -> None:
-    client = job.start("dd", files_per_job=2, processes=2, for_s=60)
+    client = job.begin("dd", files_per_job=2, processes=2, for_s=60)
     until(lambda: any(_progress(told) > 5 for told in job.folder.glob("tierbench-*")))
     client.terminate()
     client.communicate(timeout=PATIENCE_S)
@@ -351,9 +320,8 @@ def test_those_that_keep_a_timetable_begin_one_after_the_other(tmp_path: Path, w
     work = {"files_per_job": 3, "processes": 2, "for_s": 1.6, "fetch_every_s": 0.8}
     record = alone.run("http", "--index", "1", "--clients", "2", **work)
     done = record["end"]["work"]
-    assert (
-        done["fetches"] + done["cut"] + done["overdue"] == 2 + 2
-    )  # at once; after 0.8 s and a quarter of it, or three
+    # At once; after 0.8 s and a quarter of it, or three.
+    assert done["fetches"] + done["cut"] + done["overdue"] == 2 + 2
     after_s = [asked_ns / 1e9 - record["go"]["wall_ns"] / 1e9 for asked_ns in sorted(web.asked_ns)]
     assert all(second >= least for second, least in zip(after_s[2:], (1.0, 1.4), strict=False))
 
@@ -364,24 +332,9 @@ def test_fetches_that_were_due_and_never_begun_are_told(tmp_path: Path, web: Any
     assert (work["fetches"], work["cut"], work["overdue"]) == (0, 1, 10)
 
 
-POLITE = """#!/bin/sh
-trap 'echo "100001 bytes copied" >&2; exit 0' TERM
-while :; do sleep 0.05; done
-"""
-
-
-def in_place_of_dd(script: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder.mkdir()
-    (folder / "dd").write_text(script)
-    (folder / "dd").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-
-
-def test_a_program_that_ends_well_when_it_is_ended_has_read_no_file(
-    job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_that_ends_well_when_it_is_ended_has_read_no_file(job: Job) -> None:
     """As cmsRun, which closes its files and says that all is well."""
-    in_place_of_dd(POLITE, tmp_path / "bin", monkeypatch)
+    job.script("bin/dd", "trap 'echo \"100001 bytes copied\" >&2; exit 0' TERM", "while :; do sleep 0.05; done")
     work = job.end("dd", for_s=1, processes=2)["work"]
     assert (work["fetches"], work["cut"], work["failed"], work["latency_s"]["max"]) == (0, 2, 0, None)
 
@@ -423,16 +376,14 @@ def _unread(pipe: io.FileIO) -> int:
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
-def test_what_comes_after_time_was_over_is_not_counted(
-    job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_comes_after_time_was_over_is_not_counted(job: Job, tmp_path: Path) -> None:
     """As of ROOT, which finishes the event that it is at."""
-    in_place_of_dd(READS_ON, tmp_path / "bin", monkeypatch)
+    job.script("bin/dd").write_text(READS_ON)
     for for_s in LONGER_AND_LONGER_S:
         source = tmp_path / f"source{for_s}"
         os.mkfifo(source)
         (tmp_path / "replicas.txt").write_text(f"{source}\t{10**12}\n")
-        client = job.start("dd", for_s=for_s)
+        client = job.begin("dd", for_s=for_s)
         in_time = _feed(client, source)
         end = events(client)["end"]
         if in_time:
