@@ -1,12 +1,9 @@
 """A source that nobody here knows reaches the tables: its file, its line where sources are listed, and no more."""
 
-from __future__ import annotations
-
 import csv
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -41,7 +38,7 @@ class Door(Source):
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
+def run(tmp_path):
     """A run of two trials, of which one was sampled with a source more than the other."""
     synthetic.write_trial(tmp_path, repeat=1)
     folder = synthetic.write_trial(tmp_path, repeat=2, index=1)
@@ -55,7 +52,7 @@ def run(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_counter_becomes_a_rate_and_a_gauge_stays(run: Path) -> None:
+def test_a_counter_becomes_a_rate_and_a_gauge_stays(run):
     with (run / names.SAMPLES_CSV).open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     known = [row for row in rows if row["repeat"] == "2"]
@@ -66,7 +63,7 @@ def test_a_counter_becomes_a_rate_and_a_gauge_stays(run: Path) -> None:
     assert {row["door_opens_per_s"] for row in rows if row["repeat"] == "1"} == {""}
 
 
-def test_the_schema_tells_of_it(run: Path) -> None:
+def test_the_schema_tells_of_it(run):
     columns = json.loads((run / names.SCHEMA).read_text())["files"][names.SAMPLES_CSV]["columns"]
     with (run / names.SAMPLES_CSV).open(encoding="utf-8", newline="") as file:
         assert [column["name"] for column in columns] == next(csv.reader(file))

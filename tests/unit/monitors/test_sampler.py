@@ -1,9 +1,8 @@
 """The sampler on this machine's loopback: its format, how it ends, what it refuses, and how well it keeps time."""
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
+import itertools
 import os
 import signal
 import subprocess
@@ -14,63 +13,53 @@ from unittest.mock import Mock
 
 import pytest
 
-from tests.unit.sampler_process import ROOT, Samples, Start, finish, read, records_in, until
+from tests.unit.sampler_process import ROOT, finish, read, records_in, until
 from tests.unit.shipped import PYTHON, ship
 from tierbench.monitors import sampler
 from tierbench.monitors.source import NICE, ProcFile
 
+AT_ONCE = 10
+
 
 class TestFormat:
     @pytest.fixture
-    def samples(self, start: Start, out: Path) -> Samples:
+    def samples(self, start, out):
         finish(start("--max-seconds", "0.2"))
         return read(out)
 
-    def test_header_names_format_trial_role_and_interface(self, samples: Samples) -> None:
+    def test_header_names_trial_role_interface_and_the_kernels_tuning(self, samples):
         known = {"tierbench": "samples", "format": 1, "trial": "t", "role": "storage", "interface": "lo"}
         assert samples.header.items() >= known.items()
-
-    def test_header_has_the_kernels_tuning(self, samples: Samples) -> None:
         rmem = Path("/proc/sys/net/ipv4/tcp_rmem").read_text(encoding="ascii").split()
         assert samples.header["tuning"]["net.ipv4.tcp_rmem"].split() == rmem
 
-    def test_widths_add_up_to_record_bytes(self, samples: Samples) -> None:
-        assert sum(1 + c["width"] for c in samples.header["columns"]) + 1 == samples.header["record_bytes"]
-
-    def test_every_record_has_exactly_record_bytes(self, samples: Samples) -> None:
-        assert {len(line) for line in samples.lines} == {samples.header["record_bytes"]}
-
-    def test_numbers_end_where_the_widths_say(self, samples: Samples) -> None:
-        line, end, cut = samples.lines[-1], 0, []
-        for column in samples.header["columns"]:
-            cut.append(line[end : end + 1 + column["width"]])
-            end += 1 + column["width"]
-        assert [int(field) for field in cut] == [int(field) for field in line.split()]
-
-    def test_trailer_counts_the_records(self, samples: Samples) -> None:
+    def test_every_record_is_as_wide_as_its_columns_and_counted(self, samples):
+        widths = [1 + column["width"] for column in samples.header["columns"]]
+        assert {len(line) for line in samples.lines} == {samples.header["record_bytes"]} == {sum(widths) + 1}
+        ends = list(itertools.accumulate(widths))
+        fields = [int(samples.lines[-1][end - width : end]) for end, width in zip(ends, widths, strict=True)]
+        assert fields == [int(field) for field in samples.lines[-1].split()]
         assert samples.trailer["records"] == len(samples.lines)
 
-    def test_columns_are_the_published_ones(self, samples: Samples) -> None:
+    def test_columns_are_the_published_ones(self, samples):
         document = (ROOT / "docs" / "samples.md").read_text(encoding="utf-8")
         rows = [row.split(" | ")[:5] for row in document.splitlines() if row.startswith("| `") and row.count("|") == 6]
         published = [[cell.strip("|` ") for cell in row] for row in rows]
         assert [[str(value) for value in column.values()][:5] for column in samples.header["columns"]] == published
 
-    def test_header_has_the_published_keys(self, samples: Samples) -> None:
+    def test_header_has_the_published_keys(self, samples):
         section = (ROOT / "docs" / "samples.md").read_text(encoding="utf-8").split("## Header")[1].split("## ")[0]
         published = {key for row in section.splitlines() for key in row.split(" | ")[0].split("`")[1::2]}
         assert samples.header.keys() == published
 
-    def test_no_busiest_core_before_there_is_an_interval(self, samples: Samples) -> None:
+    def test_no_busiest_core_before_there_is_an_interval(self, samples):
         gauges = ("cpu_busiest", "cpu_busiest_busy_pct", "softirq_busiest_pct")
         assert [samples[gauge][0] for gauge in gauges] == [-1, -1, -1]
 
 
 class TestBusyHost:
     @pytest.mark.parametrize("allowed", [True, False])
-    def test_it_asks_to_go_before_other_processes_and_does_without(
-        self, monkeypatch: pytest.MonkeyPatch, allowed: bool
-    ) -> None:
+    def test_it_asks_to_go_before_other_processes_and_does_without(self, monkeypatch, allowed):
         asked = Mock(side_effect=None if allowed else PermissionError)
         monkeypatch.setattr(sampler.os, "setpriority", asked)
         sampler.go_first()
@@ -79,29 +68,29 @@ class TestBusyHost:
 
 class TestEnd:
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-    def test_a_signal_ends_it_with_a_trailer(self, start: Start, out: Path, number: int) -> None:
+    def test_a_signal_ends_it_with_a_trailer(self, start, out, number):
         process = start()
         until(records_in(out, 2))
         process.send_signal(number)
         assert (finish(process)[0], read(out).trailer["reason"]) == (0, "signal")
 
-    def test_the_stop_file_ends_it(self, start: Start, out: Path, tmp_path: Path) -> None:
+    def test_the_stop_file_ends_it(self, start, out, tmp_path):
         process = start("--stop-file", "stop")
         until(records_in(out, 2))
         (tmp_path / "job" / "stop").touch()
         assert (finish(process)[0], read(out).trailer["reason"]) == (0, "stop")
 
-    def test_it_ends_after_max_seconds(self, start: Start, out: Path) -> None:
+    def test_it_ends_after_max_seconds(self, start, out):
         assert (finish(start("--max-seconds", "0.1"))[0], read(out).trailer["reason"]) == (0, "time")
 
-    def test_a_long_period_does_not_delay_the_end(self, start: Start, out: Path) -> None:
+    def test_a_long_period_does_not_delay_the_end(self, start, out):
         process = start("--period", "1000")
         until(records_in(out, 1))
         process.terminate()
         finish(process)
         assert len(read(out).lines) == 2  # the first, and a last one off the grid
 
-    def test_a_signal_that_interrupts_no_sleep_ends_it_at_once(self, start: Start, out: Path) -> None:
+    def test_a_signal_that_interrupts_no_sleep_ends_it_at_once(self, start, out):
         """As one that comes just before it goes to sleep; here another of its threads takes it."""
         process = start("--period", "1000", "--stop-file", "stop")
         until(records_in(out, 1))
@@ -111,7 +100,7 @@ class TestEnd:
         assert ctypes.CDLL(None).tgkill(process.pid, another, signal.SIGTERM) == 0
         assert (finish(process)[0], read(out).trailer["reason"]) == (0, "signal")
 
-    def test_it_ends_when_its_parent_is_gone(self, tmp_path: Path) -> None:
+    def test_it_ends_when_its_parent_is_gone(self, tmp_path):
         out = tmp_path / "orphan.samples"
         script = ship(tmp_path, "sampler.py")
         command = f"{PYTHON} {script} --trial t --role r --interface lo --period 0.02 >{out} & wait"
@@ -123,34 +112,34 @@ class TestEnd:
 
 
 class TestRefusal:
-    def test_an_unknown_interface_is_exit_3_and_names_those_there_are(self, start: Start) -> None:
+    def test_an_unknown_interface_is_exit_3_and_names_those_there_are(self, start):
         code, message = finish(start("--interface", "eth99"))
         assert code == 3
         assert "no interface eth99 here; there are:" in message
         assert "lo" in message.split(":")[-1]
 
-    def test_an_unreadable_proc_is_exit_4(self, start: Start, tmp_path: Path) -> None:
+    def test_an_unreadable_proc_is_exit_4(self, start, tmp_path):
         assert finish(start("--proc", str(tmp_path / "none")))[0] == 4
 
     @pytest.mark.parametrize("period", ["0", "nan", "-1", "0.0001"])
-    def test_an_impossible_period_is_exit_2(self, start: Start, period: str) -> None:
+    def test_an_impossible_period_is_exit_2(self, start, period):
         assert finish(start("--period", period))[0] == 2
 
-    def test_chirp_without_its_client_is_exit_4(self, start: Start, tmp_path: Path) -> None:
+    def test_chirp_without_its_client_is_exit_4(self, start, tmp_path):
         (tmp_path / "job" / ".chirp.config").write_text("127.0.0.1 9 cookie", encoding="ascii")
         code, message = finish(start())
         assert (code, "htchirp.py must lie beside" in message) == (4, True)
 
 
 class TestOutput:
-    def test_a_reader_that_is_gone_is_exit_5(self, start: Start) -> None:
+    def test_a_reader_that_is_gone_is_exit_5(self, start):
         read_end, write_end = os.pipe()
         os.close(read_end)
         code, _ = finish(start(stdout=write_end))
         os.close(write_end)
         assert code == 5
 
-    def test_a_reader_that_never_reads_is_exit_6(self, start: Start) -> None:
+    def test_a_reader_that_never_reads_is_exit_6(self, start):
         read_end, write_end = os.pipe()
         fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, 4096)
         code, _ = finish(start("--max-blocked-seconds", "0.3", stdout=write_end))
@@ -158,7 +147,7 @@ class TestOutput:
         os.close(write_end)
         assert code == 6
 
-    def test_a_reader_that_pauses_loses_nothing(self, start: Start, out: Path) -> None:
+    def test_a_reader_that_pauses_loses_nothing(self, start, out):
         read_end, write_end = os.pipe()
         fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, 4096)
         process = start("--max-seconds", "1.5", stdout=write_end)
@@ -173,7 +162,7 @@ class TestOutput:
 
 class TestCadence:
     @pytest.mark.parametrize("period_s", [0.1, 0.05])
-    def test_a_busy_machine_misses_no_tick_unsaid(self, start: Start, out: Path, period_s: float) -> None:
+    def test_a_busy_machine_misses_no_tick_unsaid(self, start, out, period_s):
         busy = [subprocess.Popen([PYTHON, "-c", "while True: pass"]) for _ in range(2)]
         try:
             finish(start("--period", str(period_s), "--max-seconds", "2"))
@@ -185,7 +174,7 @@ class TestCadence:
         assert samples.account_for(2 / period_s)
         assert samples.ticks() == sorted(samples.ticks())  # one that comes late may be within the next one's time
 
-    def test_deadlines_do_not_drift(self, start: Start, out: Path) -> None:
+    def test_deadlines_do_not_drift(self, start, out):
         for _ in range(10):  # not each tick is late, but on a busy machine a whole quarter of a second's may be
             finish(start("--period", "0.01", "--max-seconds", "1"))
             samples = read(out)
@@ -194,18 +183,7 @@ class TestCadence:
                 break
         assert min(lags[-25:]) < 3_000_000  # where a drift of 0.05 ms a tick would be beyond
 
-    def test_a_pause_shows_as_missed_ticks(self, start: Start, out: Path) -> None:
-        process = start("--period", "0.1")
-        until(records_in(out, 2))
-        process.send_signal(signal.SIGSTOP)
-        time.sleep(0.65)
-        process.send_signal(signal.SIGCONT)
-        process.terminate()
-        finish(process)
-        gaps = [b - a for a, b in zip(read(out)["mono_ns"], read(out)["mono_ns"][1:], strict=False)]
-        assert max(gaps) > 0.5e9
-
-    def test_a_pause_is_counted_in_the_trailer(self, start: Start, out: Path) -> None:
+    def test_a_pause_shows_as_missed_ticks_and_is_counted(self, start, out):
         process = start("--period", "0.1")
         until(records_in(out, 2))
         process.send_signal(signal.SIGSTOP)
@@ -215,18 +193,18 @@ class TestCadence:
         until(records_in(out, seen + 1))
         process.terminate()
         finish(process)
-        trailer = read(out).trailer
-        assert trailer["late_ticks"] >= trailer["missed_ticks"] >= 5
+        samples = read(out)
+        assert max(after - before for before, after in itertools.pairwise(samples["mono_ns"])) > 0.5e9
+        assert samples.trailer["late_ticks"] >= samples.trailer["missed_ticks"] >= 5
 
 
-@pytest.fixture(scope="module")
-def pieces(tmp_path_factory: pytest.TempPathFactory) -> list[int]:
-    """How many records arrived together, time after time, of a sampler that was asked for one every 50 ms.
+def test_the_first_records_arrive_at_once_and_later_ones_several_at_a_time(tmp_path):
+    """Half a second's at 20 a second, so that a busy host's caches are filled for all of them together.
 
     Who reads too late, on a busy machine, finds the first pieces together; a sampler that comes to few of its ticks
     ends before the later ones are many. Either tries again.
     """
-    script = ship(tmp_path_factory.mktemp("shipped"), "sampler.py")
+    script = ship(tmp_path, "sampler.py")
     command = [PYTHON, str(script), "--trial", "t", "--role", "r", "--interface", "lo", "--period", "0.05"]
     for _ in range(8):
         read_end, write_end = os.pipe()
@@ -236,22 +214,11 @@ def pieces(tmp_path_factory: pytest.TempPathFactory) -> list[int]:
         os.close(read_end)
         if max(pieces[:2]) < AT_ONCE <= max(pieces):
             break
-    return pieces
-
-
-AT_ONCE = 10
-
-
-def test_the_first_records_arrive_at_once(pieces: list[int]) -> None:
     assert max(pieces[:2]) < AT_ONCE  # the header, a record
-
-
-def test_later_ones_arrive_several_at_a_time(pieces: list[int]) -> None:
-    """Half a second's at 20 a second, so that a busy host's caches are filled for all of them together."""
     assert max(pieces) >= AT_ONCE
 
 
-def test_a_file_of_several_pages_is_read_to_its_end() -> None:
+def test_a_file_of_several_pages_is_read_to_its_end():
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin and process.stdout
         process.stdin.write(b"!")
@@ -268,7 +235,7 @@ def test_a_file_of_several_pages_is_read_to_its_end() -> None:
 @pytest.mark.skipif(
     tuple(int(n) for n in os.uname().release.split("-")[0].split(".")[:2]) < (6, 12), reason="needs Linux 6.12"
 )
-def test_it_asks_for_short_slices(start: Start, out: Path) -> None:
+def test_it_asks_for_short_slices(start, out):
     """So it is let in soon on a host whose cores are all taken: 3 ms late at most, of 99 % of the ticks, not 20."""
     process = start("--max-seconds", "60")
     until(records_in(out, 1))
@@ -276,7 +243,7 @@ def test_it_asks_for_short_slices(start: Start, out: Path) -> None:
     process.kill()
 
 
-def slice_ns(pid: int) -> int:
+def slice_ns(pid):
     """What the kernel grants a process at once."""
     import ctypes
     import struct

@@ -1,18 +1,15 @@
 """The sampler as a job: it asks the access point whether to stop, and for its clock."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.unit.sampler_process import Start, finish, read, until
+from tests.unit.sampler_process import finish, read, until
 from tests.unit.shipped import ship
 
 AHEAD_S = 1000.0  # the access point's uptime, over our monotonic clock
@@ -21,15 +18,15 @@ AHEAD_S = 1000.0  # the access point's uptime, over our monotonic clock
 class AccessPoint(threading.Thread):
     """The far end of chirp, as far as a sampler speaks with it."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__(daemon=True)
         self.server = socket.create_server(("127.0.0.1", 0))
-        self.open: list[socket.socket] = []
-        self.logged: list[str] = []
+        self.open = []
+        self.logged = []
         self.requests = 0
         self.stop = self.hangs_up = False
 
-    def run(self) -> None:
+    def run(self):
         while True:
             try:
                 connection, _ = self.server.accept()
@@ -42,7 +39,7 @@ class AccessPoint(threading.Thread):
                     if self.hangs_up:
                         break
 
-    def reply(self, line: str) -> str:
+    def reply(self, line):
         command, _, argument = line.strip().partition(" ")
         self.requests += 1
         if command == "ulog":
@@ -55,7 +52,7 @@ class AccessPoint(threading.Thread):
         absent = command == "getfile" and not self.stop
         return "-3\n" if absent else "0\n"
 
-    def close(self) -> None:
+    def close(self):
         self.server.shutdown(socket.SHUT_RDWR)
         while self.is_alive():  # it may just have taken one more
             for connection in self.open:  # which the sampler keeps
@@ -67,7 +64,7 @@ class AccessPoint(threading.Thread):
 
 class TestChirp:
     @pytest.fixture
-    def access_point(self, tmp_path: Path) -> Iterator[AccessPoint]:
+    def access_point(self, tmp_path):
         access_point = AccessPoint()
         config = f"127.0.0.1 {access_point.server.getsockname()[1]} cookie\n"
         (tmp_path / "job" / ".chirp.config").write_text(config, encoding="ascii")
@@ -76,28 +73,22 @@ class TestChirp:
         access_point.close()
 
     @pytest.fixture
-    def shipped(self, tmp_path: Path) -> Path:
+    def shipped(self, tmp_path):
         """The sampler with htchirp.py beside it, as HTCondor lays them out."""
         return ship(tmp_path, "sampler.py", "htchirp.py") / "sampler.py"
 
-    def test_it_announces_itself_in_the_event_log(
-        self, start: Start, shipped: Path, access_point: AccessPoint, out: Path
-    ) -> None:
+    def test_it_announces_itself_in_the_event_log(self, start, shipped, access_point, out):
         start(script=shipped)
         until(lambda: access_point.logged)
         assert access_point.logged == [f"TIERBENCH SAMPLING {read(out).header['host']}"]
 
-    def test_the_access_points_stop_file_ends_it(
-        self, start: Start, shipped: Path, access_point: AccessPoint, out: Path
-    ) -> None:
+    def test_the_access_points_stop_file_ends_it(self, start, shipped, access_point, out):
         process = start("--stop-file", "stop", script=shipped)
         until(lambda: access_point.logged)
         access_point.stop = True
         assert (finish(process)[0], read(out).trailer["reason"]) == (0, "stop")
 
-    def test_its_clock_is_compared_with_the_access_points_uptime_at_both_ends(
-        self, start: Start, shipped: Path, access_point: AccessPoint, out: Path
-    ) -> None:
+    def test_its_clock_is_compared_with_the_access_points_uptime_at_both_ends(self, start, shipped, access_point, out):
         for _ in range(10):  # a busy machine makes the bounds wide, and never wrong
             access_point.logged, access_point.stop = [], False
             process = start("--stop-file", "stop", script=shipped)
@@ -114,9 +105,7 @@ class TestChirp:
                 break
         assert max(widths) < 50e6
 
-    def test_a_closed_connection_does_not_make_it_spin(
-        self, start: Start, shipped: Path, access_point: AccessPoint
-    ) -> None:
+    def test_a_closed_connection_does_not_make_it_spin(self, start, shipped, access_point):
         access_point.hangs_up = True
         process = start("--period", "1", "--stop-file", "stop", script=shipped)
         until(lambda: access_point.requests >= 2)
@@ -125,13 +114,13 @@ class TestChirp:
         assert cpu_seconds(process.pid) - before < 0.75
 
 
-def ahead_of_monotonic_ns() -> int:
+def ahead_of_monotonic_ns():
     """By how much the wall clock is ahead, read without a pause in between."""
     readings = [(time.monotonic_ns(), time.time_ns(), time.monotonic_ns()) for _ in range(100)]
     before, wall, _ = min(readings, key=lambda reading: reading[2] - reading[0])
     return wall - before
 
 
-def cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid):
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

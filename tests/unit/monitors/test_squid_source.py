@@ -1,13 +1,9 @@
 """Squid's counters as the sampler reads them: from its cache manager, here a web server that answers like it."""
 
-from __future__ import annotations
-
 import argparse
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import pytest
 
@@ -19,7 +15,7 @@ from tierbench.monitors.sources.squid import Squid
 class Manager(BaseHTTPRequestHandler):
     requests, hits, questions, busy = 8, 5, 0, False
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         if Manager.busy:
             return
         Manager.questions += 1
@@ -31,18 +27,18 @@ class Manager(BaseHTTPRequestHandler):
         told |= {"client_http.kbytes_out": 640, "server.all.kbytes_in": 80}
         self.wfile.write("".join(f"{name} = {value}\n" for name, value in told.items()).encode())
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, *_):
         pass
 
 
 @pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+def patient(monkeypatch):
     """A manager that is there answers; when, is this machine's matter."""
     monkeypatch.setattr(squid, "PATIENCE_S", 60.0)
 
 
 @contextmanager
-def bound() -> Iterator[ThreadingHTTPServer]:
+def bound():
     """A manager that has its port, and refuses who asks until it is served."""
     Manager.requests, Manager.hits, Manager.questions, Manager.busy = 8, 5, 0, False
     with ThreadingHTTPServer(("127.0.0.1", 0), Manager, bind_and_activate=False) as server:
@@ -51,7 +47,7 @@ def bound() -> Iterator[ThreadingHTTPServer]:
 
 
 @contextmanager
-def served(server: ThreadingHTTPServer) -> Iterator[None]:
+def served(server):
     server.server_activate()
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield
@@ -59,49 +55,49 @@ def served(server: ThreadingHTTPServer) -> Iterator[None]:
 
 
 @pytest.fixture
-def manager() -> Iterator[str]:
+def manager():
     with bound() as server, served(server):
         yield f"127.0.0.1:{server.server_port}"
 
 
 @contextmanager
-def asking(address: str) -> Iterator[Squid]:
+def asking(address):
     source = Squid(argparse.Namespace(squid=address))
     yield source
     source.ended.set()
 
 
 @pytest.fixture
-def source(manager: str) -> Iterator[Squid]:
+def source(manager):
     with asking(manager) as source:
         yield source
 
 
-def test_its_counters_are_followed(source: Squid) -> None:
+def test_its_counters_are_followed(source):
     assert source.look() == (8, 5, 640, 80)
     Manager.hits = 7
     until(lambda: source.look()[1] == 7)
 
 
 @pytest.mark.parametrize("hits", [0, 5], ids=["all begin anew", "only requests have fallen"])
-def test_requests_begin_anew_when_it_was_restarted(source: Squid, hits: int) -> None:
+def test_requests_begin_anew_when_it_was_restarted(source, hits):
     Manager.requests, Manager.hits, Manager.questions = 2, hits, 0
     until(lambda: source.look()[:2] == (2, hits))
 
 
-def test_the_samplers_own_questions_are_no_requests(source: Squid) -> None:
+def test_the_samplers_own_questions_are_no_requests(source):
     until(lambda: Manager.questions > 3)
     assert source.look()[0] == 8
 
 
-def test_while_it_is_too_busy_to_answer_what_it_counted_before_stands(source: Squid) -> None:
+def test_while_it_is_too_busy_to_answer_what_it_counted_before_stands(source):
     Manager.busy = True
     asked = source._asked()
     assert min(asked) < 0
     assert source.look() == (8, 5, 640, 80)
 
 
-def test_where_there_is_none_nothing_is_known_until_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_there_is_none_nothing_is_known_until_there_is_one(monkeypatch):
     monkeypatch.setattr(squid, "ABSENT_PAUSE_S", 0.01)
     with bound() as server, asking(f"127.0.0.1:{server.server_port}") as source:
         assert source.look() == (-1, -1, -1, -1)
@@ -109,7 +105,7 @@ def test_where_there_is_none_nothing_is_known_until_there_is_one(monkeypatch: py
             until(lambda: source.look() == (8, 5, 640, 80))
 
 
-def test_a_question_that_it_did_not_count_takes_nothing_off_its_requests(source: Squid) -> None:
+def test_a_question_that_it_did_not_count_takes_nothing_off_its_requests(source):
     source.questions += 3
     until(lambda: Manager.questions > 3)
     assert source.look()[0] == 8

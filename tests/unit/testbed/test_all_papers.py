@@ -1,7 +1,5 @@
 """`testbed run --all-papers` runs what is not done, goes on after a failure, and writes a page of what there is."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.unit.synthetic_report import Shape, write_run
@@ -17,7 +15,7 @@ FIRST, SECOND, THIRD = "extenci-pools-scaled", "extenci-stacked-scaled", "ani-sr
 SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, samples=False)
 
 
-def _bring_home(into: Path) -> None:
+def _bring_home(into):
     write_run(into, SHAPE)
     for trial in Run(into).trial_directories:
         trial.mkdir(parents=True, exist_ok=True)
@@ -25,11 +23,11 @@ def _bring_home(into: Path) -> None:
 
 
 @pytest.fixture
-def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def ran(monkeypatch):
     """The experiments that were run, each within an instant, of which the second fails the first time."""
-    ran: list[str] = []
+    ran = []
 
-    def run(_testbed: Testbed, experiment: str, into: Path, *_: object) -> int:
+    def run(_testbed, experiment, into, *_):
         ran.append(experiment)
         if experiment == SECOND and ran.count(SECOND) == 1:
             raise HostError("a mount did not come up")
@@ -42,9 +40,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return ran
 
 
-def test_what_failed_is_named_and_alone_tried_again(
-    ran: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_failed_is_named_and_alone_tried_again(ran, tmp_path, capsys):
     testbed = Testbed("none-of-that-name")
     assert all_papers.run_all(testbed, tmp_path, Progress(), anyway=False) == 1
     assert capsys.readouterr().err.splitlines()[-1].endswith(f"{SECOND}: a mount did not come up")
@@ -57,9 +53,7 @@ def test_what_failed_is_named_and_alone_tried_again(
     assert f'href="{SECOND}/report.html"' in (tmp_path / all_papers.PAGE).read_text()
 
 
-def test_the_list_says_what_is_done_and_how_long_the_rest_takes(
-    ran: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_list_says_what_is_done_and_how_long_the_rest_takes(ran, tmp_path, capsys):
     _bring_home(tmp_path / FIRST)
     all_papers.show_list(tmp_path)
     first, second, _, total = capsys.readouterr().out.splitlines()
@@ -69,9 +63,7 @@ def test_the_list_says_what_is_done_and_how_long_the_rest_takes(
     assert ran == []
 
 
-def test_a_stopped_run_is_neither_done_nor_overwritten(
-    ran: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_stopped_run_is_neither_done_nor_overwritten(ran, tmp_path, capsys):
     _bring_home(tmp_path / FIRST)
     next((tmp_path / FIRST).glob(f"trials/*/{names.OUTCOME}")).unlink()
     all_papers.run_all(Testbed("none-of-that-name"), tmp_path, Progress(), anyway=False)
@@ -79,6 +71,6 @@ def test_a_stopped_run_is_neither_done_nor_overwritten(
     assert f"{FIRST}: was stopped before its end" in capsys.readouterr().err
 
 
-def test_each_experiment_gets_the_testbed_that_it_demands() -> None:
+def test_each_experiment_gets_the_testbed_that_it_demands():
     assert all_papers.settings_of(FIRST) == Settings(far_site=1, private_workers=1, public_workers=1)
     assert {name.rsplit("-", 1)[1] for name in all_papers.experiments()} == {"scaled"}

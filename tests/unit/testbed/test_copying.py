@@ -1,10 +1,5 @@
 """What is brought home from a testbed has its name when it is whole."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from tierbench.errors import HostError
@@ -19,15 +14,15 @@ class Host:
 
     name = "ce"
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, command):
         self.sends = command
 
-    def command(self, _: list[str], __: str) -> list[str]:
+    def command(self, _, __):
         return self.sends
 
 
 @pytest.fixture
-def there(tmp_path: Path) -> Path:
+def there(tmp_path):
     folder = tmp_path / "there"
     folder.mkdir()
     (folder / "first").write_text("whole")
@@ -35,18 +30,18 @@ def there(tmp_path: Path) -> Path:
     return folder
 
 
-def brought(command: list[str], there: Path, into: Path) -> list[str]:
-    host: Any = Host([word.format(there) for word in command])
+def brought(command, there, into):
+    host = Host([word.format(there) for word in command])
     return bring_home(host, str(there), into, "bench")
 
 
-def test_what_comes_home_is_all_of_it(there: Path, tmp_path: Path) -> None:
+def test_what_comes_home_is_all_of_it(there, tmp_path):
     assert brought(WHOLE, there, tmp_path / "runs" / "run") == []
     assert [path.name for path in tmp_path.glob("runs/*")] == ["run"]
     assert sorted(path.name for path in tmp_path.glob("runs/run/*")) == ["first", "second"]
 
 
-def test_of_what_was_broken_off_nothing_is_taken_for_the_run(there: Path, tmp_path: Path) -> None:
+def test_of_what_was_broken_off_nothing_is_taken_for_the_run(there, tmp_path):
     with pytest.raises(HostError):
         brought(CUT, there, tmp_path / "runs" / "run")
     assert list(tmp_path.glob("runs/*")) == []

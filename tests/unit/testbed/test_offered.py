@@ -18,14 +18,21 @@ def text():
     return SHIPPED.read_text(encoding="utf-8")
 
 
-def test_what_is_set_is_what_the_links_are_said_to_carry(tmp_path, text):
-    path = tmp_path / "site.toml"
-    path.write_text(offered(text, load(SHIPPED, FAR)))
-    found = load_site(path).links
+@pytest.fixture
+def site(tmp_path, text):
+    """What a testbed with some settings offers."""
+
+    def read(settings):
+        path = tmp_path / "site.toml"
+        path.write_text(offered(text, settings))
+        return load_site(path)
+
+    return read
+
+
+def test_what_is_set_is_what_the_links_are_said_to_carry(site, text):
+    found = site(load(SHIPPED, FAR)).links
     assert (found.wan, found.worker, found.storage, found.rtt_ms) == (500, 50, 800, 53)
-
-
-def test_the_settings_are_in_it_as_well(text):
     assert tomllib.loads(offered(text, load(SHIPPED, FAR)))["testbed"]["rates_mbps"]["wan"] == 500
 
 
@@ -48,30 +55,23 @@ def test_whatever_a_site_file_may_hold_is_written_so_that_it_is_read_again():
 
 
 @pytest.mark.parametrize(("nics", "there"), [(1, False), (2, False), (4, True)])
-def test_a_way_is_offered_where_all_its_servers_are(tmp_path, text, nics, there):
-    path = tmp_path / "site.toml"
-    path.write_text(offered(text, Settings(storage_nics=nics)))
-    ways = load_site(path).access
+def test_an_access_method_is_offered_where_all_its_servers_are(site, nics, there):
+    ways = site(Settings(storage_nics=nics)).access
     assert ("storage-nics" in ways, "wan-xrootd-krb5" in ways, "direct" in ways) == (there, True, True)
     assert ways["wan-xrootd-krb5"].kerberos  # a table of its own below it
 
 
 @pytest.mark.parametrize(("proxies", "asked"), [(0, 1), (1, 3), (2, 5)])
-def test_a_condition_is_arranged_on_those_of_its_hosts_that_are_there(tmp_path, text, proxies, asked):
-    path = tmp_path / "site.toml"
-    path.write_text(offered(text, Settings(proxies=proxies)))
-    site = load_site(path)
-    assert len(site.conditions["squid-processes"].hosts) == asked
-    assert ("squids-there" in site.access, "squ1" in site.samplers) == (proxies == 2, proxies == 2)
+def test_a_condition_is_arranged_on_those_of_its_hosts_that_are_there(site, proxies, asked):
+    offers = site(Settings(proxies=proxies))
+    assert len(offers.conditions["squid-processes"].hosts) == asked
+    assert ("squids-there" in offers.access, "squ1" in offers.samplers) == (proxies == 2, proxies == 2)
 
 
-def test_a_way_by_a_door_that_is_not_there_is_not_offered(tmp_path, text):
-    for there in (0, 1):
-        path = tmp_path / "site.toml"
-        path.write_text(offered(text, Settings(token_door=there, xrootd_copies=there)))
-        assert {"wan-xrootd-token", "xrootd-servers"} & {*load_site(path).access} == (
-            {"wan-xrootd-token", "xrootd-servers"} if there else set()
-        )
+@pytest.mark.parametrize("there", [0, 1])
+def test_an_access_method_by_a_door_that_is_not_there_is_not_offered(site, there):
+    methods = site(Settings(token_door=there, xrootd_copies=there)).access
+    assert [name in methods for name in ("wan-xrootd-token", "xrootd-servers")] == [there] * 2
 
 
 def test_the_shipped_file_states_what_its_own_settings_make():

@@ -1,7 +1,5 @@
 """A site file says what is offered; what does not fit together in it is named."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Callable
@@ -47,10 +45,10 @@ Load = Callable[..., Site]
 
 
 @pytest.fixture
-def load(tmp_path: Path) -> Load:
+def load(tmp_path):
     """Read the small site with one piece of its text replaced."""
 
-    def read(old: str = "", new: str = "") -> Site:
+    def read(old="", new=""):
         assert old in SITE
         path = tmp_path / "small.toml"
         path.write_text(SITE.replace(old, new, 1) if old else SITE)
@@ -60,20 +58,20 @@ def load(tmp_path: Path) -> Load:
 
 
 @pytest.mark.parametrize("name", shipped_definitions(site_module.SHIPPED))
-def test_a_shipped_site_loads_under_its_own_name(name: str) -> None:
+def test_a_shipped_site_loads_under_its_own_name(name):
     assert find_site(name).name == name
 
 
-def test_an_unknown_site_comes_with_a_guess() -> None:
+def test_an_unknown_site_comes_with_a_guess():
     with pytest.raises(ConfigError, match=r'there is no site "testbd" \(did you mean "testbed"\?\)'):
         find_site("testbd")
 
 
-def test_the_url_keeps_the_paths_own_slash(load: Load) -> None:
+def test_the_url_keeps_the_paths_own_slash(load):
     assert load().access["bridge"].url("/data/f") == "root://door.example:1094//data/f"
 
 
-def test_clients_are_dealt_to_the_doors_of_a_way_in_turn(load: Load) -> None:
+def test_clients_are_dealt_to_the_doors_of_a_way_in_turn(load):
     door = 'prefix = "root://door.example:1094/"'
     access = load(door, f'{door}\nfurther = ["root://other.example:1095/"]').access["bridge"]
     assert [access.url("/f", client) for client in range(3)] == [
@@ -81,11 +79,11 @@ def test_clients_are_dealt_to_the_doors_of_a_way_in_turn(load: Load) -> None:
     ]  # fmt: skip
 
 
-def test_a_path_is_its_own_url_on_a_mount(load: Load) -> None:
+def test_a_path_is_its_own_url_on_a_mount(load):
     assert load().access["mount"].url("/data/f") == "/data/f"
 
 
-def test_the_testbeds_own_table_is_left_to_it(load: Load) -> None:
+def test_the_testbeds_own_table_is_left_to_it(load):
     assert load('name = "small"', 'name = "small"\ntestbed = { anything = 1 }').name == "small"
 
 
@@ -125,25 +123,25 @@ def test_the_testbeds_own_table_is_left_to_it(load: Load) -> None:
         ),
     ],
 )
-def test_what_does_not_fit_is_named(load: Load, old: str, new: str, complaint: str) -> None:
+def test_what_does_not_fit_is_named(load, old, new, complaint):
     with pytest.raises(ConfigError, match=complaint):
         load(old, new)
 
 
-def test_what_is_flushed_is_in_the_pool(load: Load) -> None:
+def test_what_is_flushed_is_in_the_pool(load):
     door = '[samplers.door]\nhost = "door.example"\ninterface = "eth1"\nrole = "door"\nvia = "ssh"\n'
     with pytest.raises(ConfigError, match=r'access\.bridge\.path: "door\.example" is flushed by a job'):
         load('role = "storage"\n', f'role = "storage"\n\n{door}')
 
 
-def test_storage_is_as_many_servers_and_interfaces_as_it_is(load: Load) -> None:
+def test_storage_is_as_many_servers_and_interfaces_as_it_is(load):
     more = '\n[samplers.oss2]\nhost = "oss2.example"\ninterface = ["eth0", "ib0"]\nrole = "storage"\n'
     site = load('role = "storage"\n', f'role = "storage"\n{more}')
     assert [site.samplers[name].interfaces for name in ("oss", "oss2")] == ["eth0", "eth0+ib0"]
     assert site.server.host == "oss.example"
 
 
-def test_the_links_are_measured_from_the_first_server_unless_one_is_named(load: Load) -> None:
+def test_the_links_are_measured_from_the_first_server_unless_one_is_named(load):
     more = '\n[samplers.oss2]\nhost = "oss2.example"\ninterface = "auto"\nrole = "storage"\n'
     assert load('sampled = "oss.example"\n', "").server.host == "oss.example"
     named = SITE.replace('sampled = "oss.example"', 'sampled = "oss2.example"')
@@ -151,12 +149,12 @@ def test_the_links_are_measured_from_the_first_server_unless_one_is_named(load: 
 
 
 @pytest.mark.parametrize("several", ['["eth0", "eth0"]', "[]", '["eth0", "no such"]', '["eth0", 1]'])
-def test_interfaces_are_told_once_each(load: Load, several: str) -> None:
+def test_interfaces_are_told_once_each(load, several):
     with pytest.raises(ConfigError, match=r"samplers\.oss.*interface"):
         load('interface = "eth0"', f"interface = {several}")
 
 
-def test_a_host_is_sampled_once(load: Load) -> None:
+def test_a_host_is_sampled_once(load):
     second = '\n[samplers.again]\nhost = "oss.example"\ninterface = "eth1"\nrole = "gateway"\n'
     with pytest.raises(ConfigError, match=r'"oss\.example" is sampled by samplers\.oss already'):
         load('role = "storage"\n', f'role = "storage"\n{second}')
@@ -165,22 +163,22 @@ def test_a_host_is_sampled_once(load: Load) -> None:
 WORKERS = ["wn3", "wn1", "wn2"]
 
 
-def test_workers_are_sampled_where_their_pool_names_an_interface() -> None:
+def test_workers_are_sampled_where_their_pool_names_an_interface():
     assert [sampler.host for sampler in Pool("true", interface="eth0").samplers(WORKERS)] == ["wn1", "wn2", "wn3"]
     assert Pool("true").samplers(WORKERS) == []
 
 
-def test_of_many_workers_only_so_many_are_sampled() -> None:
+def test_of_many_workers_only_so_many_are_sampled():
     sampled = Pool("true", interface="eth0", sampled_workers=2).samplers(WORKERS)
     assert [(sampler.host, sampler.role) for sampler in sampled] == [("wn1", "worker"), ("wn2", "worker")]
 
 
-def test_a_number_of_workers_needs_their_interface() -> None:
+def test_a_number_of_workers_needs_their_interface():
     with pytest.raises(ValueError, match="needs interface"):
         Pool("true", sampled_workers=2)
 
 
-def test_the_testbeds_site_names_hosts_of_its_topology() -> None:
+def test_the_testbeds_site_names_hosts_of_its_topology():
     site = find_site("testbed")
     named = {sampler.host for sampler in site.samplers.values()}
     named |= {host for access in site.access.values() for host in access.path}
@@ -192,11 +190,11 @@ def test_the_testbeds_site_names_hosts_of_its_topology() -> None:
     assert named <= always | virtual | far | redirected
 
 
-def test_the_testbeds_site_mounts_xrootd_where_the_testbed_does() -> None:
+def test_the_testbeds_site_mounts_xrootd_where_the_testbed_does():
     assert find_site("testbed").access["lan-xrootdfs"].prefix == XROOTDFS_ROOT
 
 
-def test_the_testbeds_links_are_what_it_is_built_with() -> None:
+def test_the_testbeds_links_are_what_it_is_built_with():
     tables = read_toml(site_module.SHIPPED / "testbed.toml")
     bed = tables["testbed"]
     rates = {key: bed["rates_mbps"][key] for key in ("wan", "storage", "metadata", "worker")}
@@ -209,7 +207,7 @@ TABLES = [table for table in vars(site_module).values() if dataclasses.is_datacl
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.__name__)
-def test_each_key_is_in_the_docs(table: type) -> None:
+def test_each_key_is_in_the_docs(table):
     text = (DOCS / "sites.md").read_text(encoding="utf-8")
-    keys = (field.name for field in dataclasses.fields(table))  # type: ignore[arg-type]
+    keys = (field.name for field in dataclasses.fields(table))
     assert [key for key in keys if not re.search(rf"`{key}`|\[([\w.]+\.)?{key}\b|\b{key} += ", text)] == []

@@ -1,7 +1,5 @@
 """Root's helper changes one thing and always undoes it; the job that holds a condition tells what became of it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -10,9 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -34,7 +30,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the helper is root's"
 class Place:
     """A host's helper with one word, `rtt`, whose value is in a file."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.words, self.state, self.value = folder / "arrange.d", folder / "state", folder / "value"
         self.words.mkdir()
         self.value.write_text("14\n")
@@ -48,12 +44,12 @@ class Place:
         self.script = folder / "arrange.py"
         self.script.write_text(single_file("tierbench.wrappers.arrange"))
 
-    def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def call(self, *arguments):
         return subprocess.run(
             [self.helper, *arguments], input="", capture_output=True, text=True, timeout=120, check=False
         )
 
-    def held(self, value: str) -> subprocess.Popen[str]:
+    def held(self, value):
         holder = subprocess.Popen(
             [self.helper, "hold", "rtt", value], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -61,7 +57,7 @@ class Place:
         assert json.loads(holder.stdout.readline())["now"] == value
         return holder
 
-    def helpers(self) -> set[int]:
+    def helpers(self):
         """The processes of the helper that hold the value, or wait for those that do."""
         found = set()
         for process in processes():
@@ -70,13 +66,13 @@ class Place:
                     found.add(int(process.name))
         return found
 
-    def wait_for(self, value: str) -> None:
+    def wait_for(self, value):
         deadline = time.monotonic() + 120
         while self.value.read_text() != f"{value}\n":
             assert time.monotonic() < deadline
             time.sleep(0.01)
 
-    def job(self, value: str, *more: str) -> subprocess.Popen[str]:
+    def job(self, value, *more):
         return subprocess.Popen(
             [sys.executable, self.script, "--condition", "wan-rtt", "--word", "rtt", "--value", value,
              "--helper", self.helper, *more],
@@ -85,21 +81,21 @@ class Place:
 
 
 @pytest.fixture
-def place() -> Iterator[Place]:
+def place():
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)  # others may look in, as they may at a real one
         yield Place(Path(folder))
 
 
-def lines(job: subprocess.Popen[str]) -> list[dict[str, Any]]:
+def lines(job):
     return [json.loads(line) for line in job.communicate(timeout=120)[0].splitlines()]
 
 
-def processes() -> Iterator[Path]:
+def processes():
     return Path("/proc").glob("[0-9]*")
 
 
-def family(pid: int, mark: str) -> set[int]:
+def family(pid, mark):
     """A job's processes, as HTCondor finds them: its children, theirs, and who has its mark in the environment."""
     parents = {}
     for process in processes():
@@ -113,7 +109,7 @@ def family(pid: int, mark: str) -> set[int]:
     return members
 
 
-def kill(processes: set[int]) -> None:
+def kill(processes):
     """All at once: none has the time to do anything about the end of another one."""
     for how in (signal.SIGSTOP, signal.SIGKILL):
         for process in processes:
@@ -122,7 +118,7 @@ def kill(processes: set[int]) -> None:
 
 
 @contextlib.contextmanager
-def group_of_condor() -> Iterator[Path]:
+def group_of_condor():
     """A control group as HTCondor makes one for a job."""
     for line in Path("/proc/self/mounts").read_text().splitlines():
         _, mount, kind, options = line.split()[:4]
@@ -142,7 +138,7 @@ def group_of_condor() -> Iterator[Path]:
                 group.rmdir()
 
 
-def test_it_tells_the_present_value(place: Place) -> None:
+def test_it_tells_the_present_value(place):
     assert place.call("get", "rtt").stdout == "14\n"
 
 
@@ -155,11 +151,10 @@ esac
 """
 
 
-def test_what_hosts_each_have_a_number_of_is_told_of_each_whose_number_is_one(place: Place) -> None:
+def test_what_hosts_each_have_a_number_of_is_told_of_each_whose_number_is_one(place):
     place.value.write_text("alike\n")
     place.program.write_text(OF_HOSTS.format(value=place.value))
     job = place.job("5-14", "--stop-file", "stop")
-    assert job.stdout is not None
     arranged = json.loads(job.stdout.readline())
     (place.value.parent / "stop").touch()
     [restored] = lines(job)
@@ -177,13 +172,12 @@ esac
 """
 
 
-def test_a_cache_says_what_it_held_when_it_was_set_and_when_the_trial_was_over(place: Place) -> None:
+def test_a_cache_says_what_it_held_when_it_was_set_and_when_the_trial_was_over(place):
     cache = place.value.with_name("cache")
     place.value.write_text("warm\n")
     cache.write_bytes(bytes(1000))
     place.program.write_text(CACHE.format(value=place.value, cache=cache))
     job = place.job("cold", "--stop-file", "stop")
-    assert job.stdout is not None
     arranged = json.loads(job.stdout.readline())
     cache.write_bytes(bytes(700))
     (place.value.parent / "stop").touch()
@@ -203,14 +197,13 @@ esac
 """
 
 
-def test_a_cache_of_data_is_told_the_trials_files_each_once_and_again_to_restore_it(place: Place) -> None:
+def test_a_cache_of_data_is_told_the_trials_files_each_once_and_again_to_restore_it(place):
     replicas = place.value.with_name("replicas.txt")
     replicas.write_text(
         "root://cache:1094//data/a.root\t9\nfile:///data/b.root\t9\nroot://cache:1094//data/a.root\t9\n"
     )
     place.program.write_text(OF_FILES.format(value=place.value))
     job = place.job("cold", "--stop-file", "stop", "--replicas", str(replicas))
-    assert job.stdout is not None
     arranged = json.loads(job.stdout.readline())
     (place.value.parent / "stop").touch()
     assert [line["event"] for line in lines(job)] == ["restored"]
@@ -219,7 +212,7 @@ def test_a_cache_of_data_is_told_the_trials_files_each_once_and_again_to_restore
 
 
 @pytest.mark.parametrize("path", ["/data/../etc/passwd", "/data/a b", "/data/$(id)", "data/a"])
-def test_nothing_but_plain_paths_reaches_roots_program(place: Place, path: str) -> None:
+def test_nothing_but_plain_paths_reaches_roots_program(place, path):
     place.program.write_text(OF_FILES.format(value=place.value))
     refused = subprocess.run(
         [place.helper, "hold", "rtt", "cold"], input=f"{path}\n\n", capture_output=True, text=True, check=False
@@ -236,7 +229,7 @@ def test_nothing_but_plain_paths_reaches_roots_program(place: Place, path: str) 
         ("# within: 1800 s", True, "rtt can be 47; it is 14 again"),
     ],
 )
-def test_the_doctor_tries_what_is_changed_in_a_minute(place: Place, within: str, older_helper: bool, seen: str) -> None:
+def test_the_doctor_tries_what_is_changed_in_a_minute(place, within, older_helper, seen):
     place.program.write_text(place.program.read_text().replace("# takes", f"{within}\n# takes"))
     if older_helper:
         place.helper.write_text(place.helper.read_text().replace('print(f"may take', '(f"may take'))
@@ -246,7 +239,7 @@ def test_the_doctor_tries_what_is_changed_in_a_minute(place: Place, within: str,
     assert (answer["state"], answer["seen"]) == ("good", seen)
 
 
-def test_it_changes_the_value_and_restores_it_when_its_input_ends(place: Place) -> None:
+def test_it_changes_the_value_and_restores_it_when_its_input_ends(place):
     holder = place.held("47")
     assert place.value.read_text() == "47\n"
     told, _ = holder.communicate(timeout=120)
@@ -254,14 +247,14 @@ def test_it_changes_the_value_and_restores_it_when_its_input_ends(place: Place) 
     assert place.value.read_text() == "14\n"
 
 
-def test_it_restores_the_value_when_it_is_ended(place: Place) -> None:
+def test_it_restores_the_value_when_it_is_ended(place):
     holder = place.held("47")
     holder.send_signal(signal.SIGTERM)
     holder.communicate(timeout=120)
     assert place.value.read_text() == "14\n"
 
 
-def test_what_a_killed_holder_left_is_restored_by_the_next_one(place: Place) -> None:
+def test_what_a_killed_holder_left_is_restored_by_the_next_one(place):
     holder = place.held("47")
     kill(place.helpers())
     holder.communicate(timeout=120)
@@ -271,7 +264,7 @@ def test_what_a_killed_holder_left_is_restored_by_the_next_one(place: Place) -> 
     assert place.value.read_text() == "14\n"
 
 
-def test_a_change_that_fails_is_undone_and_told(place: Place) -> None:
+def test_a_change_that_fails_is_undone_and_told(place):
     result = place.call("hold", "rtt", "13")
     assert (result.returncode, place.value.read_text()) == (1, "14\n")
     assert "not on a Friday" in result.stderr
@@ -290,37 +283,34 @@ def test_a_change_that_fails_is_undone_and_told(place: Place) -> None:
         ((), 2, "usage"),
     ],
 )
-def test_nothing_else_reaches_the_words_program(
-    place: Place, arguments: tuple[str, ...], exit_status: int, words: str
-) -> None:
+def test_nothing_else_reaches_the_words_program(place, arguments, exit_status, words):
     result = place.call(*arguments)
     assert (result.returncode, place.value.read_text()) == (exit_status, "14\n")
     assert words in result.stderr
 
 
 @pytest.mark.parametrize("which", ["program", "words"])
-def test_a_program_that_others_could_change_is_not_run(place: Place, which: str) -> None:
-    path: Path = getattr(place, which)
+def test_a_program_that_others_could_change_is_not_run(place, which):
+    path = getattr(place, which)
     path.chmod(0o777)
     result = place.call("get", "rtt")
     assert (result.returncode, result.stdout) == (4, "")
 
 
-def test_a_link_is_no_program(place: Place) -> None:
+def test_a_link_is_no_program(place):
     (place.words / "other").symlink_to(place.program)
     assert place.call("get", "other").returncode == 4
 
 
-def test_only_root_is_served(place: Place) -> None:
+def test_only_root_is_served(place):
     command = ["setpriv", "--reuid=65534", "--clear-groups", str(place.helper), "get", "rtt"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 4
     assert "only root can do this" in result.stderr
 
 
-def test_a_job_holds_a_condition_until_it_is_told_to_stop(place: Place) -> None:
+def test_a_job_holds_a_condition_until_it_is_told_to_stop(place):
     job = place.job("47", "--stop-file", "stop")
-    assert job.stdout is not None
     arranged = json.loads(job.stdout.readline())
     assert (arranged["event"], arranged["before"], arranged["now"]) == ("arranged", "14", "47")
     (place.value.parent / "stop").touch()
@@ -329,41 +319,37 @@ def test_a_job_holds_a_condition_until_it_is_told_to_stop(place: Place) -> None:
     assert arranged["mono_ns"] < restored["undoing_mono_ns"] < restored["mono_ns"]
 
 
-def test_a_job_that_is_removed_restores_the_value(place: Place) -> None:
+def test_a_job_that_is_removed_restores_the_value(place):
     job = place.job("47")
-    assert job.stdout is not None
     job.stdout.readline()
     job.send_signal(signal.SIGTERM)
     assert [line["event"] for line in lines(job)] == ["restored"]
     assert place.value.read_text() == "14\n"
 
 
-def test_a_job_that_is_killed_with_its_whole_family_leaves_the_value_restored(place: Place) -> None:
+def test_a_job_that_is_killed_with_its_whole_family_leaves_the_value_restored(place):
     job = place.job("47")
-    assert job.stdout is not None
     job.stdout.readline()
     kill(family(job.pid, f"{ANCESTOR}={place.script}"))
     job.communicate(timeout=120)
     place.wait_for("14")
 
 
-def test_a_job_tells_that_the_process_which_holds_its_value_was_killed(place: Place) -> None:
+def test_a_job_tells_that_the_process_which_holds_its_value_was_killed(place):
     job = place.job("47")
-    assert job.stdout is not None
     job.stdout.readline()
     kill(place.helpers() - family(job.pid, ANCESTOR))
     (failed,) = lines(job)
     assert "the process that held rtt was killed" in failed["message"]
 
 
-def test_the_holder_leaves_htcondors_control_groups(place: Place) -> None:
+def test_the_holder_leaves_htcondors_control_groups(place):
     with group_of_condor() as group:
         job = subprocess.Popen(
             ["sh", "-c", 'echo 0 >"$1"; shift; exec "$@"', "sh", group / "cgroup.procs",
              place.helper, "hold", "rtt", "47"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
-        assert job.stdout is not None
         job.stdout.readline()
         inside = set(map(int, (group / "cgroup.procs").read_text().split()))
         (holder,) = place.helpers() - {job.pid}
@@ -371,9 +357,8 @@ def test_the_holder_leaves_htcondors_control_groups(place: Place) -> None:
     assert inside == {job.pid} != {holder}
 
 
-def test_a_job_that_is_killed_leaves_the_value_restored(place: Place) -> None:
+def test_a_job_that_is_killed_leaves_the_value_restored(place):
     job = place.job("47")
-    assert job.stdout is not None
     job.stdout.readline()
     job.kill()
     job.communicate(timeout=120)
@@ -382,13 +367,13 @@ def test_a_job_that_is_killed_leaves_the_value_restored(place: Place) -> None:
 
 
 @pytest.mark.parametrize(("value", "words"), [("13", "not on a Friday"), ("9999", "takes a number in 0 to 2000")])
-def test_a_job_tells_why_a_condition_is_not_held(place: Place, value: str, words: str) -> None:
+def test_a_job_tells_why_a_condition_is_not_held(place, value, words):
     (failed,) = lines(place.job(value))
     assert failed["event"] == "failed"
     assert words in failed["message"]
 
 
-def test_a_job_tells_that_there_is_no_helper(place: Place) -> None:
+def test_a_job_tells_that_there_is_no_helper(place):
     place.helper.unlink()
     (failed,) = lines(place.job("47"))
     assert "is what an admin installs" in failed["message"]

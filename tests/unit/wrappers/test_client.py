@@ -1,21 +1,19 @@
 """What a client tells of what it read, what can go wrong with it, and its ticket."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import zlib
 
 import pytest
 
-from tests.unit.client_process import PATIENCE_S, SIZE, URL, Job, events, is_running, until
+from tests.unit.client_process import PATIENCE_S, SIZE, URL, events, is_running, until
 from tests.unit.shipped import PYTHON
 from tierbench.wrappers.child import USUAL_GRACE_S, Interrupts
 
 # -- the record --------------------------------------------------------------------------------------------
 
 
-def test_a_read_in_full_is_ok_and_leaves_nothing_behind(job: Job) -> None:
+def test_a_read_in_full_is_ok_and_leaves_nothing_behind(job):
     before = set(job.folder.iterdir())
     record = job.run("dd")
     end = record["end"]
@@ -25,7 +23,7 @@ def test_a_read_in_full_is_ok_and_leaves_nothing_behind(job: Job) -> None:
     assert set(job.folder.iterdir()) == before
 
 
-def test_start_says_what_is_read_by_whom_and_where_in_htcondors_words(job: Job) -> None:
+def test_start_says_what_is_read_by_whom_and_where_in_htcondors_words(job):
     (job.folder / ".machine.ad").write_text('Machine = "wn07.site"\nName = "slot1_3@wn07.site"\nCpus = 1\n')
     job.environment["_CONDOR_MACHINE_AD"] = ".machine.ad"
     start = job.run("dd")["start"]
@@ -37,14 +35,14 @@ def test_start_says_what_is_read_by_whom_and_where_in_htcondors_words(job: Job) 
 
 
 @pytest.mark.parametrize("checksum", [False, True])
-def test_a_missing_file_is_an_open_failure(job: Job, checksum: bool) -> None:
+def test_a_missing_file_is_an_open_failure(job, checksum):
     job.offer(job.folder / "nothing", SIZE)
     end = job.end("dd", options={"checksum": checksum})
     assert (end["status"], end["first_byte_wall_ns"]) == ("open-failed", None)
     assert "No such file" in end["message"]
 
 
-def test_a_scratch_directory_that_cannot_be_written_is_told(job: Job) -> None:
+def test_a_scratch_directory_that_cannot_be_written_is_told(job):
     job.environment["_CONDOR_SCRATCH_DIR"] = "/dev/full/scratch"
     end = job.end("dd")
     assert end["status"] == "failed"
@@ -52,19 +50,19 @@ def test_a_scratch_directory_that_cannot_be_written_is_told(job: Job) -> None:
 
 
 @pytest.mark.parametrize(("size", "status"), [(SIZE + 1, "short-read"), (SIZE - 1, "failed"), ("", "ok")])
-def test_the_file_has_to_be_as_large_as_was_planned(job: Job, size: int | str, status: str) -> None:
+def test_the_file_has_to_be_as_large_as_was_planned(job, size, status):
     job.offer(job.replica, size)
     end = job.end("dd")
     assert (end["status"], end["bytes_app"]) == (status, SIZE)
 
 
 @pytest.mark.parametrize(("client", "url"), [("dd", URL), ("xrdcp", "/a/path")])
-def test_a_client_refuses_the_other_protocol(job: Job, client: str, url: str) -> None:
+def test_a_client_refuses_the_other_protocol(job, client, url):
     job.offer(url, SIZE)
     assert job.end(client)["status"] == "wrong-protocol"
 
 
-def test_strict_turns_a_bad_status_into_an_exit_status(job: Job) -> None:
+def test_strict_turns_a_bad_status_into_an_exit_status(job):
     job.offer(job.folder / "nothing", SIZE)
     process = job.start("dd", "--strict")
     process.communicate(timeout=PATIENCE_S)
@@ -74,13 +72,13 @@ def test_strict_turns_a_bad_status_into_an_exit_status(job: Job) -> None:
 @pytest.mark.parametrize(
     "more", [("--index", "7"), ("--options", '{"blocks": 3}'), ("--options", '{"block_kb": "4"}'), ("--options", "{")]
 )
-def test_a_wrong_call_leaves_no_record(job: Job, more: tuple[str, ...]) -> None:
+def test_a_wrong_call_leaves_no_record(job, more):
     process = job.start("dd", *more)
     output, _ = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, output) == (2, "")
 
 
-def test_a_client_that_is_killed_still_writes_its_end(job: Job) -> None:
+def test_a_client_that_is_killed_still_writes_its_end(job):
     job.script("bin/dd", "sleep 60")
     process = job.start("dd")
     assert process.stdout
@@ -89,7 +87,7 @@ def test_a_client_that_is_killed_still_writes_its_end(job: Job) -> None:
     assert events(process)["end"]["status"] == "killed"
 
 
-def test_a_killed_client_takes_all_its_processes_with_it(job: Job) -> None:
+def test_a_killed_client_takes_all_its_processes_with_it(job):
     job.script("bin/dd", f"trap '' TERM; sleep 600 & echo $! > {job.folder}/pid; wait")
     process = job.start("dd")
     told = job.folder / "pid"
@@ -99,7 +97,7 @@ def test_a_killed_client_takes_all_its_processes_with_it(job: Job) -> None:
     until(lambda: not is_running(told.read_text().strip()))
 
 
-def test_who_is_ended_as_its_time_begins_has_the_grace_and_not_the_whole_time() -> None:
+def test_who_is_ended_as_its_time_begins_has_the_grace_and_not_the_whole_time():
     """The signal comes when the child has been let go and its time is not yet counted."""
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)}
     try:
@@ -112,13 +110,13 @@ def test_who_is_ended_as_its_time_begins_has_the_grace_and_not_the_whole_time() 
             signal.signal(number, handler)
 
 
-def test_a_read_without_end_is_ended(job: Job) -> None:
+def test_a_read_without_end_is_ended(job):
     job.script("bin/dd", "exec sleep 60")
     end = job.end("dd", "--timeout", "1")
     assert (end["status"], end["message"]) == ("failed", "no end after 1 s")
 
 
-def test_a_process_that_the_system_kills_is_recorded_as_killed(job: Job) -> None:
+def test_a_process_that_the_system_kills_is_recorded_as_killed(job):
     job.script("bin/dd", "kill -9 $$")
     assert job.end("dd")["status"] == "killed"
 
@@ -126,7 +124,7 @@ def test_a_process_that_the_system_kills_is_recorded_as_killed(job: Job) -> None
 @pytest.mark.parametrize(
     ("then", "status", "read"), [("count=1; exit 54", "short-read", 1 << 20), ("status=none", "ok", SIZE)]
 )
-def test_xrdcp_is_ok_if_it_moves_all(job: Job, then: str, status: str, read: int) -> None:
+def test_xrdcp_is_ok_if_it_moves_all(job, then, status, read):
     job.script("bin/xrdcp", f"dd if={job.replica} of=/dev/null bs=1M {then}")
     job.offer(URL, SIZE)
     end = job.end("xrdcp")
@@ -137,9 +135,7 @@ def test_xrdcp_is_ok_if_it_moves_all(job: Job, then: str, status: str, read: int
     ("changed", "catalogued", "status"), [(False, True, "ok"), (True, True, "damaged"), (False, False, "failed")]
 )
 @pytest.mark.parametrize("client", ["dd", "xrdcp"])
-def test_a_checksum_tells_a_replica_whose_content_changed(
-    job: Job, client: str, changed: bool, catalogued: bool, status: str
-) -> None:
+def test_a_checksum_tells_a_replica_whose_content_changed(job, client, changed, catalogued, status):
     checksum = f"{zlib.adler32(job.replica.read_bytes()):08x}" if catalogued else ""
     if changed:
         first, *others = job.replica.read_bytes()
@@ -150,7 +146,7 @@ def test_a_checksum_tells_a_replica_whose_content_changed(
     assert (end["status"], end["bytes_app"], end["bytes_client"]) == (status, SIZE, SIZE)
 
 
-def test_a_checksum_needs_no_path(job: Job) -> None:
+def test_a_checksum_needs_no_path(job):
     """HTCondor gives a job none, and then Python does not know where it is itself."""
     job.offer(job.replica, f"{SIZE}\t{zlib.adler32(job.replica.read_bytes()):08x}")
     asked = ["--trial", "t", "--index", "0", "--replicas", "replicas.txt", "--client", "dd", "--options"]
@@ -162,7 +158,7 @@ def test_a_checksum_needs_no_path(job: Job) -> None:
 
 
 @pytest.mark.parametrize("client", ["dd", "xrdcp"])
-def test_with_a_checksum_a_short_file_is_a_short_read(job: Job, client: str) -> None:
+def test_with_a_checksum_a_short_file_is_a_short_read(job, client):
     job.script("bin/xrdcp", f"cat {job.replica}; exit 54")
     job.offer(URL if client == "xrdcp" else job.replica, SIZE + 1)
     assert job.end(client, options={"checksum": True})["status"] == "short-read"
@@ -172,9 +168,7 @@ def test_with_a_checksum_a_short_file_is_a_short_read(job: Job, client: str) -> 
     ("copies", "told", "status"),
     [("exit 0", SIZE, "ok"), ("exit 0", 5, "short-read"), ("exit 54", SIZE, "open-failed")],
 )
-def test_what_xrdcp_has_copied_from_server_to_server_is_what_the_server_has_then(
-    job: Job, copies: str, told: int, status: str
-) -> None:
+def test_what_xrdcp_has_copied_from_server_to_server_is_what_the_server_has_then(job, copies, told, status):
     job.script("bin/xrdcp", f'[ "$1" = --version ] || echo "$@" >{job.folder}/copied', copies)
     job.script("bin/xrdfs", f'echo "$@" >{job.folder}/asked', f'echo "Size:   {told}"')
     job.offer(URL, SIZE)
@@ -191,13 +185,13 @@ def test_what_xrdcp_has_copied_from_server_to_server_is_what_the_server_has_then
 # -- tickets -----------------------------------------------------------------------------------------------
 
 
-def test_no_ticket_no_read(job: Job) -> None:
+def test_no_ticket_no_read(job):
     job.script("bin/kinit", "echo no such principal >&2; exit 1")
     end = job.end("dd", "--keytab", "/k", "--principal", "me@REALM")
     assert (end["status"], "no such principal" in end["message"]) == ("no-ticket", True)
 
 
-def test_the_ticket_is_for_this_host_and_in_a_cache_of_the_jobs_own(job: Job) -> None:
+def test_the_ticket_is_for_this_host_and_in_a_cache_of_the_jobs_own(job):
     job.script("bin/kinit", f'echo "$4 $KRB5CCNAME" > {job.folder}/asked')
     job.script("bin/dd", f'echo "$KRB5CCNAME" > {job.folder}/used')
     job.run("dd", "--keytab", "/k", "--principal", "host/{host}@REALM")

@@ -1,13 +1,8 @@
 """The client of CMSSW, with a stand-in for cmsRun and its release."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from tests.unit.client_process import SIZE, URL, Job
+from tests.unit.client_process import SIZE, URL
 from tierbench.wrappers.clients.cmssw import JobReport
 
 JOB_REPORT = """<FrameworkJobReport>
@@ -45,7 +40,7 @@ JOB_REPORT = """<FrameworkJobReport>
 """
 
 
-def job_report(folder: Path, text: str = JOB_REPORT) -> JobReport:
+def job_report(folder, text=JOB_REPORT):
     (folder / "FrameworkJobReport.xml").write_text(text)
     return JobReport(folder / "FrameworkJobReport.xml")
 
@@ -53,37 +48,29 @@ def job_report(folder: Path, text: str = JOB_REPORT) -> JobReport:
 @pytest.mark.parametrize(
     "count", ["<EventsRead/>", "<EventsRead>many</EventsRead>", "<EventsRead>nan</EventsRead>", ""]
 )
-def test_events_that_the_job_report_leaves_out_are_not_known(tmp_path: Path, count: str) -> None:
+def test_events_that_the_job_report_leaves_out_are_not_known(tmp_path, count):
     report = job_report(tmp_path, JOB_REPORT.replace("<EventsRead>18192</EventsRead>", count))
     assert report.events is None
     assert report.bytes_read is not None
 
 
-def test_the_job_reports_megabytes_are_mebibytes(tmp_path: Path) -> None:
-    assert job_report(tmp_path).bytes_read == 312.5 * 2**20
-
-
-def test_without_actual_reads_single_and_vector_reads_add_up(tmp_path: Path) -> None:
-    report = job_report(tmp_path, JOB_REPORT.replace("readActual-totalMegabytes", "seek-totalMegabytes"))
-    assert report.bytes_read == 312.5 * 2**20
-
-
-def test_the_job_report_tells_events_and_cpu_time(tmp_path: Path) -> None:
-    report = job_report(tmp_path)
-    assert (report.events, report.detail["total_job_cpu_s"]) == (18192, 430.1)
+@pytest.mark.parametrize("actual", ["readActual-totalMegabytes", "seek-totalMegabytes"])
+def test_the_job_reports_megabytes_are_mebibytes_of_single_and_vector_reads(tmp_path, actual):
+    report = job_report(tmp_path, JOB_REPORT.replace("readActual-totalMegabytes", actual))
+    assert (report.bytes_read, report.events, report.detail["total_job_cpu_s"]) == (312.5 * 2**20, 18192, 430.1)
 
 
 @pytest.mark.parametrize(
     ("code", "status"), [(8020, "open-failed"), (8028, "open-failed"), (8021, "short-read"), (8001, "failed")]
 )
-def test_cmsruns_exit_codes_become_statuses(tmp_path: Path, code: int, status: str) -> None:
+def test_cmsruns_exit_codes_become_statuses(tmp_path, code, status):
     error = f'<FrameworkError ExitStatus="{code}" Type="Fatal Exception"><![CDATA[Of\n a sort]]></FrameworkError>'
     report = job_report(tmp_path, f"<FrameworkJobReport>{error}</FrameworkJobReport>")
     assert report.failure("")[0] == status
 
 
 @pytest.fixture
-def cmssw(job: Job) -> dict[str, Any]:
+def cmssw(job):
     """A stand-in for a site with CMSSW: what is set up, and a cmsRun that only leaves a job report."""
     (job.folder / "cvmfs").mkdir()
     job.script("cvmfs/cmsset_default.sh", "export CMSSET=done")
@@ -96,38 +83,26 @@ def cmssw(job: Job) -> dict[str, Any]:
     return {"cvmfs": str(job.folder / "cvmfs"), "release": "CMSSW_10_6_30", "arch": "slc7", "pset": "higgs_cfg.py"}
 
 
-def test_cmsrun_runs_in_the_release_that_was_set_up(job: Job, cmssw: dict[str, Any]) -> None:
-    assert job.end("cmssw", options=cmssw)["status"] == "ok"
-    seen = (job.folder / "environment").read_text()
-    assert "CMSSET=done" in seen
-    assert "SCRAM_ARCH=slc7" in seen
-    assert "CMSSW_10_6_30/src" in seen
-
-
-def test_the_job_report_becomes_the_record(job: Job, cmssw: dict[str, Any]) -> None:
+def test_cmsrun_runs_in_the_release_that_was_set_up_and_reads_this_jobs_replica_to_the_end(job, cmssw):
     end = job.end("cmssw", options=cmssw)
-    assert (end["events"], end["bytes_app"], end["bytes_source"]) == (18192, 312.5 * 2**20, "StorageStatistics")
+    assert (end["status"], end["bytes_source"]) == ("ok", "StorageStatistics")
+    assert (end["events"], end["bytes_app"]) == (18192, 312.5 * 2**20)
+    seen, pset = ((job.folder / name).read_text() for name in ("environment", "pset-seen.py"))
+    assert all(words in seen for words in ("CMSSET=done", "SCRAM_ARCH=slc7", "CMSSW_10_6_30/src"))
+    assert all(words in pset for words in (f"fileNames = cms.untracked.vstring('{URL}')", "int32(-1)", "user_pset.py"))
 
 
-def test_the_users_pset_reads_this_jobs_replica_to_the_end(job: Job, cmssw: dict[str, Any]) -> None:
-    job.run("cmssw", options=cmssw)
-    pset = (job.folder / "pset-seen.py").read_text()
-    assert f"fileNames = cms.untracked.vstring('{URL}')" in pset
-    assert "int32(-1)" in pset
-    assert "user_pset.py" in pset
-
-
-def test_another_file_than_the_replica_is_the_wrong_protocol(job: Job, cmssw: dict[str, Any]) -> None:
+def test_another_file_than_the_replica_is_the_wrong_protocol(job, cmssw):
     (job.folder / "job-report.xml").write_text(JOB_REPORT.replace("server:1094", "fallback:1094"))
     assert job.end("cmssw", options=cmssw)["status"] == "wrong-protocol"
 
 
-def test_cmsrun_without_a_job_report_has_failed(job: Job, cmssw: dict[str, Any]) -> None:
+def test_cmsrun_without_a_job_report_has_failed(job, cmssw):
     job.script("bin/cmsRun", "true")
     assert job.end("cmssw", options=cmssw)["status"] == "failed"
 
 
-def test_an_image_is_entered_before_anything_is_set_up(job: Job, cmssw: dict[str, Any]) -> None:
+def test_an_image_is_entered_before_anything_is_set_up(job, cmssw):
     job.script("bin/apptainer", f'echo "$@" > {job.folder}/apptainer; shift 4; exec "$@"')
     assert job.end("cmssw", options={**cmssw, "image": "/images/el7.sif", "binds": ["/data"]})["status"] == "ok"
     command = (job.folder / "apptainer").read_text()
@@ -135,7 +110,7 @@ def test_an_image_is_entered_before_anything_is_set_up(job: Job, cmssw: dict[str
     assert ",/data" in command
 
 
-def test_a_missing_release_is_told(job: Job, cmssw: dict[str, Any]) -> None:
+def test_a_missing_release_is_told(job, cmssw):
     job.script("bin/scramv1", "echo no such release >&2; exit 1")
     end = job.end("cmssw", options=cmssw)
     assert (end["status"], "no such release" in end["message"]) == ("failed", True)

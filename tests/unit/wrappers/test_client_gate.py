@@ -1,26 +1,21 @@
 """How a client waits at the gate and keeps to a core, and what it tells the access point and asks of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import socket
-import subprocess
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.unit.client_process import PATIENCE_S, SIZE, Job, events, until
+from tests.unit.client_process import PATIENCE_S, SIZE, events, until
 from tierbench.starts import LOOKS_PER_S, lead, pause_between_looks, settling
 from tierbench.wrappers.child import CLAIM
 
 MOST_LATE_NS = 60e9  # of a busy machine; how late a quiet one is the testbed's tests tell
 
 
-def open_gate(path: Path, seconds_ahead: float) -> int:
+def open_gate(path, seconds_ahead):
     go = int((time.time() + seconds_ahead) * 1e9)
     unfinished = path.with_suffix(".new")
     unfinished.write_text(json.dumps({"format": 1, "go_wall_ns": go}))
@@ -28,16 +23,16 @@ def open_gate(path: Path, seconds_ahead: float) -> int:
     return go
 
 
-def at_the_gate(process: subprocess.Popen[str]) -> dict[str, Any]:
+def at_the_gate(process):
     """Its word that it is ready, once it has said so."""
     assert process.stdout
     process.stdout.readline()
-    said: dict[str, Any] = json.loads(process.stdout.readline())
+    said = json.loads(process.stdout.readline())
     assert said["event"] == "ready"
     return said
 
 
-def test_a_client_begins_when_it_is_let_go_which_is_after_the_go_time(job: Job) -> None:
+def test_a_client_begins_when_it_is_let_go_which_is_after_the_go_time(job):
     process = job.start("dd", "--gate", "go.json", "--clients", "500")
     at_the_gate(process)
     go = open_gate(job.folder / "go.json", 1.5)
@@ -47,7 +42,7 @@ def test_a_client_begins_when_it_is_let_go_which_is_after_the_go_time(job: Job) 
     assert record["go"]["go_wall_ns"] == go
 
 
-def test_a_client_is_ready_with_its_process_started_and_held(job: Job) -> None:
+def test_a_client_is_ready_with_its_process_started_and_held(job):
     record_of_start = job.folder / "began"
     job.script("bin/dd", f"date +%s%N > {record_of_start}")
     process = job.start("dd", "--gate", "go.json")
@@ -58,17 +53,17 @@ def test_a_client_is_ready_with_its_process_started_and_held(job: Job) -> None:
     assert int(record_of_start.read_text()) >= go
 
 
-def test_no_go_within_the_patience_is_recorded(job: Job) -> None:
+def test_no_go_within_the_patience_is_recorded(job):
     assert job.end("dd", "--gate", "go.json", "--gate-timeout", "0.5")["status"] == "no-gate"
 
 
-def test_a_go_far_ahead_of_the_clock_is_not_waited_for(job: Job) -> None:
+def test_a_go_far_ahead_of_the_clock_is_not_waited_for(job):
     open_gate(job.folder / "go.json", 7200)
     end = job.end("dd", "--gate", "go.json", "--gate-timeout", "60")
     assert (end["status"], "ahead of this host's clock" in end["message"]) == ("no-gate", True)
 
 
-def test_a_client_killed_at_the_gate_says_so(job: Job) -> None:
+def test_a_client_killed_at_the_gate_says_so(job):
     process = job.start("dd", "--gate", "go.json")
     at_the_gate(process)
     process.send_signal(signal.SIGTERM)
@@ -76,7 +71,7 @@ def test_a_client_killed_at_the_gate_says_so(job: Job) -> None:
 
 
 @pytest.mark.parametrize("go", [{"step_ns": 10**9}, {"turns_wall_ns": [0, 10**9]}], ids=["every second", "in turn"])
-def test_a_client_begins_at_its_own_time(job: Job, go: dict[str, Any]) -> None:
+def test_a_client_begins_at_its_own_time(job, go):
     (job.folder / "replicas.txt").write_text(f"nothing\t0\n{job.replica}\t{SIZE}\n")
     process = job.start("dd", "--gate", "go.json", "--index", "1")
     at_the_gate(process)
@@ -92,7 +87,7 @@ def test_a_client_begins_at_its_own_time(job: Job, go: dict[str, Any]) -> None:
     assert 0 <= begun["wall_ns"] - begun["go_wall_ns"] < MOST_LATE_NS
 
 
-def test_a_client_whose_turn_has_not_come_waits_for_it(job: Job) -> None:
+def test_a_client_whose_turn_has_not_come_waits_for_it(job):
     (job.folder / "replicas.txt").write_text(f"nothing\t0\n{job.replica}\t{SIZE}\n")
     now = time.time_ns()
     (job.folder / "go.json").write_text(json.dumps({"format": 1, "go_wall_ns": now, "turns_wall_ns": [now]}))
@@ -100,7 +95,7 @@ def test_a_client_whose_turn_has_not_come_waits_for_it(job: Job) -> None:
     assert end["status"] == "no-gate"
 
 
-def claimed(core: int) -> socket.socket | None:
+def claimed(core):
     """A core that is taken, by this test or by whoever has it already."""
     claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
@@ -111,7 +106,7 @@ def claimed(core: int) -> socket.socket | None:
     return claim
 
 
-def test_a_pinned_client_and_its_process_keep_to_one_core(job: Job) -> None:
+def test_a_pinned_client_and_its_process_keep_to_one_core(job):
     seen = job.folder / "seen"
     job.script("bin/dd", f"sed -n 's/^Cpus_allowed_list:\\t//p' /proc/self/status > {seen}")
     deadline = time.monotonic() + PATIENCE_S
@@ -120,7 +115,7 @@ def test_a_pinned_client_and_its_process_keep_to_one_core(job: Job) -> None:
     assert seen.read_text().strip() == str(record["go"]["core"])
 
 
-def test_where_each_core_is_taken_the_client_says_so(job: Job) -> None:
+def test_where_each_core_is_taken_the_client_says_so(job):
     claims = [claimed(core) for core in os.sched_getaffinity(0)]
     end = job.end("dd", "--pin")
     for claim in filter(None, claims):
@@ -153,7 +148,7 @@ class HTChirp:  # a stand-in for HTCondor's module: the access point is the fold
 
 
 @pytest.fixture
-def access_point(job: Job) -> Path:
+def access_point(job):
     """The job runs in HTCondor, with an access point to talk to."""
     (job.folder / "htchirp.py").write_text(HTCHIRP)
     (job.folder / ".chirp.config").touch()
@@ -161,7 +156,7 @@ def access_point(job: Job) -> Path:
     return job.folder / "ap"
 
 
-def test_in_a_job_the_access_point_is_told_and_asked(job: Job, access_point: Path) -> None:
+def test_in_a_job_the_access_point_is_told_and_asked(job, access_point):
     process = job.start("dd", "--gate", "go.json")
     until((access_point / "log").exists)
     open_gate(access_point / "go.json", 0.5)
@@ -169,14 +164,14 @@ def test_in_a_job_the_access_point_is_told_and_asked(job: Job, access_point: Pat
     assert (access_point / "log").read_text() == "TIERBENCH READY 0\n"
 
 
-def test_a_conversation_that_breaks_off_is_taken_up_again(job: Job, access_point: Path) -> None:
+def test_a_conversation_that_breaks_off_is_taken_up_again(job, access_point):
     (access_point / "trouble").touch()
     open_gate(access_point / "go.json", 0.5)
     assert job.end("dd", "--gate", "go.json")["status"] == "ok"
     assert (access_point / "connected").read_text() == "xxx"  # one of them to compare the clocks
 
 
-def test_of_many_clients_each_looks_the_less_often(job: Job, access_point: Path) -> None:
+def test_of_many_clients_each_looks_the_less_often(job, access_point):
     """All together they keep to a rate that the access point can answer."""
     clients, looks = 160, access_point / "looks"
     process = job.start("dd", "--gate", "go.json", "--clients", str(clients))
@@ -188,12 +183,12 @@ def test_of_many_clients_each_looks_the_less_often(job: Job, access_point: Path)
 
 
 @pytest.mark.parametrize("clients", [1, 50, 192, 1000, 10_000])
-def test_a_go_is_given_as_far_ahead_as_its_clients_look_apart(clients: int) -> None:
+def test_a_go_is_given_as_far_ahead_as_its_clients_look_apart(clients):
     assert pause_between_looks(clients) < lead(clients) < 2 * pause_between_looks(clients) + 1
     assert clients / pause_between_looks(clients) <= LOOKS_PER_S
 
 
-def test_in_a_job_the_clock_is_compared_with_the_access_points_uptime(job: Job, access_point: Path) -> None:
+def test_in_a_job_the_clock_is_compared_with_the_access_points_uptime(job, access_point):
     (access_point / "uptime").touch()
     for _ in range(10):  # a busy machine makes the bounds wide, and never wrong
         clock = job.run("dd")["clock"]
@@ -204,13 +199,13 @@ def test_in_a_job_the_clock_is_compared_with_the_access_points_uptime(job: Job, 
     assert clock["high_ns"] - clock["low_ns"] < 50e6
 
 
-def test_an_access_point_without_uptime_is_no_harm(job: Job, access_point: Path) -> None:
+def test_an_access_point_without_uptime_is_no_harm(job, access_point):
     assert access_point
     said = job.run("dd")
     assert ("clock" in said, said["end"]["status"]) == (False, "ok")
 
 
-def test_in_a_job_the_gate_takes_htchirp(job: Job) -> None:
+def test_in_a_job_the_gate_takes_htchirp(job):
     (job.folder / ".chirp.config").touch()
     end = job.end("dd", "--gate", "go.json")
     assert (end["status"], "htchirp.py" in end["message"]) == ("no-gate", True)

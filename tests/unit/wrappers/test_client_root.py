@@ -1,13 +1,10 @@
 """The client of the root routine, with a stand-in for the program and for ROOT."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 import pytest
 
-from tests.unit.client_process import URL, Job
+from tests.unit.client_process import URL
 
 REPORT = {
     "status": "ok", "message": "", "opened_wall_ns": 1, "first_event_wall_ns": 2, "end_wall_ns": 3, "bytes": 90,
@@ -16,7 +13,7 @@ REPORT = {
 }  # fmt: skip
 
 
-def root_program(job: Job, name: str = "root_read", **told: Any) -> None:
+def root_program(job, name="root_read", **told):
     """A stand-in for a ROOT program, which tells what it is to tell in the file that is its last argument."""
     (job.folder / "told.json").write_text(json.dumps({**REPORT, **told}))
     for_last = f'for last; do :; done; cp {job.folder}/told.json "$last"'
@@ -24,7 +21,7 @@ def root_program(job: Job, name: str = "root_read", **told: Any) -> None:
     job.offer(URL, 100)
 
 
-def test_what_the_root_program_tells_becomes_the_record(job: Job) -> None:
+def test_what_the_root_program_tells_becomes_the_record(job):
     root_program(job)
     end = job.end("root")
     assert (end["status"], end["events"], end["bytes_app"], end["bytes_client"]) == ("ok", 12, 90, 95)
@@ -33,39 +30,40 @@ def test_what_the_root_program_tells_becomes_the_record(job: Job) -> None:
 
 
 @pytest.mark.parametrize(("cache_mb", "told"), [("off", "-1.0"), ("default", "0.0"), (30, "30.0")])
-def test_the_options_reach_the_root_program(job: Job, cache_mb: str | float, told: str) -> None:
+def test_the_options_reach_the_root_program(job, cache_mb, told):
     root_program(job)
     job.run("root", options={"cache_mb": cache_mb, "learn": True, "tree": "Events", "branches": 0.3})
     assert (job.folder / "arguments").read_text().split()[:7] == [URL, "Events", told, "1", "1.0", "0.3", "1"]
 
 
-def test_options_may_come_from_the_trials_file(job: Job) -> None:
+def test_options_may_come_from_the_trials_file(job):
     root_program(job, "higgs")
     (job.folder / "trial.json").write_text(json.dumps({"id": "t", "options": {"combinatorics": 7}}))
     job.run("higgs", "--options", "trial.json")
     assert (job.folder / "arguments").read_text().split()[:2] == [URL, "7"]
 
 
-def test_in_a_scale_model_the_computing_is_scaled_with_the_links(job: Job) -> None:
+def test_in_a_scale_model_the_computing_is_scaled_with_the_links(job):
     root_program(job, "higgs")
     job.run("higgs", options={"cpu_s_per_mb": 0.7, "scale": 0.1, "core": 0.02})
     computed, core = (job.folder / "arguments").read_text().split()[-4:-2]
     assert (float(computed), float(core)) == (pytest.approx(0.14), 0.02)
 
 
-def test_a_file_that_is_shorter_than_planned_is_a_short_read(job: Job) -> None:
-    root_program(job, file_bytes=99)
-    assert job.end("root")["status"] == "short-read"
-
-
-@pytest.mark.parametrize("status", ["open-failed", "wrong-protocol", "short-read"])
-def test_the_root_programs_failure_is_the_clients(job: Job, status: str) -> None:
-    root_program(job, status=status, message="why", opened_wall_ns=None)
+@pytest.mark.parametrize(
+    ("told", "status", "message"),
+    [
+        ({"file_bytes": 99}, "short-read", "the file has 99 bytes where 100 were expected"),
+        ({"status": "wrong-protocol", "message": "why", "opened_wall_ns": None}, "wrong-protocol", "why"),
+    ],
+)
+def test_the_root_programs_failure_is_the_clients(job, told, status, message):
+    root_program(job, **told)
     end = job.end("root")
-    assert (end["status"], end["message"]) == (status, "why")
+    assert (end["status"], end["message"]) == (status, message)
 
 
-def test_without_a_compiled_program_root_interprets_the_macro(job: Job) -> None:
+def test_without_a_compiled_program_root_interprets_the_macro(job):
     root_program(job, "bin/root.exe")
     (job.folder / "told.json").rename(job.folder / "report")
     job.script("bin/root.exe", "echo ready; read go", f'echo "$@" > {job.folder}/arguments')
@@ -74,13 +72,13 @@ def test_without_a_compiled_program_root_interprets_the_macro(job: Job) -> None:
     assert macro in (job.folder / "arguments").read_text()
 
 
-def test_a_setup_that_fails_is_told(job: Job) -> None:
+def test_a_setup_that_fails_is_told(job):
     root_program(job)
     end = job.end("root", options={"setup": "echo nothing here >&2; false"})
     assert (end["status"], "nothing here" in end["message"]) == ("failed", True)
 
 
-def test_root_is_started_at_the_go_where_that_is_to_count(job: Job) -> None:
+def test_root_is_started_at_the_go_where_that_is_to_count(job):
     root_program(job)
     job.script(
         "root_read", f'echo "$@" > {job.folder}/arguments; date +%s%N > {job.folder}/began; sh {job.folder}/rest "$@"'

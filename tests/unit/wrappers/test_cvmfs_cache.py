@@ -1,7 +1,5 @@
 """The condition of CVMFS's cache, an admin's program: CVMFS is stand-ins here, with a folder in place of its cache."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path
@@ -29,7 +27,7 @@ for file in "$@"; do echo $(($(/bin/cat {folder}/cached) + $(stat -c %s "$file")
 
 
 class Host:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder = folder
         (folder / "bin").mkdir()
         software = folder / "software" / "lib"
@@ -42,15 +40,15 @@ class Host:
             self.put(f"bin/{name}", text.replace("{folder}", str(folder)))
         self.put("bin/program", PROGRAM.read_text().replace("/etc/tierbench/cvmfs", str(folder / "cvmfs")))
 
-    def put(self, name: str, text: str) -> None:
+    def put(self, name, text):
         (self.folder / name).write_text(text)
         (self.folder / name).chmod(0o755)
 
     @property
-    def cached(self) -> int:
+    def cached(self):
         return int((self.folder / "cached").read_text())
 
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments):
         path = f"{self.folder}/bin:{os.environ['PATH']}"
         return subprocess.run(
             [self.folder / "bin/program", *arguments], env={"PATH": path}, capture_output=True, text=True, check=False
@@ -58,24 +56,24 @@ class Host:
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Host:
+def host(tmp_path):
     return Host(tmp_path)
 
 
 @pytest.mark.parametrize("value", ["cold", "warm"])
-def test_what_was_set_is_what_is_read_back(host: Host, value: str) -> None:
+def test_what_was_set_is_what_is_read_back(host, value):
     assert host.run("set", value).returncode == 0
     value_now, held = host.run("get").stdout.splitlines()
     assert (value_now, held) == (value, f"{host.cached} /cvmfs/sft.cern.ch")
 
 
-def test_what_is_in_a_cache_that_is_to_be_warm_need_not_come_again(host: Host) -> None:
+def test_what_is_in_a_cache_that_is_to_be_warm_need_not_come_again(host):
     """The stand-in of `cat` adds what is read to what was there; wiping would have begun with 1000 bytes."""
     host.run("set", "warm")
     assert host.cached == 1_600_000
 
 
-def test_a_trial_makes_a_cold_cache_no_warm_one(host: Host) -> None:
+def test_a_trial_makes_a_cold_cache_no_warm_one(host):
     """It reads a part of the software; the next trial finds it cold, and has it wiped all the same."""
     assert host.run("get").stdout.startswith("cold\n")
 
@@ -89,7 +87,7 @@ def test_a_trial_makes_a_cold_cache_no_warm_one(host: Host) -> None:
         ("mute", "cold", "cvmfs_talk does not tell the size of the cache"),
     ],
 )
-def test_a_cache_that_is_not_as_asked_for_is_refused(host: Host, trouble: str, value: str, words: str) -> None:
+def test_a_cache_that_is_not_as_asked_for_is_refused(host, trouble, value, words):
     (host.folder / trouble).touch()
     refused = host.run("set", value)
     assert refused.returncode == 1

@@ -1,10 +1,6 @@
 """The client of fio and iozone, which are scripts here: what it asks them for, and what it makes of what they say."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -42,7 +38,7 @@ echo "            4000    1000    16000        0"
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Job:
+def job(tmp_path):
     job = Job(tmp_path)
     job.offer(tmp_path / "mine", SIZE)
     for name, script in (("bin/fio", FIO), ("bin/iozone", IOZONE)):
@@ -50,12 +46,12 @@ def job(tmp_path: Path) -> Job:
     return job
 
 
-def asked(job: Job) -> str:
+def asked(job):
     """What the program was asked for."""
     return (job.folder / "asked").read_text()
 
 
-def test_what_was_written_is_what_fio_counted_and_its_own_rate_is_told(job: Job) -> None:
+def test_what_was_written_is_what_fio_counted_and_its_own_rate_is_told(job):
     end = job.end("fio", options={"write": True})
     assert (end["status"], end["bytes_app"], end["bytes_source"]) == ("ok", SIZE, "fio")
     assert end["detail"]["own_mbps"] == pytest.approx(SIZE * 8e-6 / 0.25, abs=0.001)
@@ -63,25 +59,25 @@ def test_what_was_written_is_what_fio_counted_and_its_own_rate_is_told(job: Job)
     assert "--end_fsync=1" in asked(job)
 
 
-def test_reading_asks_for_no_more_than_that(job: Job) -> None:
+def test_reading_asks_for_no_more_than_that(job):
     (job.folder / "mine").write_bytes(bytes(SIZE))
     assert job.end("fio")["status"] == "ok"
     assert "--readonly" in asked(job)
     assert "end_fsync" not in asked(job)
 
 
-def test_without_the_close_its_time_ends_when_fios_did(job: Job) -> None:
+def test_without_the_close_its_time_ends_when_fios_did(job):
     """Which says that it took 250 ms, while all was over at once."""
     run = job.run("fio", options={"write": True, "close": False})
     assert run["end"]["wall_ns"] > run["go"]["wall_ns"] + 250_000_000
 
 
-def test_a_file_that_is_not_there_cannot_be_read(job: Job) -> None:
+def test_a_file_that_is_not_there_cannot_be_read(job):
     end = job.end("fio")
     assert (end["status"], end["message"]) == ("open-failed", f"fio: failed opening {job.folder}/mine")
 
 
-def test_less_than_was_planned_is_a_short_read(job: Job) -> None:
+def test_less_than_was_planned_is_a_short_read(job):
     (job.folder / "mine").write_bytes(bytes(SIZE // 2))
     assert job.end("fio")["status"] == "short-read"
 
@@ -89,13 +85,13 @@ def test_less_than_was_planned_is_a_short_read(job: Job) -> None:
 @pytest.mark.parametrize(
     ("options", "flags"), [({}, "-e -c"), ({"fsync": False, "close": False, "direct": True}, "-I")]
 )
-def test_iozone_does_it_where_a_site_has_it(job: Job, options: dict[str, Any], flags: str) -> None:
+def test_iozone_does_it_where_a_site_has_it(job, options, flags):
     end = job.end("fio", options={"write": True, "program": "iozone", **options})
     assert (end["status"], end["bytes_app"], end["detail"]["own_mbps"]) == ("ok", SIZE, 131.072)
     assert asked(job).split() == f"-i 0 -+n -w -s 4000k -r 1000k -f {job.folder}/mine {flags}".split()
 
 
-def test_iozone_reads_files_that_it_has_not_made(job: Job) -> None:
+def test_iozone_reads_files_that_it_has_not_made(job):
     """Without its -+E it ends at the first block, in which it looks for a pattern of its own."""
     end = job.end("fio", options={"program": "iozone"})
     assert (end["status"], end["bytes_app"]) == ("ok", SIZE)
@@ -103,19 +99,19 @@ def test_iozone_reads_files_that_it_has_not_made(job: Job) -> None:
 
 
 @pytest.mark.parametrize(("size", "block"), [(512_000_000, 1_024_000), (100_000_000, 1_000_000), (3_000_001, 0)])
-def test_blocks_are_such_that_the_file_is_a_whole_number_of_them(size: int, block: int) -> None:
+def test_blocks_are_such_that_the_file_is_a_whole_number_of_them(size, block):
     assert block_of(size, 1 << 20) == block
 
 
-def test_what_it_does_and_needs_goes_by_its_options() -> None:
+def test_what_it_does_and_needs_goes_by_its_options():
     assert Fio.traits({"write": True})["does"] == "writes"
     assert Fio.traits({})["does"] == "reads"
     assert (Fio.needed({}), Fio.needed({"program": "iozone"})) == (("fio",), ("iozone",))
     assert not Fio.settles({"write": True, "fsync": False})
 
 
-def test_who_is_told_to_write_has_a_set_that_is_written(tmp_path: Path) -> None:
-    def load(options: dict[str, Any]) -> Any:
+def test_who_is_told_to_write_has_a_set_that_is_written(tmp_path):
+    def load(options):
         text = WRITING.replace('client = "writer"', f'client = "fio"\noptions = {{ {toml(options)} }}')
         (tmp_path / "mine.toml").write_text(text.replace(', "lan-xrootd"', ""))
         return load_experiment(tmp_path / "mine.toml")
@@ -125,5 +121,5 @@ def test_who_is_told_to_write_has_a_set_that_is_written(tmp_path: Path) -> None:
         load({"write": False})
 
 
-def toml(options: dict[str, Any]) -> str:
+def toml(options):
     return ", ".join(f"{name} = {json.dumps(value)}" for name, value in options.items())

@@ -1,9 +1,6 @@
 """What the client makes of gfal-copy's words, recorded with real servers, and what it asks it for."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,11 +13,11 @@ COPYING = f"Copying 8000 bytes {URL} => file:///tmp/nowhere\n"
 ABSENT = "gfal-copy error: 2 (No such file or directory) - Could not stat the source: Failed to stat file\n"
 
 
-def client(folder: Path, **options: Any) -> Gfal:
+def client(folder, **options):
     return Gfal(Job(URL, 8000, None, 0, Gfal.with_defaults(options), folder))
 
 
-def ended(said: str, exit_status: int = 0, written: int | None = 11_000) -> Run:
+def ended(said, exit_status=0, written=11_000):
     return Run(exit_status, 0, 0, None, 9000, written, 0.0, 0.0, 0, said, 0)
 
 
@@ -36,14 +33,12 @@ def ended(said: str, exit_status: int = 0, written: int | None = 11_000) -> Run:
         ({"to": "gsiftp://dgt.fiu.test:2813/in"}, ended("", written=3000), "failed", None),
     ],
 )
-def test_a_file_counts_as_gfal_and_its_process_tell(
-    tmp_path: Path, options: dict[str, Any], run: Run, status: str, read: int | None
-) -> None:
+def test_a_file_counts_as_gfal_and_its_process_tell(tmp_path, options, run, status, read):
     end = client(tmp_path, **options).outcome(run)
     assert (end["status"], end["bytes_app"]) == (status, read)
 
 
-def test_what_it_may_remove_is_never_the_device_itself(tmp_path: Path) -> None:
+def test_what_it_may_remove_is_never_the_device_itself(tmp_path):
     copying = client(tmp_path)
     copying.prepare()
     target = Path(copying.command()[-1].removeprefix("file://"))
@@ -51,11 +46,11 @@ def test_what_it_may_remove_is_never_the_device_itself(tmp_path: Path) -> None:
     assert target.parent == tmp_path
 
 
-def test_what_is_copied_goes_where_the_way_leads(tmp_path: Path) -> None:
+def test_what_is_copied_goes_where_the_way_leads(tmp_path):
     assert client(tmp_path, to="root://se.test:1094//in").command()[-2:] == [URL, "root://se.test:1094//in/f1.dat"]
 
 
-def test_a_plugin_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_that_is_missing_is_named(tmp_path, monkeypatch):
     program = tmp_path / "gfal-copy"
     program.write_text(
         "#!/bin/sh\nprintf 'gfal2-util version 1.9.0 (gfal2 2.23.2)\\n\\tfile-2.23.2\\n\\txrootd-2.23.2\\n'\n"

@@ -3,18 +3,13 @@
 globus-cli itself is asked where it is installed beside this Python or on the PATH, else a stand-in with its commands.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,7 +22,7 @@ FILES = [(f"globus://{SOURCE}/data/f{number}.dat", 1000 * number) for number in 
 TOTAL = sum(size for _, size in FILES)
 
 
-def started(folder: Path, service: Service, **options: Any) -> subprocess.Popen[str]:
+def started(folder, service, **options):
     """A job as HTCondor runs it, whose service tells of its task what it is told to."""
     job = Job(folder)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
@@ -41,12 +36,12 @@ def started(folder: Path, service: Service, **options: Any) -> subprocess.Popen[
 
 
 @pytest.fixture
-def service(request: pytest.FixtureRequest) -> Iterator[Service]:
+def service(request):
     with serving(Service(**getattr(request, "param", {"bytes_transferred": TOTAL}))) as service:
         yield service
 
 
-def test_all_files_of_a_job_are_one_task(tmp_path: Path, service: Service) -> None:
+def test_all_files_of_a_job_are_one_task(tmp_path, service):
     end = events(started(tmp_path, service, verify=False, encrypt=True))["end"]
     assert (end["status"], end["bytes_app"], end["work"]["fetches"]) == ("ok", TOTAL, 3)
     (asked,) = service.submitted
@@ -66,14 +61,14 @@ def test_all_files_of_a_job_are_one_task(tmp_path: Path, service: Service) -> No
     ],
     indirect=["service"],
 )  # fmt: skip
-def test_a_task_that_did_not_move_all_is_no_success(tmp_path: Path, service: Service, status: str, words: str) -> None:
+def test_a_task_that_did_not_move_all_is_no_success(tmp_path, service, status, words):
     end = events(started(tmp_path, service))["end"]
     assert end["status"] == status
     assert words in end["message"]
 
 
 @pytest.mark.parametrize("service", [{"status": "ACTIVE", "bytes_transferred": 0}], indirect=True)
-def test_a_job_that_is_ended_takes_its_task_back(tmp_path: Path, service: Service) -> None:
+def test_a_job_that_is_ended_takes_its_task_back(tmp_path, service):
     service.answers_after_s = 120  # so the job does not know its task yet
     running = started(tmp_path, service)
     until(lambda: service.submitted)
@@ -84,6 +79,6 @@ def test_a_job_that_is_ended_takes_its_task_back(tmp_path: Path, service: Servic
     until(lambda: service.cancelled)  # which may outlive the job
 
 
-def test_it_copies_only_where_the_way_leads_to_a_collection(tmp_path: Path, service: Service) -> None:
+def test_it_copies_only_where_the_way_leads_to_a_collection(tmp_path, service):
     end = events(started(tmp_path, service, to=""))["end"]
     assert (end["status"], service.submitted) == ("wrong-protocol", [])

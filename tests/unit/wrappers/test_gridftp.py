@@ -1,10 +1,7 @@
 """What the client makes of globus-url-copy's own words, recorded with real servers: four files of 1 to 4 kB."""
 
-from __future__ import annotations
-
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,67 +17,67 @@ SOURCE, TO = "ftp://vmuf.uf.test:2811/extenci/tierbench/t", "ftp://dgt.fiu.test:
 FILES = [Replica(f"{SOURCE}/f{number}.dat", 1000 * number, None) for number in (1, 2, 3, 4)]
 
 
-def client(folder: Path, files: list[Replica] = FILES, **options: Any) -> Gridftp:
+def client(folder, files=FILES, **options):
     first, *others = files
     return Gridftp(Job(*first, Gridftp.with_defaults(options), folder, tuple(others)))
 
 
-def outcome(folder: Path, said: str, exit_status: int = 0, files: list[Replica] = FILES, **options: Any) -> Any:
+def outcome(folder, said, exit_status=0, files=FILES, **options):
     (folder / "stderr").write_text((SAID / f"{said}.txt").read_text())
     run = Run(exit_status, 0, 0, None, 0, 0, 0.0, 0.0, 0, "", 0)
     return client(folder, files, **options).outcome(run)
 
 
-def per_file(end: Any) -> dict[str, int]:
+def per_file(end):
     return {verb: end["detail"]["counts"].get(verb, 0) for verb in ("SIZE", "ALLO", "STOR", "RETR")}
 
 
-def test_a_third_party_copy_takes_four_commands_a_file(tmp_path: Path) -> None:
+def test_a_third_party_copy_takes_four_commands_a_file(tmp_path):
     end = outcome(tmp_path, "list", to=TO)
     assert (end["status"], end["bytes_app"], end["bytes_client"]) == ("ok", 10_000, None)
     assert per_file(end) == {"SIZE": 4, "ALLO": 4, "STOR": 4, "RETR": 4}  # as the 100G paper saw by tcpdump
 
 
-def test_pipelining_does_without_two_of_them(tmp_path: Path) -> None:
+def test_pipelining_does_without_two_of_them(tmp_path):
     end = outcome(tmp_path, "list-pp", to=TO, pipelining=True)
     assert per_file(end) == {"SIZE": 0, "ALLO": 0, "STOR": 4, "RETR": 4}  # the paper, section IV B
 
 
 @pytest.mark.parametrize(("said", "waits"), [("list-pp", True), ("directory-pp-cc2", False)])
-def test_only_in_a_directory_is_a_command_sent_before_the_file_before_has_come(said: str, waits: bool) -> None:
+def test_only_in_a_directory_is_a_command_sent_before_the_file_before_has_come(said, waits):
     lines = (SAID / f"{said}.txt").read_text().split("debug: ")
     stored = [number for number, line in enumerate(lines) if "\nSTOR " in line]
     came = [number for number, line in enumerate(lines) if line.startswith(f"response from {TO}") and "\n226 " in line]
     assert (stored[1] > came[0]) is waits  # the paper's Figures 10 and 11
 
 
-def test_the_files_of_a_directory_are_told_by_several_sessions(tmp_path: Path) -> None:
+def test_the_files_of_a_directory_are_told_by_several_sessions(tmp_path):
     end = outcome(tmp_path, "directory-pp-cc2", to=TO, directory=True, sessions=2, pipelining=True)
     assert (end["status"], end["bytes_app"]) == ("ok", 10_000)
     assert [fetch["bytes"] for fetch in end["fetches"]] == [1000, 2000, 3000, 4000]
 
 
-def test_a_directory_of_more_files_than_the_jobs_is_refused(tmp_path: Path) -> None:
+def test_a_directory_of_more_files_than_the_jobs_is_refused(tmp_path):
     end = outcome(tmp_path, "directory-pp-cc2", files=FILES[:2], to=TO, directory=True)
     assert end["status"] == "failed"
     assert "the directory has 4 files, and 2 were planned" in end["message"]
 
 
-def test_a_file_that_is_not_there_is_told_in_the_servers_words(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_told_in_the_servers_words(tmp_path):
     files = [*FILES[:2], Replica(f"{SOURCE}/fnone.dat", 3000, None), FILES[3]]
     end = outcome(tmp_path, "missing", 1, files)
     assert (end["status"], len(end["fetches"])) == ("short-read", 2)
     assert "Unable to open file /extenci/tierbench/t/fnone.dat" in end["message"]
 
 
-def test_another_size_than_planned_is_no_success(tmp_path: Path) -> None:
+def test_another_size_than_planned_is_no_success(tmp_path):
     longer = [FILES[0]._replace(bytes=1500), *FILES[1:]]
     end = outcome(tmp_path, "list", files=longer, to=TO)
     assert (end["status"], end["fetches"][0]["status"]) == ("short-read", "short-read")
     assert end["message"] == f"{TO}/f1.dat has 1000 of 1500 bytes"
 
 
-def test_what_is_fetched_goes_nowhere_and_what_is_copied_where_the_way_leads(tmp_path: Path) -> None:
+def test_what_is_fetched_goes_nowhere_and_what_is_copied_where_the_way_leads(tmp_path):
     assert client(tmp_path).command()[-2:] == ["-f", str(tmp_path / "pairs")]
     assert (tmp_path / "pairs").read_text().splitlines()[1] == f"{FILES[1].url} file:///dev/null"
     client(tmp_path, to=TO).command()
@@ -92,7 +89,7 @@ def test_what_is_fetched_goes_nowhere_and_what_is_copied_where_the_way_leads(tmp
     ("protection", "asked"),
     [("nodcau", ["-nodcau"]), ("authenticated", []), ("safe", ["-dcsafe"]), ("private", ["-dcpriv"])],
 )
-def test_the_data_are_protected_as_asked(tmp_path: Path, protection: str, asked: list[str]) -> None:
+def test_the_data_are_protected_as_asked(tmp_path, protection, asked):
     said = client(tmp_path, protection=protection).command()
     assert [word for word in said if word in ("-nodcau", "-dcsafe", "-dcpriv")] == asked
 
@@ -102,9 +99,7 @@ def test_the_data_are_protected_as_asked(tmp_path: Path, protection: str, asked:
     [({"sessions": 3}, 3), ({"sessions": 64}, 4), ({"sessions": 4, "together": False}, 1)],
     ids=["three", "more-than-files", "a-program-each"],
 )
-def test_each_session_has_a_file_under_way_if_there_is_one_for_it(
-    tmp_path: Path, options: dict[str, Any], under_way: int
-) -> None:
+def test_each_session_has_a_file_under_way_if_there_is_one_for_it(tmp_path, options, under_way):
     files = iter(list(enumerate(FILES)))
     hand = PoolProcess(client(tmp_path, **options), tmp_path, files, None, 0.0)
     hand.taken = [place for place, _ in islice(files, hand.at_once)]
@@ -112,7 +107,7 @@ def test_each_session_has_a_file_under_way_if_there_is_one_for_it(
     assert hand.under_way_s([], 12.0) == 2.0 * under_way
 
 
-def test_of_files_without_times_nobody_knows_what_the_one_had_that_was_cut(tmp_path: Path) -> None:
+def test_of_files_without_times_nobody_knows_what_the_one_had_that_was_cut(tmp_path):
     hand = PoolProcess(client(tmp_path), tmp_path, iter([]), None, 0.0)
     hand.was_cut = True
     whole, cut = Fetch(0, "ok", "", 1000, None), Fetch(1, "cut", "", 0, None)
@@ -120,12 +115,12 @@ def test_of_files_without_times_nobody_knows_what_the_one_had_that_was_cut(tmp_p
     assert hand.under_way_s([cut], 12.0) == 0.0
 
 
-def test_another_protection_is_refused() -> None:
+def test_another_protection_is_refused():
     with pytest.raises(UsageError, match="must be one of nodcau, authenticated, safe, private, not secret"):
         Gridftp.with_defaults({"protection": "secret"})
 
 
-def test_a_job_of_many_files_has_what_was_told_of_each_and_of_no_time_that_nobody_knows(tmp_path: Path) -> None:
+def test_a_job_of_many_files_has_what_was_told_of_each_and_of_no_time_that_nobody_knows(tmp_path):
     job = ClientJob(tmp_path)
     job.script("bin/globus-url-copy", f"cat {SAID}/list.txt >&2")
     (tmp_path / "replicas.txt").write_text("".join(f"{file.url}\t{file.bytes}\n" for file in FILES))

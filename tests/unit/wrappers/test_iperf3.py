@@ -1,19 +1,15 @@
 """The client of iperf3, which is a script here that says what iperf3 3.18 says; and trials whose bytes lie nowhere."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.client_process import Job
-from tierbench.dags.experiment import Experiment, load_experiment
+from tierbench.dags.experiment import load_experiment
 from tierbench.dags.graphs import trial_dag
 from tierbench.dags.hosts import flushed_hosts
-from tierbench.dags.plan import Plan, expand, from_json, to_json
+from tierbench.dags.plan import expand, from_json, to_json
 from tierbench.dags.records import ReplicaLists, trial_record
 from tierbench.errors import ConfigError
 from tierbench.postprocess.records.ceilings import ARRANGED, STATED, Ceiling, read_ceilings
@@ -57,7 +53,7 @@ kind = "streamed"
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Job:
+def job(tmp_path):
     job = Job(tmp_path)
     job.offer("iperf3://oss.uf.test:5210/bytes-0001.dat", SIZE)
     ends = {"sum_sent": {"bytes": 4_063_232, "retransmits": 7}, "sum_received": {"bytes": 4_063_232, "seconds": 0.5}}
@@ -65,11 +61,11 @@ def job(tmp_path: Path) -> Job:
     return job
 
 
-def asked(job: Job) -> str:
+def asked(job):
     return (job.folder / "asked").read_text().strip()
 
 
-def loaded(folder: Path, *changes: tuple[str, str]) -> Experiment:
+def loaded(folder, *changes):
     text = STREAMING
     for old, new in changes:
         assert old in text
@@ -78,11 +74,11 @@ def loaded(folder: Path, *changes: tuple[str, str]) -> Experiment:
     return load_experiment(folder / "streaming.toml")
 
 
-def planned(experiment: Experiment) -> Plan:
+def planned(experiment):
     return expand(SITE, experiment, POOL)
 
 
-def test_what_the_receiving_end_counted_is_what_was_moved(job: Job) -> None:
+def test_what_the_receiving_end_counted_is_what_was_moved(job):
     end = job.end("iperf3")
     assert (end["status"], end["bytes_app"], end["bytes_source"]) == ("ok", 4_063_232, "iperf3")
     assert end["detail"]["own_mbps"] == pytest.approx(65.0117, abs=0.001)
@@ -91,29 +87,29 @@ def test_what_the_receiving_end_counted_is_what_was_moved(job: Job) -> None:
     assert asked(job).endswith(f"--bytes {SIZE}")
 
 
-def test_without_a_size_it_goes_for_its_seconds_and_back_if_told(job: Job) -> None:
+def test_without_a_size_it_goes_for_its_seconds_and_back_if_told(job):
     job.offer("iperf3://oss.uf.test:5210/bytes-0001.dat", "")
     assert job.end("iperf3", options={"back": True, "seconds": 3, "window_kb": 512})["status"] == "ok"
     assert asked(job).endswith("--time 3 --window 512K --reverse")
 
 
-def test_a_server_that_refuses_is_told_in_its_own_words(job: Job) -> None:
+def test_a_server_that_refuses_is_told_in_its_own_words(job):
     (job.folder / "refuses").touch()
     (job.folder / "bin/iperf3").write_text((job.folder / "bin/iperf3").read_text().replace("4063232", "0"))
     end = job.end("iperf3")
     assert (end["status"], end["message"]) == ("open-failed", "the server is busy running a test. try again later")
 
 
-def test_less_than_was_asked_for_is_no_success(job: Job) -> None:
+def test_less_than_was_asked_for_is_no_success(job):
     job.offer("iperf3://oss.uf.test:5210/bytes-0001.dat", 10 * SIZE)
     assert job.end("iperf3")["status"] == "short-write"
 
 
-def test_which_way_its_bytes_go_is_said_by_its_options() -> None:
+def test_which_way_its_bytes_go_is_said_by_its_options():
     assert [Iperf3.traits(options)["does"] for options in ({}, {"back": True})] == ["writes", "reads"]
 
 
-def test_nothing_is_made_looked_for_or_removed_for_what_lies_nowhere(tmp_path: Path) -> None:
+def test_nothing_is_made_looked_for_or_removed_for_what_lies_nowhere(tmp_path):
     experiment = loaded(tmp_path)
     plan = planned(experiment)
     assert not experiment.used_replicas
@@ -125,7 +121,7 @@ def test_nothing_is_made_looked_for_or_removed_for_what_lies_nowhere(tmp_path: P
         assert "outbox" not in trial_dag(SITE, experiment, trial).text()
 
 
-def test_each_client_has_its_server_and_how_many_bytes_are_to_go(tmp_path: Path) -> None:
+def test_each_client_has_its_server_and_how_many_bytes_are_to_go(tmp_path):
     experiment = loaded(tmp_path, ('kind = "streamed"', 'kind = "streamed"\nsize_mb = 2'), ("[1]", "[2]"))
     plan = planned(experiment)
     trial = next(one for one in plan.trials if one.configuration.access == "network-metadata")
@@ -136,7 +132,7 @@ def test_each_client_has_its_server_and_how_many_bytes_are_to_go(tmp_path: Path)
     assert ReplicaLists(SITE, for_a_time).text(for_a_time.trials[0]).endswith(".dat\t\n")
 
 
-def test_its_clients_are_the_workers_of_the_pool_that_the_experiment_asks_for(tmp_path: Path) -> None:
+def test_its_clients_are_the_workers_of_the_pool_that_the_experiment_asks_for(tmp_path):
     experiment = loaded(tmp_path)
     plan = planned(experiment)
     record = trial_record(SITE, experiment, plan, plan.trials[0])
@@ -147,7 +143,7 @@ def test_its_clients_are_the_workers_of_the_pool_that_the_experiment_asks_for(tm
     assert "client iperf3" in {one.thing for one in visits(SITE, experiment, POOL)["wn01.private.fiu.test"].questions}
 
 
-def test_an_axis_can_have_them_in_one_pool_after_the_other(tmp_path: Path) -> None:
+def test_an_axis_can_have_them_in_one_pool_after_the_other(tmp_path):
     axis = '[axes.place.values]\nhere = { pool = "public" }\nthere = { pool = "private" }\n[replicas.bytes]'
     experiment = loaded(tmp_path, ('pool = "private"\n', ""), ("[replicas.bytes]", axis))
     pools = {(one.levels["place"], one.pool) for one in planned(experiment).configurations}
@@ -163,13 +159,13 @@ def test_an_axis_can_have_them_in_one_pool_after_the_other(tmp_path: Path) -> No
         ('kind = "streamed"', 'kind = "random"\ncount = 1\nsize_mb = 1', 'cannot read replicas of kind "random"'),
     ],
 )
-def test_what_does_not_fit_is_told(tmp_path: Path, old: str, new: str, complaint: str) -> None:
+def test_what_does_not_fit_is_told(tmp_path, old, new, complaint):
     with pytest.raises(ConfigError, match=complaint):
         planned(loaded(tmp_path, (old, new)))
 
 
-def test_no_cache_can_have_what_lies_nowhere(tmp_path: Path) -> None:
-    def doubted(name: str, **more: Any) -> bool:
+def test_no_cache_can_have_what_lies_nowhere(tmp_path):
+    def doubted(name, **more):
         folder = synthetic.write_trial(tmp_path / name, flush={"strategy": "none", "hosts": []}, **more)
         return "no cache was flushed" in trial_tables(folder)["verdict_reasons"]
 
@@ -177,7 +173,7 @@ def test_no_cache_can_have_what_lies_nowhere(tmp_path: Path) -> None:
     assert not doubted("streamed", streamed=True)
 
 
-def test_a_server_with_a_link_of_its_own_is_held_against_that(tmp_path: Path) -> None:
+def test_a_server_with_a_link_of_its_own_is_held_against_that(tmp_path):
     samplers = {"mds": {"host": "mds.uf.test", "link": "metadata"}, "oss": {"host": "oss.uf.test"}}
     site = {"links": {"storage": 800.0, "metadata": 100.0}, "samplers": samplers}
     (tmp_path / "site.json").write_text(json.dumps(site))
@@ -189,18 +185,18 @@ def test_a_server_with_a_link_of_its_own_is_held_against_that(tmp_path: Path) ->
     assert changed.nic("oss.uf.test", "storage", {}) == Ceiling(400.0, ARRANGED)
 
 
-def test_a_pool_as_wide_as_servers_is_held_against_their_link(tmp_path: Path) -> None:
+def test_a_pool_as_wide_as_servers_is_held_against_their_link(tmp_path):
     site = {"links": {"worker": 100.0, "door": 1000.0}, "pools": {"near": {"link": "door"}, "public": {"link": None}}}
     (tmp_path / "site.json").write_text(json.dumps(site))
     ceilings = [read_ceilings(tmp_path, pool, print).nic("wn.uf.test", "worker", {}) for pool in ("near", "public")]
     assert ceilings == [Ceiling(1000.0, STATED), Ceiling(100.0, STATED)]
 
 
-def test_what_iperf3_measured_from_the_storage_bounds_nothing_that_goes_there(tmp_path: Path) -> None:
+def test_what_iperf3_measured_from_the_storage_bounds_nothing_that_goes_there(tmp_path):
     measured = {"to": "pool private", "role": "worker", "pool": "private", "mbps": 200.0, "rtt_ms": 1.0}
     measured |= {"hosts": {"wn01.private.fiu.test": {"mbps": 200.0, "rtt_ms": 1.0}}}
 
-    def ceiling(way: str, does: str) -> float | None:
+    def ceiling(way, does):
         run = tmp_path / way
         folder = synthetic.write_trial(run, pool="private", traits={**Iperf3.traits({}), "does": does})
         (run / "ceilings.json").write_text(json.dumps({"format": 1, "measured": [measured]}))

@@ -1,10 +1,7 @@
 """The ROOT programs: for which ROOT they are compiled."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +18,7 @@ HEADER = """\
 
 
 @pytest.fixture
-def wheel(tmp_path: Path) -> Path:
+def wheel(tmp_path):
     package = tmp_path / "ROOT"
     for name, text in {"__init__.py": "", "bin/root.exe": "", "include/ROOT/RVersion.hxx": HEADER}.items():
         (package / name).parent.mkdir(parents=True, exist_ok=True)
@@ -29,14 +26,12 @@ def wheel(tmp_path: Path) -> Path:
     return package
 
 
-def test_of_a_wheel_roots_own_version_is_told(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_wheel_roots_own_version_is_told(wheel, monkeypatch):
     monkeypatch.syspath_prepend(wheel.parent)
     assert find_root().version == "6.08.00"
 
 
-def test_who_makes_files_finds_the_root_that_the_systems_python_has(
-    wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_makes_files_finds_the_root_that_the_systems_python_has(wheel, tmp_path, monkeypatch):
     """As jobs do, whose Python that is: what the doctor calls good there is good enough here."""
     python = tmp_path / "python3"
     python.write_text(f"#!/bin/sh\necho {wheel}/__init__.py\n")

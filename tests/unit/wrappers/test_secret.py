@@ -1,14 +1,9 @@
 """What a run directory may tell, and to whom: nothing of a secret's value, and all else as the umask says."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re
 import stat
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import htcondor2
 import pytest
@@ -16,7 +11,7 @@ import pytest
 from tierbench import names
 from tierbench.checked_text import AbsolutePath, Variable
 from tierbench.dags.credentials import Secret
-from tierbench.dags.experiment import Experiment, find_experiment
+from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
@@ -30,20 +25,20 @@ VALUE = "not-to-be-told"
 
 
 @pytest.fixture
-def token(tmp_path: Path) -> Path:
+def token(tmp_path):
     path = tmp_path / "token"
     path.write_text(f"{VALUE}\n")
     return path
 
 
 @pytest.fixture
-def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+def umask(request):
     before = os.umask(request.param)
     yield request.param
     os.umask(before)
 
 
-def quick(environment: dict[str, Any]) -> Experiment:
+def quick(environment):
     experiment = find_experiment("quick")
     workloads = {
         name: dataclasses.replace(workload, environment=environment) for name, workload in experiment.workloads.items()
@@ -51,14 +46,14 @@ def quick(environment: dict[str, Any]) -> Experiment:
     return dataclasses.replace(experiment, workloads=workloads)
 
 
-def written(run: Path, **environment: Any) -> Path:
+def written(run, **environment):
     site, experiment = find_site("testbed"), quick(environment)
     write_run(expand(site, experiment, POOL), site, experiment, run)
     return run
 
 
 @pytest.mark.parametrize("umask", [0o077, 0o027, 0o022], indirect=True, ids=oct)
-def test_a_run_directory_respects_the_umask(umask: int, tmp_path: Path) -> None:
+def test_a_run_directory_respects_the_umask(umask, tmp_path):
     run = written(tmp_path / "runs" / "run")
     for path in (run.parent, run, *run.rglob("*")):
         mode = stat.S_IMODE(path.stat().st_mode)
@@ -66,13 +61,13 @@ def test_a_run_directory_respects_the_umask(umask: int, tmp_path: Path) -> None:
         assert mode == (0o777 if path.is_dir() or script else 0o666) & ~umask, path
 
 
-def test_a_secrets_value_is_nowhere_in_a_run_directory(token: Path, tmp_path: Path) -> None:
+def test_a_secrets_value_is_nowhere_in_a_run_directory(token, tmp_path):
     run = written(tmp_path / "run", TOKEN=Secret(from_file=AbsolutePath(str(token))))
     holding = [path for path in run.rglob("*") if path.is_file() and VALUE.encode() in path.read_bytes()]
     assert holding == []
 
 
-def test_a_secrets_file_travels_with_the_clients(token: Path, tmp_path: Path) -> None:
+def test_a_secrets_file_travels_with_the_clients(token, tmp_path):
     run = written(tmp_path / "run", TOKEN=Secret(from_file=AbsolutePath(str(token))))
     trial = next((run / names.TRIALS).iterdir())
     (told,) = re.findall(r' secrets="([^"]*)"', (trial / names.TRIAL_DAG).read_text())
@@ -83,21 +78,21 @@ def test_a_secrets_file_travels_with_the_clients(token: Path, tmp_path: Path) ->
     assert '"TOKEN": {\n    "from_file": "token"\n   }' in (trial / names.TRIAL).read_text()
 
 
-def test_a_secret_that_is_not_there_is_told_before_anything_is_written(tmp_path: Path) -> None:
+def test_a_secret_that_is_not_there_is_told_before_anything_is_written(tmp_path):
     with pytest.raises(ConfigError, match=r"workloads\.root\.environment: /no/token: is not there to be read"):
         written(tmp_path / "run", TOKEN=Secret(from_file=AbsolutePath("/no/token")))
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["trial.json", "replicas.txt", "client.py", "htchirp.py", "root_read.C"])
-def test_a_secret_does_not_travel_under_the_name_of_what_is_needed(name: str, tmp_path: Path) -> None:
+def test_a_secret_does_not_travel_under_the_name_of_what_is_needed(name, tmp_path):
     (tmp_path / name).write_text(VALUE)
     with pytest.raises(ConfigError, match="call this one otherwise"):
         written(tmp_path / "run", TOKEN=Secret(from_file=AbsolutePath(str(tmp_path / name))))
 
 
 @pytest.mark.parametrize("table", [{}, {"from_file": "/a", "from_env": "A"}, {"from_file": "a"}, {"from_env": "A=1"}])
-def test_a_secret_is_in_one_place(table: dict[str, str]) -> None:
+def test_a_secret_is_in_one_place(table):
     with pytest.raises(ConfigError):
         build(Secret, table, "experiment.toml")
 
@@ -105,7 +100,7 @@ def test_a_secret_is_in_one_place(table: dict[str, str]) -> None:
 # -- at the client -------------------------------------------------------------------------------------
 
 
-def test_a_client_gets_the_values(token: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_gets_the_values(token, monkeypatch):
     monkeypatch.chdir(token.parent)
     monkeypatch.setenv("GIVEN_BY_THE_POOL", VALUE)
     told = {"A": Secret(from_env=Variable("GIVEN_BY_THE_POOL")).record, "B": {"from_file": "token"}, "C": "plain"}
@@ -113,6 +108,6 @@ def test_a_client_gets_the_values(token: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("place", [{"from_file": "absent"}, {"from_env": "ABSENT"}])
-def test_a_client_without_a_value_says_which(place: dict[str, str]) -> None:
+def test_a_client_without_a_value_says_which(place):
     with pytest.raises(Failure, match=r"variable TOKEN: .*(absent|ABSENT)"):
         variables({"TOKEN": place})

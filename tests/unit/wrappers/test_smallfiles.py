@@ -1,12 +1,9 @@
 """Small files: a tree of its own, the operations that were asked for, and an experiment that compares their rate."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -28,13 +25,13 @@ SIZE = 60_000
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Job:
+def job(tmp_path):
     job = Job(tmp_path)
     job.offer(tmp_path / "mine", SIZE)
     return job
 
 
-def test_it_makes_its_tree_and_does_all_that_was_asked_for(job: Job) -> None:
+def test_it_makes_its_tree_and_does_all_that_was_asked_for(job):
     end = job.end("smallfiles", options=SHAPE)
     assert (end["status"], end["operations"]) == ("ok", 66)
     assert end["detail"].keys() == {"peak_rss_kb", "counts", *(f"{kind}_s" for kind in KINDS)}
@@ -46,7 +43,7 @@ def test_it_makes_its_tree_and_does_all_that_was_asked_for(job: Job) -> None:
     assert end["bytes_app"] == 11 * SIZE // 60
 
 
-def test_the_outbox_is_waited_for(job: Job) -> None:
+def test_the_outbox_is_waited_for(job):
     """Another job makes it; what was made there before would be removed."""
     job.offer(job.folder / "outbox" / "mine", SIZE)
     process = job.start("smallfiles", "--options", json.dumps(SHAPE))
@@ -56,19 +53,19 @@ def test_the_outbox_is_waited_for(job: Job) -> None:
     assert events(process)["end"]["status"] == "ok"
 
 
-def test_all_numbers_are_scaled_by_one(job: Job) -> None:
+def test_all_numbers_are_scaled_by_one(job):
     end = job.end("smallfiles", options={**SHAPE, "share": 0.1, "where": "local"})
     assert end["detail"]["counts"] == {"open": 1, "stat": 2, "lstat": 3, "readlink": 1}
 
 
-def test_a_tree_on_the_workers_own_disk_leaves_nothing(job: Job) -> None:
+def test_a_tree_on_the_workers_own_disk_leaves_nothing(job):
     before = set(job.folder.rglob("*"))
     end = job.end("smallfiles", options={**SHAPE, "where": "local"})
     assert (end["status"], end["bytes_app"]) == ("ok", 11 * SIZE // 60)
     assert set(job.folder.rglob("*")) == before
 
 
-def test_how_far_it_has_come_is_told_when_that_has_changed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_how_far_it_has_come_is_told_when_that_has_changed(capsys):
     done = iter([1, 1, 2])
     progress = Progress(cast("Client", SimpleNamespace(progress=lambda: next(done))), Record())
     written = []
@@ -80,13 +77,13 @@ def test_how_far_it_has_come_is_told_when_that_has_changed(capsys: pytest.Captur
     assert [count for count in written if count] == [len(line) + 1 for line in lines]
 
 
-def test_a_tree_that_cannot_be_made_is_told(job: Job) -> None:
+def test_a_tree_that_cannot_be_made_is_told(job):
     job.offer("/proc/mine", SIZE)
-    end: dict[str, Any] = job.end("smallfiles", options=SHAPE)
+    end = job.end("smallfiles", options=SHAPE)
     assert end["status"] == "failed"
 
 
-def experiment(tmp_path: Path, *changes: tuple[str, str]) -> Any:
+def experiment(tmp_path, *changes):
     text = WRITING.replace('"writer"', '"smallfiles"').replace(', "lan-xrootd"', "")
     for old, new in changes:
         text = text.replace(old, new)
@@ -94,7 +91,7 @@ def experiment(tmp_path: Path, *changes: tuple[str, str]) -> Any:
     return load_experiment(tmp_path / "small.toml")
 
 
-def test_what_it_counts_has_to_be_what_is_compared(tmp_path: Path) -> None:
+def test_what_it_counts_has_to_be_what_is_compared(tmp_path):
     with pytest.raises(ConfigError, match='say measure = "operations"'):
         experiment(tmp_path)
     asked = experiment(tmp_path, ("repeats = 1", 'repeats = 1\nmeasure = "operations"'))

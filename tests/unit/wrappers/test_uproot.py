@@ -1,15 +1,10 @@
 """uproot as a client: on the real library where the tests' python3 finds it, and what it says where it is missing."""
 
-from __future__ import annotations
-
 import json
 import subprocess
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.unit.client_process import Job
 from tierbench.wrappers.child import Run
 from tierbench.wrappers.client import Job as Asked
 from tierbench.wrappers.clients.uproot import REPORT, Uproot
@@ -24,7 +19,7 @@ with uproot.recreate(sys.argv[1], compression=None) as file:
 
 
 @pytest.fixture(params=["ttree", "rntuple"])
-def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+def file(request, tmp_path):
     path = tmp_path / f"{request.param}.root"
     made = subprocess.run(["python3", "-c", MADE, path, request.param], capture_output=True, text=True, check=False)
     if "ModuleNotFoundError" in made.stderr:
@@ -34,7 +29,7 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("branches", "share"), [(1.0, 1.0), (0.3, 0.3)])
-def test_its_share_of_the_branches_is_read_of_all_events(job: Job, file: Path, branches: float, share: float) -> None:
+def test_its_share_of_the_branches_is_read_of_all_events(job, file, branches, share):
     size = file.stat().st_size
     job.offer(file, size)
     end = job.end("uproot", options={"branches": branches, "step_events": 5000})
@@ -43,7 +38,7 @@ def test_its_share_of_the_branches_is_read_of_all_events(job: Job, file: Path, b
     assert end["detail"]["branches"] == share * BRANCHES
 
 
-def client(folder: Path, **options: Any) -> Uproot:
+def client(folder, **options):
     return Uproot(Asked("/data/f.root", 1000, None, 0, Uproot.with_defaults(options), folder))
 
 
@@ -51,9 +46,7 @@ def client(folder: Path, **options: Any) -> Uproot:
     ("size", "exit_status", "status"),
     [(1000, 0, "ok"), (900, 0, "short-read"), (1100, 0, "failed"), (None, 1, "open-failed")],
 )
-def test_the_file_has_to_be_the_one_that_was_planned(
-    tmp_path: Path, size: int | None, exit_status: int, status: str
-) -> None:
+def test_the_file_has_to_be_the_one_that_was_planned(tmp_path, size, exit_status, status):
     if size:
         report = {"opened_wall_ns": 1, "first_event_wall_ns": 2, "file_bytes": size, "events": 3, "bytes": 800}
         (tmp_path / REPORT).write_text(json.dumps(report))
@@ -61,7 +54,7 @@ def test_the_file_has_to_be_the_one_that_was_planned(
     assert end["status"] == status
 
 
-def test_a_python_without_it_is_named(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_python_without_it_is_named(job, monkeypatch):
     job.script("bin/python3", "exit 1")
     monkeypatch.setenv("PATH", job.environment["PATH"])
     assert Uproot.missing(Uproot.with_defaults({})) == "python3 finds no uproot and awkward"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import io
 import json
 import os
 import signal
@@ -14,10 +13,9 @@ import termios
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
@@ -38,7 +36,7 @@ LONGER_AND_LONGER_S = (1, 10, 60)  # for what a busy machine may not come to in 
 class Job(OneFileJob):
     """A job with so many files, and clients that work on them there."""
 
-    def __init__(self, folder: Path, prefix: str = "", count: int = 6) -> None:
+    def __init__(self, folder, prefix="", count=6):
         super().__init__(folder)
         (folder / "data").mkdir()
         self.files = [folder / f"data/{number}" for number in range(count)]
@@ -47,12 +45,12 @@ class Job(OneFileJob):
         lines = (f"{prefix}{file}\t{SIZE}\n" for file in self.files)
         (folder / "replicas.txt").write_text("".join(lines))
 
-    def begin(self, client: str, *more: str, **work: Any) -> subprocess.Popen[str]:
+    def begin(self, client, *more, **work):
         return self.start(client, "--options", json.dumps({"options": {}, "work": work}), *more)
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Job:
+def job(tmp_path):
     return Job(tmp_path)
 
 
@@ -64,18 +62,18 @@ class Quiet(SimpleHTTPRequestHandler):
     asked_ns: ClassVar[list[int]]
     ended: threading.Event
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         self.asked_ns.append(time.time_ns())
         self.connections.add(self.client_address)
         self.ended.wait(self.stalls.pop() if self.stalls else self.slow_s)
         super().do_GET()
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, *_):
         pass
 
 
 @pytest.fixture
-def web() -> Iterator[type[Quiet]]:
+def web():
     """A web server of this machine's files."""
 
     class Own(Quiet):
@@ -83,11 +81,11 @@ def web() -> Iterator[type[Quiet]]:
         asked_ns: ClassVar[list[int]] = []
         ended = threading.Event()
 
-        def __init__(self, *arguments: Any) -> None:
+        def __init__(self, *arguments):
             super().__init__(*arguments, directory="/")
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Own)
-    Own.address = f"http://127.0.0.1:{server.server_port}"  # type: ignore[attr-defined]
+    Own.address = f"http://127.0.0.1:{server.server_port}"
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield Own
     Own.ended.set()
@@ -96,37 +94,37 @@ def web() -> Iterator[type[Quiet]]:
 
 
 @pytest.mark.parametrize("processes", [1, 3])
-def test_a_jobs_processes_deal_its_files_among_them_and_read_each_once(job: Job, processes: int) -> None:
+def test_a_jobs_processes_deal_its_files_among_them_and_read_each_once(job, processes):
     end = job.end("dd", files_per_job=6, processes=processes)
     assert (end["status"], end["bytes_app"], end["bytes_client"]) == ("ok", 6 * SIZE, 6 * SIZE)
     work = end["work"]
     assert (work["processes"], work["files"], work["fetches"], work["failed"], work["cut"]) == (processes, 6, 6, 0, 0)
 
 
-def in_all(work: dict[str, Any]) -> float:
+def in_all(work):
     """The latencies of all fetches, by their classes."""
     return sum(count * latency_of(int(number)) for number, count in work["latency_classes"].items())
 
 
-def test_a_process_without_a_file_has_none_under_way(job: Job) -> None:
+def test_a_process_without_a_file_has_none_under_way(job):
     """One of four has two files; the others have ended long before."""
     work = job.end("dd", files_per_job=5, processes=4)["work"]
     assert work["under_way_s"] == pytest.approx(in_all(work), rel=0.003)
 
 
-def test_the_second_client_has_the_files_after_the_firsts(job: Job) -> None:
+def test_the_second_client_has_the_files_after_the_firsts(job):
     start = job.run("dd", "--index", "1", files_per_job=3)["start"]
     assert (start["url"], start["expected_bytes"]) == (str(job.files[3]), 3 * SIZE)
 
 
-def test_a_file_that_is_too_short_is_told_and_counted_and_the_others_are_read(job: Job) -> None:
+def test_a_file_that_is_too_short_is_told_and_counted_and_the_others_are_read(job):
     job.files[2].write_bytes(b"short")
     end = job.end("dd", files_per_job=6, processes=2)
     assert (end["status"], end["work"]["failed"], end["work"]["files"]) == ("short-read", 1, 5)
     assert "read 5 of 100001 bytes" in end["message"]
 
 
-def test_for_a_time_files_are_read_again_and_again(job: Job) -> None:
+def test_for_a_time_files_are_read_again_and_again(job):
     record = job.run("dd", files_per_job=2, processes=3, for_s=2)
     end, work = record["end"], record["end"]["work"]
     assert end["status"] == "ok"
@@ -136,7 +134,7 @@ def test_for_a_time_files_are_read_again_and_again(job: Job) -> None:
     assert 2.0 <= (end["mono_ns"] - record["go"]["mono_ns"]) / 1e9 < PATIENCE_S
 
 
-def test_what_is_under_way_when_time_is_over_counts_by_what_had_come(job: Job) -> None:
+def test_what_is_under_way_when_time_is_over_counts_by_what_had_come(job):
     endless = job.folder / "endless"
     os.mkfifo(endless)
     (job.folder / "replicas.txt").write_text(f"{endless}\t{10**12}\n")
@@ -154,7 +152,7 @@ def test_what_is_under_way_when_time_is_over_counts_by_what_had_come(job: Job) -
     assert end["bytes_app"] == 3 * 1024 * 1024
 
 
-def test_a_server_that_refuses_is_not_asked_without_a_pause(job: Job) -> None:
+def test_a_server_that_refuses_is_not_asked_without_a_pause(job):
     for file in job.files:
         file.unlink()
     end = job.end("dd", files_per_job=2, processes=2, for_s=2)
@@ -163,7 +161,7 @@ def test_a_server_that_refuses_is_not_asked_without_a_pause(job: Job) -> None:
     assert sum(end["work"]["failures"].values()) == end["work"]["failed"]
 
 
-def test_each_process_waits_for_the_go_by_itself(job: Job) -> None:
+def test_each_process_waits_for_the_go_by_itself(job):
     """None has to be woken by another one: not even by who leads them, which the first to run may keep waiting."""
     for ahead_s in LONGER_AND_LONGER_S:
         go_ns, begun_ns, end = _begun_by_themselves(job, 5 + ahead_s)
@@ -174,9 +172,9 @@ def test_each_process_waits_for_the_go_by_itself(job: Job) -> None:
     assert go_ns <= work["first_begin_wall_ns"] <= work["last_begin_wall_ns"] <= begun_ns
 
 
-def _begun_by_themselves(job: Job, ahead_s: float) -> tuple[int, int, dict[str, Any]]:
+def _begun_by_themselves(job, ahead_s):
     """The go, when all had begun though who leads them stood still from before it, if it did, and how the job ended."""
-    client: Any = job.begin("dd", "--gate", "go.json", files_per_job=6, processes=40, for_s=2)
+    client = job.begin("dd", "--gate", "go.json", files_per_job=6, processes=40, for_s=2)
     until(lambda: "ready" in client.stdout.readline())
     crowd = [pid for pid in _processes() if "--process-pool" in _command(pid) and str(job.folder) in _command(pid)]
     assert len(crowd) == 1 + 40
@@ -199,7 +197,7 @@ def _begun_by_themselves(job: Job, ahead_s: float) -> tuple[int, int, dict[str, 
     return go_ns, begun_ns, end
 
 
-def test_programs_begin_when_the_last_process_has_had_the_time_to_wake(job: Job) -> None:
+def test_programs_begin_when_the_last_process_has_had_the_time_to_wake(job):
     """Else those that are first take the cores from those that are still to come."""
     job.script("bin/dd", f"date +%s%N >>{job.folder}/begun", 'exec /bin/dd "$@"')
     go_ns = time.time_ns() + 3_000_000_000
@@ -210,21 +208,21 @@ def test_programs_begin_when_the_last_process_has_had_the_time_to_wake(job: Job)
     assert (len(begun), min(begun) >= go_ns + 1e9 * settling(50 * 6)) == (6, True)
 
 
-def _processes() -> list[int]:
+def _processes():
     return [int(path.name) for path in Path("/proc").glob("[0-9]*")]
 
 
-def _parent(pid: int) -> int:
+def _parent(pid):
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-def _pipes(pid: int) -> Counter[str]:
+def _pipes(pid):
     """How many ends of each pipe a process has."""
     ends = (str(end.readlink()) for end in Path(f"/proc/{pid}/fd").iterdir())
     return Counter(end for end in ends if end.startswith("pipe:"))
 
 
-def _command(pid: int) -> str:
+def _command(pid):
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
@@ -232,7 +230,7 @@ def _command(pid: int) -> str:
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_a_stopped_job_leaves_no_process_behind(job: Job, how: signal.Signals) -> None:
+def test_a_stopped_job_leaves_no_process_behind(job, how):
     fifo = job.folder / "silent"
     os.mkfifo(fifo)
     (job.folder / "replicas.txt").write_text(f"{fifo}\t1\n")
@@ -247,7 +245,7 @@ def test_a_stopped_job_leaves_no_process_behind(job: Job, how: signal.Signals) -
         assert json.loads(output.splitlines()[-1])["status"] == "killed"
 
 
-def _dds(path: Path) -> list[str]:
+def _dds(path):
     """The processes that have the path in their command, but for the client itself."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -261,32 +259,32 @@ def _dds(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("reuse", [True, False])
-def test_curl_keeps_its_connection_or_does_not(tmp_path: Path, web: Any, reuse: bool) -> None:
+def test_curl_keeps_its_connection_or_does_not(tmp_path, web, reuse):
     end = Job(tmp_path, web.address).end("http", options={"reuse": reuse}, files_per_job=6, processes=2)
     assert (end["status"], end["bytes_app"], end["bytes_client"]) == ("ok", 6 * SIZE, 6 * SIZE)
     assert end["work"]["fetches"] == 6
     assert len(web.connections) == (2 if reuse else 6)
 
 
-def test_one_file_by_curl_is_a_read_as_any(tmp_path: Path, web: Any) -> None:
+def test_one_file_by_curl_is_a_read_as_any(tmp_path, web):
     end = Job(tmp_path, web.address).end("http")
     assert (end["status"], end["bytes_app"], end["bytes_client"], "work" in end) == ("ok", SIZE, SIZE, False)
 
 
-def test_a_job_tells_that_it_comes_on_though_the_storage_may_rest(job: Job) -> None:
+def test_a_job_tells_that_it_comes_on_though_the_storage_may_rest(job):
     client = job.begin("dd", files_per_job=2, processes=2, for_s=60)
     until(lambda: any(_progress(told) > 5 for told in job.folder.glob("tierbench-*")))
     client.terminate()
     client.communicate(timeout=PATIENCE_S)
 
 
-def _progress(scratch: Path) -> int:
+def _progress(scratch):
     """As the wrapper asks its job for it, whose record then says so."""
     work = Work(processes=2, for_s=60)
     return ProcessPool(Dd, "dd", [], work, ClientJob("", None, None, 0, {}, scratch)).progress()
 
 
-def test_clients_have_one_proxy_of_several_in_turn(tmp_path: Path, web: Any) -> None:
+def test_clients_have_one_proxy_of_several_in_turn(tmp_path, web):
     job = Job(tmp_path, "http://nowhere.test")
     absent, there = "127.0.0.1:9", web.address.removeprefix("http://")
     told = [
@@ -296,7 +294,7 @@ def test_clients_have_one_proxy_of_several_in_turn(tmp_path: Path, web: Any) -> 
     assert "404" in told[1]  # it is no proxy, and knows no file by such a name: but it was asked
 
 
-def test_what_the_server_does_not_have_is_told(tmp_path: Path, web: Any) -> None:
+def test_what_the_server_does_not_have_is_told(tmp_path, web):
     job = Job(tmp_path, web.address)
     job.files[1].unlink()
     end = job.end("http", files_per_job=3)
@@ -304,7 +302,7 @@ def test_what_the_server_does_not_have_is_told(tmp_path: Path, web: Any) -> None
     assert "404" in end["message"]
 
 
-def test_a_server_that_stalls_does_not_hide_those_who_would_have_come_meanwhile(tmp_path: Path, web: Any) -> None:
+def test_a_server_that_stalls_does_not_hide_those_who_would_have_come_meanwhile(tmp_path, web):
     web.stalls = [1.5]  # the first answer alone
     work = Job(tmp_path, web.address).end("http", for_s=6, fetch_every_s=0.25)["work"]
     # One in two dozen stalls. That ones are late which were to come while it did is seen as well: 1.25 s, 1.0 s …
@@ -314,7 +312,7 @@ def test_a_server_that_stalls_does_not_hide_those_who_would_have_come_meanwhile(
     assert 23 <= work["fetches"] + work["cut"] + work["overdue"] <= 24
 
 
-def test_those_that_keep_a_timetable_begin_one_after_the_other(tmp_path: Path, web: Any) -> None:
+def test_those_that_keep_a_timetable_begin_one_after_the_other(tmp_path, web):
     """Else each step is a burst of all. Of two jobs of two processes, these are the second and the fourth of four."""
     alone = Job(tmp_path, web.address)
     work = {"files_per_job": 3, "processes": 2, "for_s": 1.6, "fetch_every_s": 0.8}
@@ -326,13 +324,13 @@ def test_those_that_keep_a_timetable_begin_one_after_the_other(tmp_path: Path, w
     assert all(second >= least for second, least in zip(after_s[2:], (1.0, 1.4), strict=False))
 
 
-def test_fetches_that_were_due_and_never_begun_are_told(tmp_path: Path, web: Any) -> None:
+def test_fetches_that_were_due_and_never_begun_are_told(tmp_path, web):
     web.slow_s = 30
     work = Job(tmp_path, web.address).end("http", for_s=1.05, fetch_every_s=0.1)["work"]
     assert (work["fetches"], work["cut"], work["overdue"]) == (0, 1, 10)
 
 
-def test_a_program_that_ends_well_when_it_is_ended_has_read_no_file(job: Job) -> None:
+def test_a_program_that_ends_well_when_it_is_ended_has_read_no_file(job):
     """As cmsRun, which closes its files and says that all is well."""
     job.script("bin/dd", "trap 'echo \"100001 bytes copied\" >&2; exit 0' TERM", "while :; do sleep 0.05; done")
     work = job.end("dd", for_s=1, processes=2)["work"]
@@ -353,7 +351,7 @@ print(read, "bytes copied", file=sys.stderr)
 """
 
 
-def _feed(client: subprocess.Popen[str], source: Path) -> bool:
+def _feed(client, source):
     """Give it 3 MiB, and 9 more when time is over; whether it had read the first by then."""
     begun, over = (source.with_name(source.name + mark) for mark in (".begun", ".over"))
     both_ends = os.open(source, os.O_RDWR)  # so that neither has to wait for the other
@@ -372,11 +370,11 @@ def _feed(client: subprocess.Popen[str], source: Path) -> bool:
     return False
 
 
-def _unread(pipe: io.FileIO) -> int:
+def _unread(pipe):
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
-def test_what_comes_after_time_was_over_is_not_counted(job: Job, tmp_path: Path) -> None:
+def test_what_comes_after_time_was_over_is_not_counted(job, tmp_path):
     """As of ROOT, which finishes the event that it is at."""
     job.script("bin/dd").write_text(READS_ON)
     for for_s in LONGER_AND_LONGER_S:
@@ -392,7 +390,7 @@ def test_what_comes_after_time_was_over_is_not_counted(job: Job, tmp_path: Path)
     assert [end[count] for count in ("bytes_app", "bytes_client")] == 2 * [pytest.approx(3 * 1024 * 1024, abs=1000)]
 
 
-def test_percentiles_are_of_those_that_were_due_and_never_begun_as_well() -> None:
+def test_percentiles_are_of_those_that_were_due_and_never_begun_as_well():
     tally = Tally()
     for hundredth in range(1, 61):
         tally.add(Fetch(0, "ok", "", 1, hundredth / 100))
@@ -400,7 +398,7 @@ def test_percentiles_are_of_those_that_were_due_and_never_begun_as_well() -> Non
     assert tally.to_record(overdue=40)["latency_s"] == {"p50": 0.5, "p95": None, "p99": None, "max": 0.6}
 
 
-def test_percentiles_count_what_was_cut_off_as_longer_than_it_had_been_under_way() -> None:
+def test_percentiles_count_what_was_cut_off_as_longer_than_it_had_been_under_way():
     """Eight processes fetched thrice while eight others hung; each of the first had begun anew when time was over."""
     tally = Tally()
     for seconds in 8 * [19.0, 19.5, 20.0]:
@@ -410,7 +408,7 @@ def test_percentiles_count_what_was_cut_off_as_longer_than_it_had_been_under_way
     assert tally.to_record()["latency_s"] == {"p50": 19.5, "p95": None, "p99": None, "max": 20.0}
 
 
-def test_how_long_a_fetch_was_under_way_when_time_was_over_is_told(tmp_path: Path, web: Any) -> None:
+def test_how_long_a_fetch_was_under_way_when_time_was_over_is_told(tmp_path, web):
     web.stalls = [30, 0]  # the second answer
     work = Job(tmp_path, web.address).end("http", files_per_job=2, for_s=2)["work"]
     ((number, count),) = work["cut_classes"].items()
@@ -420,7 +418,7 @@ def test_how_long_a_fetch_was_under_way_when_time_was_over_is_told(tmp_path: Pat
     assert work["latency_s"]["p95"] is None
 
 
-def test_latency_is_what_a_slow_server_takes(tmp_path: Path, web: Any) -> None:
+def test_latency_is_what_a_slow_server_takes(tmp_path, web):
     web.slow_s = 0.1
     work = Job(tmp_path, web.address).end("http", files_per_job=6, processes=2)["work"]
     assert 0.1 <= work["latency_s"]["p50"] <= work["latency_s"]["p95"] <= work["latency_s"]["max"]

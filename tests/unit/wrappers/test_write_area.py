@@ -1,13 +1,9 @@
 """A trial's outbox, made and removed by the shipped script, run as a process."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import zlib
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,90 +16,81 @@ AS_ANY_USER = ["setpriv", "--bounding-set=-all"] if os.geteuid() == 0 else []  #
 class Worker:
     """A job's folder, and a storage in which trials may write."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder, self.under = folder, folder / "storage/writes"
         self.outbox = self.under / "run-1/trial"
         self.under.mkdir(parents=True)
         ship(folder, "write_area.py")
         self.about()
 
-    def about(self, **changes: Any) -> None:
+    def about(self, **changes):
         writes = {"under": str(self.under), "url": str(self.outbox), "bytes": 1000, "check": "size", **changes}
         (self.folder / "trial.json").write_text(json.dumps({"writes": writes}))
 
-    def run(self, *arguments: str) -> tuple[int, dict[str, Any]]:
+    def run(self, *arguments):
         command = [*AS_ANY_USER, PYTHON, "write_area.py", *arguments]
         run = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
         return run.returncode, json.loads(run.stdout or '{"message": ""}') | {"errors": run.stderr}
 
-    def written(self, name: str, content: bytes = CONTENT, told: int | None = None) -> None:
+    def written(self, name, content=CONTENT, told=None):
         (self.outbox / name).write_bytes(content)
         adler32 = f"{zlib.adler32(CONTENT):08x}"
         with (self.folder / "expected.txt").open("a") as file:
             file.write(f"{self.outbox / name}\t{len(content) if told is None else told}\t{adler32}\n")
 
-    def clear(self) -> dict[str, Any]:
+    def clear(self):
         status, report = self.run("clear", "--expected", "expected.txt")
         assert (status, report["status"]) == (0, "ok"), report
         return report
 
 
 @pytest.fixture
-def worker(tmp_path: Path) -> Worker:
+def worker(tmp_path):
     return Worker(tmp_path)
 
 
-def test_it_is_made_below_where_trials_may_write(worker: Worker) -> None:
-    assert worker.run("make")[0] == 0
-    assert worker.outbox.is_dir()
-
-
-def test_what_an_earlier_try_has_left_is_removed_before(worker: Worker) -> None:
-    (worker.outbox / "deep").mkdir(parents=True)
-    (worker.outbox / "deep/file").touch()
+@pytest.mark.parametrize("left", [False, True])
+def test_it_is_made_below_where_trials_may_write_without_what_an_earlier_try_has_left(worker, left):
+    if left:
+        (worker.outbox / "deep").mkdir(parents=True)
+        (worker.outbox / "deep/file").touch()
     assert worker.run("make")[0] == 0
     assert list(worker.outbox.iterdir()) == []
 
 
-def test_no_room_is_told_before_anything_is_written(worker: Worker) -> None:
+def test_no_room_is_told_before_anything_is_written(worker):
     worker.about(bytes=10**18)
     status, report = worker.run("make")
     assert (status, report["status"]) == (1, "no-room")
     assert not worker.outbox.exists()
 
 
-def test_a_storage_that_is_not_there_is_not_made(worker: Worker) -> None:
+def test_a_storage_that_is_not_there_is_not_made(worker):
     worker.under.rmdir()
     assert worker.run("make")[1]["status"] == "absent"
     assert not worker.under.exists()
 
 
 @pytest.mark.parametrize("elsewhere", ["/", "", "/run", "/../run/trial", "/run/../../trial", "2/run/trial"])
-def test_a_place_elsewhere_is_refused(worker: Worker, elsewhere: str) -> None:
+def test_a_place_elsewhere_is_refused(worker, elsewhere):
     worker.about(url=f"{worker.under}{elsewhere}")
     for step in ("make", "clear"):
         assert worker.run(step)[0] == 2
 
 
-def test_it_is_removed_with_all_that_was_written(worker: Worker) -> None:
+@pytest.mark.parametrize("others", [[], ["other"]])
+def test_it_is_removed_with_all_that_was_written_and_other_trials_keep_theirs(worker, others):
     worker.run("make")
+    for name in others:
+        worker.outbox.with_name(name).mkdir()
     worker.written("one")
     worker.written("two")
     report = worker.clear()
     assert (report["checked"], report["wrong_files"], report["left_files"]) == (2, 0, 0)
-    assert list(worker.under.iterdir()) == []
+    assert [path.name for path in worker.under.rglob("*")] == (["run-1", *others] if others else [])
 
 
-def test_other_trials_of_the_run_keep_theirs(worker: Worker) -> None:
-    worker.run("make")
-    other = worker.outbox.with_name("other")
-    other.mkdir()
-    worker.written("one")
-    worker.clear()
-    assert list(worker.under.glob("*/*")) == [other]
-
-
-def test_files_of_another_size_or_that_are_gone_are_told(worker: Worker) -> None:
+def test_files_of_another_size_or_that_are_gone_are_told(worker):
     worker.run("make")
     worker.written("whole")
     worker.written("short", told=1_000)
@@ -116,14 +103,14 @@ def test_files_of_another_size_or_that_are_gone_are_told(worker: Worker) -> None
 
 
 @pytest.mark.parametrize(("check", "wrong"), [("size", 0), ("adler32", 1)])
-def test_other_bytes_of_the_right_size_are_seen_by_their_checksum(worker: Worker, check: str, wrong: int) -> None:
+def test_other_bytes_of_the_right_size_are_seen_by_their_checksum(worker, check, wrong):
     worker.about(check=check)
     worker.run("make")
     worker.written("changed", CONTENT[:-1] + b"!")
     assert worker.clear()["wrong_files"] == wrong
 
 
-def test_what_cannot_be_removed_is_told(worker: Worker) -> None:
+def test_what_cannot_be_removed_is_told(worker):
     worker.run("make")
     worker.written("kept")
     worker.outbox.chmod(0o555)
@@ -131,12 +118,12 @@ def test_what_cannot_be_removed_is_told(worker: Worker) -> None:
     assert (report["left_files"], report["left"]) == (1, [str(worker.outbox / "kept")])
 
 
-def test_a_place_that_was_never_made_is_no_trouble(worker: Worker) -> None:
+def test_a_place_that_was_never_made_is_no_trouble(worker):
     (worker.folder / "expected.txt").touch()
     assert worker.clear()["left_files"] == 0
 
 
-def test_a_storage_that_has_gone_away_is_not_taken_for_an_empty_one(worker: Worker) -> None:
+def test_a_storage_that_has_gone_away_is_not_taken_for_an_empty_one(worker):
     worker.run("make")
     worker.written("one")
     worker.under.rename(worker.under.with_name("elsewhere"))
@@ -144,7 +131,7 @@ def test_a_storage_that_has_gone_away_is_not_taken_for_an_empty_one(worker: Work
 
 
 @pytest.mark.parametrize("closed", ["run-1", "run-1/trial"])
-def test_a_folder_that_cannot_be_looked_into_is_not_taken_for_an_empty_one(worker: Worker, closed: str) -> None:
+def test_a_folder_that_cannot_be_looked_into_is_not_taken_for_an_empty_one(worker, closed):
     worker.run("make")
     worker.written("one")
     (worker.under / closed).chmod(0)
@@ -165,7 +152,7 @@ esac
 SERVER = "root://door.test:1094//"
 
 
-def serve(worker: Worker, monkeypatch: pytest.MonkeyPatch, xrdfs: str) -> None:
+def serve(worker, monkeypatch, xrdfs):
     """Put the storage behind a server, which answers by a script."""
     worker.about(under=f"{SERVER}w", url=f"{SERVER}w/run-1/trial")
     (worker.folder / "bin").mkdir()
@@ -183,9 +170,7 @@ def serve(worker: Worker, monkeypatch: pytest.MonkeyPatch, xrdfs: str) -> None:
         "-rw- 2026-11-21 21:47:38 25 /w/run-1/trial/0",
     ],
 )
-def test_a_servers_list_tells_sizes_whoever_owns_the_files(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch, listed: str
-) -> None:
+def test_a_servers_list_tells_sizes_whoever_owns_the_files(worker, monkeypatch, listed):
     serve(worker, monkeypatch, LISTING)
     monkeypatch.setenv("LISTED", listed)
     (worker.folder / "expected.txt").write_text(f"{SERVER}w/run-1/trial/0\t25\t\n")
@@ -218,15 +203,13 @@ esac
     ],
     ids=["no door", "lost before the list", "no list", "lost after the removal", "lost at the end"],
 )
-def test_a_server_that_does_not_say_what_is_left_is_not_taken_for_an_empty_one(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch, answer: str, message: str
-) -> None:
+def test_a_server_that_does_not_say_what_is_left_is_not_taken_for_an_empty_one(worker, monkeypatch, answer, message):
     serve(worker, monkeypatch, ANSWERS % answer)
     _, report = worker.run("clear", "--expected", "expected.txt")
     assert report["status"] == "refused"
     assert message in report["message"]
 
 
-def test_an_outbox_that_the_server_does_not_have_is_no_trouble(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outbox_that_the_server_does_not_have_is_no_trouble(worker, monkeypatch):
     serve(worker, monkeypatch, ANSWERS % "")
     assert worker.clear()["left_files"] == 0
