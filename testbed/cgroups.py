@@ -63,39 +63,31 @@ def means_in(mounts: str) -> Means:
     """The means among these mounts: v1 where both its hierarchies can be written to, else v2."""
     groups = [line.split()[1:4] for line in mounts.splitlines() if line.split()[2] in ("cgroup", "cgroup2")]
     with contextlib.suppress(OSError):
-        counting = _version_1(groups, "cpuacct", ("cpuacct.usage",), limits=False)
-        limiting = _version_1(groups, "cpu", ("cpu.stat", "cpu.cfs_quota_us", "cpu.cfs_period_us"), limits=True)
+        counting = _version_1(groups, "cpuacct", ("cpuacct.usage",))
+        limiting = _version_1(groups, "cpu", ("cpu.stat", "cpu.cfs_quota_us", "cpu.cfs_period_us"))
         if counting and limiting:
-            return Means((counting, limiting, *_disks_of_version_1(groups)))
-    unified = [Path(point) for point, kind, _ in groups if kind == "cgroup2"]
-    for root in unified:
+            blkio: tuple[Hierarchy, ...] = ()  # where they cannot be counted by hosts, all else still can
+            with contextlib.suppress(OSError):
+                found = _version_1(groups, "blkio", ("blkio.throttle.io_service_bytes", DISK_RATE))
+                blkio = (replace(found, files=found.files[:1], disks=True),) if found else ()
+            return Means((counting, replace(limiting, limits=True), *blkio))
+    for root in (Path(point) for point, kind, _ in groups if kind == "cgroup2"):
         with contextlib.suppress(OSError), _trial_group(root) as group:
             if "usage_usec" in (group / "cpu.stat").read_text():
-                limits = _hands_down(root, group, "cpu", "cpu.max")
+                limits, disks = (_hands_down(root, group, *of) for of in (("cpu", "cpu.max"), ("io", "io.max")))
                 lacking = "" if limits else f"{root} does not hand the cpu controller down, so no CPU can be limited"
-                files = ("cpu.stat", *(["cpu.max"] if limits else []))
-                disks = _hands_down(root, group, "io", "io.max")
-                files = (*files, *(["io.stat"] if disks else []))
+                files = ("cpu.stat", *(["cpu.max"] if limits else []), *(["io.stat"] if disks else []))
                 return Means((Hierarchy(root, files, unified=True, limits=limits, disks=disks),), lacking)
     return Means((), "no control group can be made here, so a host's CPU time cannot be told from the machine's")
 
 
-def _version_1(groups: list[list[str]], controller: str, files: tuple[str, ...], *, limits: bool) -> Hierarchy | None:
+def _version_1(groups: list[list[str]], controller: str, files: tuple[str, ...]) -> Hierarchy | None:
     for point, kind, options in groups:
         if kind == "cgroup" and controller in options.split(","):
             with _trial_group(Path(point)) as group:
                 if all((group / file).exists() for file in files):
-                    return Hierarchy(Path(point), files, limits=limits)
+                    return Hierarchy(Path(point), files)
     return None
-
-
-def _disks_of_version_1(groups: list[list[str]]) -> list[Hierarchy]:
-    """Where disks cannot be counted by hosts, all else still can."""
-    with contextlib.suppress(OSError):
-        files = ("blkio.throttle.io_service_bytes", DISK_RATE)
-        if found := _version_1(groups, "blkio", files, limits=False):
-            return [replace(found, files=files[:1], disks=True)]
-    return []
 
 
 def _hands_down(root: Path, group: Path, controller: str, file: str) -> bool:
@@ -163,12 +155,12 @@ class Cgroup:
     def limit(self, cores: float | None) -> None:
         """Let the host use so many cores at most; None lifts the limit."""
         for hierarchy, group in self._groups():
+            quota = round(cores * PERIOD_US) if cores is not None else "max" if hierarchy.unified else -1
             if hierarchy.unified and hierarchy.limits:
-                quota = "max" if cores is None else str(round(cores * PERIOD_US))
                 (group / "cpu.max").write_text(f"{quota} {PERIOD_US}")
             elif hierarchy.limits:
                 (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-                (group / "cpu.cfs_quota_us").write_text("-1" if cores is None else str(round(cores * PERIOD_US)))
+                (group / "cpu.cfs_quota_us").write_text(str(quota))
 
     def limit_disk(self, mbps: float | None) -> bool:
         """Let the host read so much a second from this machine's disk at most; whether that could be done.

@@ -35,13 +35,12 @@ def bring_home(host: RunningHost, there: str, into: Path, user: str, anew: bool 
     unfinished.mkdir()
     try:
         left = _copied(host, there, unfinished, user)
+        before = into.with_name(f".{into.name}.before")
         if anew and into.exists():
-            before = into.with_name(f".{into.name}.before")
             into.rename(before)
-            unfinished.rename(into)
+        unfinished.rename(into)
+        if before.exists():
             files.remove(before)
-        else:
-            unfinished.rename(into)
     except BaseException:
         with contextlib.suppress(OSError):
             files.remove(unfinished)
@@ -80,19 +79,12 @@ def _unpacked(stream: IO[bytes], into: Path) -> list[str]:
                 raise HostError(f"{member.name}: has {member.size / 1e9:.1f} GB, for which {into.parent} has no room")
             elif member.isdir():
                 (into / path).mkdir(exist_ok=True)
-            else:
-                _write(archive, member, into / path)
+            elif content := archive.extractfile(member):
+                access = 0o777 if member.mode & 0o100 else 0o666  # and what our umask leaves of that
+                with os.fdopen(os.open(into / path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, access), "wb") as file:
+                    shutil.copyfileobj(content, file)
+                os.utime(into / path, (member.mtime, member.mtime))
     return left
-
-
-def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
-    """A file with the access that our umask leaves, and the time that it was written at."""
-    content = archive.extractfile(member)
-    access = 0o777 if member.mode & 0o100 else 0o666
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, access), "wb") as file:
-        if content is not None:
-            shutil.copyfileobj(content, file)
-    os.utime(path, (member.mtime, member.mtime))
 
 
 def make_parents(folder: Path) -> None:

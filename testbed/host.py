@@ -1,24 +1,104 @@
-"""One running testbed host: its files and the commands and daemons in it."""
+"""One running testbed host: its namespaces, its files and the commands and daemons in it.
+
+A host is an init process in network, mount, UTS, IPC and process namespaces of its own. Its directory records that, so
+any later process can find it or end it, and ending it ends all that ever ran in the host, with its mounts and
+interfaces: the kernel sees to that.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
 import shlex
+import signal
 import subprocess
+import time
 from collections.abc import Callable, Sequence
+from importlib import resources
 from pathlib import Path
 from string import Template
 
 from tierbench.errors import HostError
 from tierbench.testbed import network
-from tierbench.testbed.namespaces import FILES, START_SECONDS, Namespaces, wait_until
-from tierbench.testbed.topology import USER, Host, Topology
+from tierbench.testbed.cgroups import ACCOUNT, Cgroup
+from tierbench.testbed.topology import BEHIND_ROUTER, USER, Host, Topology
 
+FILES = resources.files("tierbench.testbed") / "files"  # the configuration files and programs that hosts are given
+START_SECONDS = 60.0  # on a busy machine; an idle one takes three at the most
 # The file gets its name when it is whole; a link of that name is replaced and not followed.
 PUT = 'mkdir -p "${1%/*}"; new=$(mktemp "$1.XXXXXX"); cat >"$new"; chmod "$2" "$new"; mv -fT "$new" "$1"'
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 OUTSIDE = "outside"  # the namespace of the card of a host whose network is a process
 MTU = 1500
+
+
+class Namespaces:
+    """A host's namespaces, known by the directory that records them."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.cgroup = Cgroup(directory)
+
+    def boot(self, name: str, rootfs: Path, binds: Sequence[tuple[Path, str]] = ()) -> None:
+        """Start the init; return once it has laid out its file system and runs."""
+        for part in ("upper", "work", "root"):
+            (self.directory / part).mkdir(parents=True, exist_ok=True)
+        log = self.directory / "boot.log"
+        accounts = [(file, f"{ACCOUNT}/{file.name}") for file in self.cgroup.account]
+        pairs = [str(word) for bind in [*binds, *accounts] for word in bind]
+        init = ["sh", str(FILES / "boot.sh"), str(self.directory), str(rootfs), name, *pairs]
+        with log.open("wb") as output:
+            subprocess.run(
+                ["setsid", "--fork", "unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--",
+                 *self.cgroup.entering(init)],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=True,
+            )  # fmt: skip
+        wait_until(self._booted, START_SECONDS, f"host {name} did not boot", log)
+
+    def _booted(self) -> bool:
+        with contextlib.suppress(OSError):
+            return self.pid is not None and Path(f"/proc/{self.pid}/comm").read_text() == "tini\n"
+        return False
+
+    @property
+    def pid(self) -> int | None:
+        """The init's process number on this machine, if it is still that very process."""
+        try:
+            pid, started = (self.directory / "init").read_text().split()
+            stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except (OSError, ValueError):
+            return None
+        state, start_time = stat[0], stat[19]
+        return int(pid) if start_time == started and state not in "ZX" else None
+
+    def kill(self) -> None:
+        """End all that runs there at once, as pulling the plug would, and wait until it has ended."""
+        pid = self.pid
+        if pid is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            handle = os.pidfd_open(pid)
+            try:
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                select.select([handle], [], [])
+            finally:
+                os.close(handle)
+
+
+def wait_until(ready: Callable[[], bool], seconds: float, complaint: str, log: Path) -> None:
+    """Poll until `ready`, or fail with the complaint and the log's last lines."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with contextlib.suppress(HostError):  # who cannot be asked is not ready
+            if ready():
+                return
+        time.sleep(0.05)
+    lines: list[str] = []
+    with contextlib.suppress(OSError), os.fdopen(os.open(log, os.O_RDONLY | os.O_NOFOLLOW), errors="replace") as file:
+        lines = file.read().splitlines()[-5:]
+    said = "\n  ".join(["ends:", *lines]) if lines else "is empty"
+    raise HostError(f"{complaint} within {seconds:g} s; its log {log.name} {said}")
 
 
 class RunningHost:
@@ -51,7 +131,11 @@ class RunningHost:
 
     def stage(self, path: str, content: str | bytes, mode: int = 0o644) -> None:
         """Write a file of the host before it boots."""
-        _write(self._upper / path.lstrip("/"), content, mode)
+        file = self._upper / path.lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch(mode=0o600)
+        file.write_bytes(_bytes(content))
+        file.chmod(mode)
 
     def stage_link(self, path: str, target: str) -> None:
         """Make a symbolic link of the host before it boots."""
@@ -138,7 +222,8 @@ class UserNetworkHost(RunningHost):
         program = ["slirp4netns", "--configure", f"--mtu={MTU}", "--disable-host-loopback", "--netns-type=path"]
         self.daemon("slirp4netns", *outside, *program, "/proc/1/ns/net", device)
         self.wait_until(self._has_card, f"{self.name}'s network did not begin", "slirp4netns.log")
-        self.script(list(network.inside_lines(self.host, topology.settings)))
+        route = network.route("default", self.host.nics[0], topology.settings, f"via {BEHIND_ROUTER}")
+        self.script([route])  # its one, as others have theirs
 
     def _has_card(self) -> bool:
         return bool(self.run("ip", "-4", "route", "show", "default", timeout=5).stdout)
@@ -164,13 +249,6 @@ def become(user: str | None) -> list[str]:
     run_as = ["runuser", "-u", user, "--"] if user else []
     terminal = os.environ.get("TERM", "dumb")
     return [*run_as, "env", "-i", f"PATH={PATH}", f"HOME={home(user)}", f"TERM={terminal}", "LANG=C.UTF-8"]
-
-
-def _write(path: Path, content: str | bytes, mode: int) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch(mode=0o600)
-    path.write_bytes(_bytes(content))
-    path.chmod(mode)
 
 
 def _bytes(content: str | bytes) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.topology import BEHIND_ROUTER, FIU, NETWORKS, PRIVATE, SITES, UF, Host, Nic, Topology
+from tierbench.testbed.topology import FIU, NETWORKS, PRIVATE, SITES, UF, Host, Nic, Topology
 
 # The NFQUEUE numbers of the two directions through the delay line.
 QUEUES = {UF: 0, FIU: 1}
@@ -82,8 +82,11 @@ def host_lines(host: Host, topology: Topology) -> Iterator[str]:
             yield route(nic.network.cidr, nic, settings, f"src {nic.address} scope link")
     router = f"{first.network.prefix}.1"
     yield route("default", first, settings, f"via {router}")
-    for other in topology.sited_hosts:
-        yield from direct_routes(host, other, settings)
+    inner = host.nic_on(PRIVATE)
+    for other in topology.sited_hosts if inner and first.network == PRIVATE else ():
+        leg = other.nic_on(PRIVATE)  # by which a public host is reached, and not by NAT
+        if inner and leg and other.nics[0].network != PRIVATE:
+            yield route(other.address, inner, settings, f"via {leg.address}")
     if host.name == PRIVATE.router:
         yield "echo 1 >/proc/sys/net/ipv4/ip_forward"
         yield f"iptables-legacy -t nat -A POSTROUTING -s {PRIVATE.cidr} -o {first.device} -j MASQUERADE"
@@ -97,11 +100,6 @@ def buffer_lines(settings: Settings) -> Iterator[str]:
     yield "echo 1 >/proc/sys/net/ipv4/tcp_no_metrics_save"
 
 
-def inside_lines(host: Host, settings: Settings) -> Iterator[str]:
-    """Shell lines for a host behind a program: its one route, as others have theirs."""
-    yield route("default", host.nics[0], settings, f"via {BEHIND_ROUTER}")
-
-
 def own_routes(nic: Nic, table: int, settings: Settings) -> Iterator[str]:
     """What is sent from the address of an interface beside another one on its network leaves by that interface."""
     for call, value in (("arp_ignore", 1), ("arp_announce", 2), ("rp_filter", 0)):
@@ -110,13 +108,6 @@ def own_routes(nic: Nic, table: int, settings: Settings) -> Iterator[str]:
     yield f"ip rule add from {nic.address} lookup {table}"
     yield route(nic.network.cidr, nic, settings, f"src {nic.address} scope link table {table}")
     yield route("default", nic, settings, f"via {nic.network.prefix}.1 table {table}")
-
-
-def direct_routes(host: Host, other: Host, settings: Settings) -> Iterator[str]:
-    """A host of the private network reaches a public host that has a leg there by that leg, not by NAT."""
-    nic, leg = host.nic_on(PRIVATE), other.nic_on(PRIVATE)
-    if nic and leg and host.nics[0].network == PRIVATE != other.nics[0].network:
-        yield route(other.address, nic, settings, f"via {leg.address}")
 
 
 def virtual_lines(host: Host) -> Iterator[str]:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tierbench.errors import HostError
-from tierbench.testbed.host import RunningHost
-from tierbench.testbed.namespaces import START_SECONDS
+from tierbench.testbed.host import START_SECONDS, RunningHost
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.topology import Host, Topology
 

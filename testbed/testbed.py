@@ -17,9 +17,7 @@ from tierbench.errors import BusyError, ConfigError, HostError
 from tierbench.site_configs import site as sites
 from tierbench.spec import build
 from tierbench.testbed import assembly, rootfs
-from tierbench.testbed.host import RunningHost, UserNetworkHost
-from tierbench.testbed.namespaces import Namespaces
-from tierbench.testbed.needs import check_kernel, check_privilege
+from tierbench.testbed.host import Namespaces, RunningHost, UserNetworkHost
 from tierbench.testbed.offered import offered
 from tierbench.testbed.rootfs import Say
 from tierbench.testbed.service import Reply
@@ -69,7 +67,7 @@ class Testbed:
         try:
             return self._record.exists()
         except PermissionError:  # its directory is root's alone
-            check_privilege()
+            rootfs.check_privilege()
             raise
 
     @property
@@ -128,7 +126,7 @@ class Testbed:
 
         If that fails, nothing but logs is left of it.
         """
-        check_privilege()
+        rootfs.check_privilege()
         os.umask(0o022)  # what we write are other machines' system files
         with self._locked():
             if self.is_up:
@@ -139,7 +137,7 @@ class Testbed:
                     )
                 return False
             recipe, cache = rootfs.recipe(settings), home() / "cache"
-            check_kernel()
+            rootfs.check_kernel()
             if not recipe.path(cache).is_dir():
                 rootfs.check_needs(cache)
             rootfs.check_space(self.directory, settings.storage_gb << 30, "hold the testbed's storage")
@@ -169,7 +167,7 @@ class Testbed:
 
     def down(self) -> bool:
         """Take it down, whatever state it is in; False if there was nothing of it."""
-        check_privilege()
+        rootfs.check_privilege()
         with self._locked():
             there = self.directory.exists()
             self._end()

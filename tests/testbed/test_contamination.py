@@ -22,8 +22,7 @@ from tests.testbed.runs import RUN_SECONDS, AccessPoint, Ran, all_read, content
 from tests.testbed.test_conditions import held
 from tierbench import names
 from tierbench.postprocess.tables.write import trial_tables
-from tierbench.testbed.host import RunningHost
-from tierbench.testbed.namespaces import wait_until
+from tierbench.testbed.host import RunningHost, wait_until
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 

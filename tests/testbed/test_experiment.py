@@ -33,7 +33,7 @@ from tests.testbed.runs import (
 from tierbench import names
 from tierbench.postprocess.schema.columns import columns_of
 from tierbench.postprocess.schema.run_rows import FILES
-from tierbench.testbed.namespaces import wait_until
+from tierbench.testbed.host import wait_until
 
 DOCUMENT = Path(__file__).parents[2] / "docs/runs.md"
 WITH_MOUNT = {"dgt.fiu.test", "vmuf.uf.test", "wn03.fiu.test", "wn04.fiu.test"}

@@ -11,7 +11,7 @@ import pytest
 
 from tests.testbed.runs import HOME, RUN_SECONDS, AccessPoint, Ran, all_read, outcome
 from tierbench import names
-from tierbench.testbed.namespaces import wait_until
+from tierbench.testbed.host import wait_until
 from tierbench.testbed.testbed import Testbed
 
 FAULTS = """

@@ -10,7 +10,7 @@ import pytest
 
 from tests.testbed.runs import HOME, RUN_SECONDS, AccessPoint, Ran, all_read, outcome
 from tierbench import names
-from tierbench.testbed.namespaces import wait_until
+from tierbench.testbed.host import wait_until
 from tierbench.testbed.services.filesystem import MOUNT_POINT, WRITABLE
 from tierbench.testbed.testbed import Testbed
 

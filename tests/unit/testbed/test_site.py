@@ -67,8 +67,9 @@ def test_an_unknown_site_comes_with_a_guess():
         find_site("testbd")
 
 
-def test_the_url_keeps_the_paths_own_slash(load):
-    assert load().access["bridge"].url("/data/f") == "root://door.example:1094//data/f"
+def test_the_url_keeps_the_paths_own_slash_and_a_path_on_a_mount_is_its_own(load):
+    urls = {name: access.url("/data/f") for name, access in load().access.items()}
+    assert urls == {"bridge": "root://door.example:1094//data/f", "mount": "/data/f"}
 
 
 def test_clients_are_dealt_to_the_doors_of_a_way_in_turn(load):
@@ -77,10 +78,6 @@ def test_clients_are_dealt_to_the_doors_of_a_way_in_turn(load):
     assert [access.url("/f", client) for client in range(3)] == [
         "root://door.example:1094//f", "root://other.example:1095//f", "root://door.example:1094//f",
     ]  # fmt: skip
-
-
-def test_a_path_is_its_own_url_on_a_mount(load):
-    assert load().access["mount"].url("/data/f") == "/data/f"
 
 
 def test_the_testbeds_own_table_is_left_to_it(load):
@@ -163,17 +160,11 @@ def test_a_host_is_sampled_once(load):
 WORKERS = ["wn3", "wn1", "wn2"]
 
 
-def test_workers_are_sampled_where_their_pool_names_an_interface():
-    assert [sampler.host for sampler in Pool("true", interface="eth0").samplers(WORKERS)] == ["wn1", "wn2", "wn3"]
+def test_workers_are_sampled_where_their_pool_names_an_interface_and_of_many_only_so_many():
     assert Pool("true").samplers(WORKERS) == []
-
-
-def test_of_many_workers_only_so_many_are_sampled():
-    sampled = Pool("true", interface="eth0", sampled_workers=2).samplers(WORKERS)
-    assert [(sampler.host, sampler.role) for sampler in sampled] == [("wn1", "worker"), ("wn2", "worker")]
-
-
-def test_a_number_of_workers_needs_their_interface():
+    for most, expected in ((None, ["wn1", "wn2", "wn3"]), (2, ["wn1", "wn2"])):
+        sampled = Pool("true", interface="eth0", **({"sampled_workers": most} if most else {})).samplers(WORKERS)
+        assert [(sampler.host, sampler.role) for sampler in sampled] == [(host, "worker") for host in expected]
     with pytest.raises(ValueError, match="needs interface"):
         Pool("true", sampled_workers=2)
 
@@ -183,11 +174,8 @@ def test_the_testbeds_site_names_hosts_of_its_topology():
     named = {sampler.host for sampler in site.samplers.values()}
     named |= {host for access in site.access.values() for host in access.path}
     named |= {host for condition in site.conditions.values() for host in condition.hosts}
-    always = {host.fqdn for host in topology(Settings()).hosts if host.in_pool and not host.is_worker}
-    virtual = {host.fqdn for host in topology(Settings(virtual_workers=1)).hosts if host.is_virtual}
-    far = {host.fqdn for host in topology(Settings(far_site=1)).hosts if host.in_pool}
-    redirected = {host.fqdn for host in topology(Settings(redirector=1, proxies=2)).hosts if host.in_pool}
-    assert named <= always | virtual | far | redirected
+    largest = topology(Settings(virtual_workers=1, far_site=1, redirector=1, proxies=2))
+    assert named <= {host.fqdn for host in largest.hosts if host.in_pool}
 
 
 def test_the_testbeds_site_mounts_xrootd_where_the_testbed_does():

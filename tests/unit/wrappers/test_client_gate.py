@@ -53,14 +53,14 @@ def test_a_client_is_ready_with_its_process_started_and_held(job):
     assert int(record_of_start.read_text()) >= go
 
 
-def test_no_go_within_the_patience_is_recorded(job):
-    assert job.end("dd", "--gate", "go.json", "--gate-timeout", "0.5")["status"] == "no-gate"
-
-
-def test_a_go_far_ahead_of_the_clock_is_not_waited_for(job):
-    open_gate(job.folder / "go.json", 7200)
-    end = job.end("dd", "--gate", "go.json", "--gate-timeout", "60")
-    assert (end["status"], "ahead of this host's clock" in end["message"]) == ("no-gate", True)
+@pytest.mark.parametrize(
+    ("ahead_s", "patience_s", "words"), [(None, "0.5", "no go came"), (7200, "60", "ahead of this host's clock")]
+)
+def test_a_go_that_does_not_come_or_is_far_ahead_is_not_waited_for(job, ahead_s, patience_s, words):
+    if ahead_s:
+        open_gate(job.folder / "go.json", ahead_s)
+    end = job.end("dd", "--gate", "go.json", "--gate-timeout", patience_s)
+    assert (end["status"], words in end["message"]) == ("no-gate", True)
 
 
 def test_a_client_killed_at_the_gate_says_so(job):

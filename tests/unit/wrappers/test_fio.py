@@ -72,12 +72,9 @@ def test_without_the_close_its_time_ends_when_fios_did(job):
     assert run["end"]["wall_ns"] > run["go"]["wall_ns"] + 250_000_000
 
 
-def test_a_file_that_is_not_there_cannot_be_read(job):
+def test_a_file_that_is_not_there_or_too_short_is_told(job):
     end = job.end("fio")
     assert (end["status"], end["message"]) == ("open-failed", f"fio: failed opening {job.folder}/mine")
-
-
-def test_less_than_was_planned_is_a_short_read(job):
     (job.folder / "mine").write_bytes(bytes(SIZE // 2))
     assert job.end("fio")["status"] == "short-read"
 

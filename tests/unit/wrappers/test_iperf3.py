@@ -93,16 +93,13 @@ def test_without_a_size_it_goes_for_its_seconds_and_back_if_told(job):
     assert asked(job).endswith("--time 3 --window 512K --reverse")
 
 
-def test_a_server_that_refuses_is_told_in_its_own_words(job):
+def test_less_than_was_asked_for_is_no_success_and_a_refusal_is_told_in_the_servers_words(job):
+    job.offer("iperf3://oss.uf.test:5210/bytes-0001.dat", 10 * SIZE)
+    assert job.end("iperf3")["status"] == "short-write"
     (job.folder / "refuses").touch()
     (job.folder / "bin/iperf3").write_text((job.folder / "bin/iperf3").read_text().replace("4063232", "0"))
     end = job.end("iperf3")
     assert (end["status"], end["message"]) == ("open-failed", "the server is busy running a test. try again later")
-
-
-def test_less_than_was_asked_for_is_no_success(job):
-    job.offer("iperf3://oss.uf.test:5210/bytes-0001.dat", 10 * SIZE)
-    assert job.end("iperf3")["status"] == "short-write"
 
 
 def test_which_way_its_bytes_go_is_said_by_its_options():
@@ -173,7 +170,7 @@ def test_no_cache_can_have_what_lies_nowhere(tmp_path):
     assert not doubted("streamed", streamed=True)
 
 
-def test_a_server_with_a_link_of_its_own_is_held_against_that(tmp_path):
+def test_a_server_with_a_link_of_its_own_is_compared_with_that(tmp_path):
     samplers = {"mds": {"host": "mds.uf.test", "link": "metadata"}, "oss": {"host": "oss.uf.test"}}
     site = {"links": {"storage": 800.0, "metadata": 100.0}, "samplers": samplers}
     (tmp_path / "site.json").write_text(json.dumps(site))
