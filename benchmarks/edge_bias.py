@@ -7,10 +7,6 @@ by interpolation between samples and as tierbench tells it. The sampler's phase 
 exactly. The figures are in docs/statistics.md. Takes some seconds.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
 import numpy as np
 from frame import options
 
@@ -21,15 +17,14 @@ from tierbench.postprocess.records.trial import Sampled
 
 WINDOW_S, MARGIN_S, MBPS = 20.0, 4.0, 800.0
 COUNTS = (10, 20, 50, 200)
-Total = Callable[[np.ndarray], np.ndarray]  # bytes sent by a time since the window began
 
 
-def sharp(time: np.ndarray) -> np.ndarray:
-    """One rate from edge to edge."""
+def sharp(time):
+    """One rate from edge to edge: bytes sent by a time since the window began, as of all shapes."""
     return MBPS / 8 * 1e6 * np.clip(time, 0, WINDOW_S)
 
 
-def soft(time: np.ndarray) -> np.ndarray:
+def soft(time):
     """A fifth of the window up, and a fifth down."""
     ramp = WINDOW_S / 5
     up, down = np.clip(time, 0, ramp), np.clip(time - WINDOW_S + ramp, 0, ramp)
@@ -37,23 +32,23 @@ def soft(time: np.ndarray) -> np.ndarray:
     return MBPS / 8 * 1e6 * (up**2 / 2 / ramp + level + down - down**2 / 2 / ramp)
 
 
-def bursts(time: np.ndarray) -> np.ndarray:
+def bursts(time):
     """Full rate in three quarters of each 0.4 s, nothing in between."""
     inside = np.clip(time, 0, WINDOW_S)
     return MBPS / 8 * 1e6 * (np.floor(inside / 0.4) * 0.3 + np.minimum(inside % 0.4, 0.3))
 
 
-def background(time: np.ndarray) -> np.ndarray:
+def background(time):
     """The sharp one, and 5 % of its rate before, in and after it."""
     return sharp(time) + 0.05 * MBPS / 8 * 1e6 * (time + MARGIN_S)
 
 
-def late(time: np.ndarray) -> np.ndarray:
+def late(time):
     """The sharp one, and a quarter of its rate for 0.6 s after it."""
     return sharp(time) + MBPS / 4 / 8 * 1e6 * np.clip(time - WINDOW_S, 0, 0.6)
 
 
-def sampled(total: Total, period_s: float, phase: float) -> Sampled:
+def sampled(total, period_s, phase):
     """What a sampler that is never late sees of it."""
     times = np.arange(-MARGIN_S + phase * period_s, WINDOW_S + MARGIN_S, period_s)
     mono_ns = np.round((times + MARGIN_S) * 1e9).astype(np.int64)
@@ -66,7 +61,7 @@ def sampled(total: Total, period_s: float, phase: float) -> Sampled:
     return Sampled(samples, intervals(samples))
 
 
-def deviations(total: Total, count: int, trials: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
+def deviations(total, count, trials, seed=1):
     """Of so many trials: by how many per cent interpolation and tierbench are off."""
     phases = np.random.default_rng(seed).random(trials)
     window = (round(MARGIN_S * 1e9), round((MARGIN_S + WINDOW_S) * 1e9))
@@ -79,7 +74,7 @@ def deviations(total: Total, count: int, trials: int, seed: int = 1) -> tuple[np
     return off[:, 0], off[:, 1]
 
 
-def main() -> None:
+def main():
     trials = options(__doc__, trials=400).trials
     print(f"{'':12} {'samples':>8} {'interpolated':>16} {'tierbench':>16}")
     for shape in (sharp, soft, bursts, background, late):

@@ -18,14 +18,12 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 from tierbench import names
-from tierbench.testbed.host import RunningHost
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
@@ -60,20 +58,20 @@ class Scene:
     name: str
     lines: list[tuple[float, str]] = field(default_factory=list)
 
-    def host(self, name: str) -> RunningHost:
+    def host(self, name):
         return self.testbed.host(name)
 
-    def shell(self, host: str, script: str) -> str:
+    def shell(self, host, script):
         return self.host(host).run("sh", "-c", script, check=False).stdout
 
-    def as_user(self, *command: str) -> str:
+    def as_user(self, *command):
         return self.host("ce").run(*command, user=USER, check=False, timeout=PATIENCE_S).stdout
 
     @property
-    def directory(self) -> Path:
+    def directory(self):
         return Path(f"/proc/{self.host('ce').pid}/root{HOME}/{self.name}")
 
-    def trial(self, number: int) -> Path:
+    def trial(self, number):
         plan = json.loads((self.directory / names.PLAN).read_text())
         return self.directory / names.trial_directory(plan["trials"][number]["id"])
 
@@ -90,23 +88,23 @@ class Fault:
     early: bool = False  # it strikes before the go
 
 
-def workers_client(scene: Scene) -> str:
+def workers_client(scene):
     """A worker on which a client reads, and there is always one."""
     return next(
         host for host in ("wn01", "wn02", "wn03", "wn04") if scene.shell(host, "pgrep -f '[c]lient.py.*--index'")
     )
 
 
-def on(host: str, script: str) -> Callable[[Scene], None]:
+def on(host, script):
     """What a line of shell does on a host."""
     return lambda scene: scene.shell(host, script) and None
 
 
-def stop_wrapper(scene: Scene) -> None:
+def stop_wrapper(scene):
     scene.shell(workers_client(scene), "kill -STOP $(pgrep -f '[c]lient.py.*--index' | head -1)")
 
 
-def kill_worker(scene: Scene) -> None:
+def kill_worker(scene):
     scene.host("wn01").namespaces.kill()
 
 
@@ -126,19 +124,19 @@ mend_xrootd = on(
 )
 
 
-def restart_xrootd(scene: Scene) -> None:
+def restart_xrootd(scene):
     """Its clients connect again and go on; what was on its way is sent twice."""
     kill_xrootd(scene)
     mend_xrootd(scene)
 
 
-def remove_client(scene: Scene) -> None:
+def remove_client(scene):
     queue = scene.as_user("condor_q", "-af", "ClusterId", "Cmd").splitlines()
     clients = [line.split()[0] for line in queue if "client.py" in line]
     scene.as_user("condor_rm", f"{clients[0]}.1")
 
 
-def second_dag(scene: Scene) -> None:
+def second_dag(scene):
     scene.as_user("sh", "-c", f"cd {HOME}/{scene.name} && condor_submit_dag -f *.*.dag")
 
 
@@ -177,7 +175,7 @@ FAULTS = {
 }
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments):
     testbed = Testbed(arguments[0])
     if arguments[1:2] == ["--kills"]:
         return survives(int(arguments[2]), testbed)
@@ -187,13 +185,13 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def survives(kills: int, testbed: Testbed) -> int:
+def survives(kills, testbed):
     """Kill the schedd again and again during a run of short trials; 1 if a trial is left without an outcome."""
     scene, chance = Scene(testbed, "schedd-killed"), random.Random(1)  # noqa: S311 - no secret
     scene.host("ce").put("/etc/condor/config.d/90-faults.conf", "MASTER_BACKOFF_CEILING = 2\n")
     scene.shell("ce", "condor_reconfig -master")
     left = kills
-    lost: list[str] = []
+    lost = []
     while left:
         scene.lines.clear()
         prepare(scene, Fault(remove_client), repeats=4, size_mb=32)
@@ -216,7 +214,7 @@ def survives(kills: int, testbed: Testbed) -> int:
     return 1 if lost else 0
 
 
-def told(name: str, fault: Fault, testbed: Testbed) -> str:
+def told(name, fault, testbed):
     scene = Scene(testbed, name.replace(" ", "-"))
     prepare(scene, fault)
     first, second = scene.trial(0), scene.trial(1)
@@ -242,7 +240,7 @@ def told(name: str, fault: Fault, testbed: Testbed) -> str:
     return f"{name:<28} {word - struck:>7.1f} {ended - struck:>8.1f} {go - struck:>7.1f}  {then['state']:<12} {reason}"
 
 
-def prepare(scene: Scene, fault: Fault, repeats: int = 2, size_mb: int = 128) -> None:
+def prepare(scene, fault, repeats=2, size_mb=128):
     """Define the experiment, make its replicas and write its run, on a disk of its own."""
     text = EXPERIMENT.format(
         name=scene.name, access=fault.access, client=fault.client, read=fault.read, repeats=repeats, size_mb=size_mb
@@ -258,7 +256,7 @@ def prepare(scene: Scene, fault: Fault, repeats: int = 2, size_mb: int = 128) ->
 
 
 @contextlib.contextmanager
-def watched(scene: Scene) -> Iterator[subprocess.Popen[str]]:
+def watched(scene):
     """Run it, and keep what the watching says with the time of each line."""
     command = scene.host("ce").command(["tierbench", "submit", f"{HOME}/{scene.name}"], USER)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -274,14 +272,14 @@ def watched(scene: Scene) -> Iterator[subprocess.Popen[str]]:
         scene.as_user("tierbench", "stop", f"{HOME}/{scene.name}")
 
 
-def started(trial: Path, early: bool) -> bool:
+def started(trial, early):
     if early:
         return (trial / names.CLIENTS).exists()
     records = [trial / names.client_output(number) for number in range(3)]
     return all(path.exists() and '"event": "go"' in path.read_text() for path in records)
 
 
-def until(ready: Callable[[], Any], complaint: str) -> None:
+def until(ready, complaint):
     deadline = time.monotonic() + PATIENCE_S
     while not ready():
         if time.monotonic() > deadline:

@@ -6,8 +6,6 @@ For 8 clients on two workers: `tierbench testbed up --set slots_per_worker=4`, w
 pools; RUN is made if it is not there. Exit status 1: not all trials were complete.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from pathlib import Path
@@ -44,9 +42,9 @@ size_mb = 0.5
 """
 
 
-def report(run: Path) -> bool:
+def report(run):
     """Tell how the trials ended; whether all were complete."""
-    states: Counter[str] = Counter()
+    states = Counter()
     for trial in json_files.read_table(run / names.PLAN)["trials"]:
         folder = run / names.trial_directory(trial["id"])
         outcome = folder / names.OUTCOME
@@ -57,7 +55,7 @@ def report(run: Path) -> bool:
     return set(states) == {"complete"}
 
 
-def main() -> bool:
+def main():
     asked = options(__doc__, "testbed", "run", clients=8, repeats=20, ahead=False)
     text = EXPERIMENT.format(clients=asked.clients, repeats=asked.repeats, ahead=str(asked.ahead).lower())
     run_on_testbed(asked.testbed, text, Path(asked.run))

@@ -8,8 +8,6 @@ gate, one with it. Figures are of this machine's cores, which hold both sites; c
 docs/runs.md has reference figures.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import json
@@ -18,16 +16,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from frame import HOME, offer
 
 from tierbench import names
 from tierbench.postprocess.records.load_trial import read_trial
-from tierbench.postprocess.records.trial import TrialData
 from tierbench.starts import lead
-from tierbench.testbed.host import RunningHost
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
@@ -77,12 +72,12 @@ LOOK_S, POLL_S = 4.0, 0.25  # between two looks at the processes, which cost som
 class Processes:
     """What the testbed's processes take, by their kinds."""
 
-    def __init__(self, hosts: list[RunningHost]) -> None:
+    def __init__(self, hosts):
         self.nets = {namespace(host.pid) for host in hosts}
-        self.kinds: dict[int, str | None] = {}
-        self.cpu_s: dict[int, float] = {}
+        self.kinds = {}
+        self.cpu_s = {}
 
-    def look(self) -> None:
+    def look(self):
         for pid in [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]:
             try:
                 if self.kinds.setdefault(pid, "other") == "other":  # a shell becomes something else
@@ -93,20 +88,20 @@ class Processes:
             except OSError:
                 pass
 
-    def _kind(self, pid: int) -> str | None:
+    def _kind(self, pid):
         if namespace(pid) not in self.nets:
             return None
         line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         return next((kind for kind, words in KINDS.items() if words in line), "other")
 
-    def used(self) -> collections.Counter[str]:
+    def used(self):
         """CPU seconds by kind, since each process began."""
-        sums: collections.Counter[str] = collections.Counter()
+        sums = collections.Counter()
         for pid, seconds in self.cpu_s.items():
-            sums[self.kinds[pid] or ""] += seconds  # type: ignore[assignment]
+            sums[self.kinds[pid] or ""] += seconds
         return sums
 
-    def memory_mb(self, kind: str) -> float | None:
+    def memory_mb(self, kind):
         """The proportional set size of one process of a kind, the mean of some."""
         found = []
         for pid in [pid for pid, of in self.kinds.items() if of == kind][-LOOKED_AT:]:
@@ -118,20 +113,20 @@ class Processes:
         return sum(found) / len(found) if found else None
 
 
-def namespace(pid: int) -> str:
+def namespace(pid):
     return str(Path(f"/proc/{pid}/ns/net").readlink())
 
 
 class Course:
     """What the processes of a trial took: CPU from its turn to its last end, memory while they wait."""
 
-    def __init__(self, start: str) -> None:
+    def __init__(self, start):
         self.start = start
-        self.begun: collections.Counter[str] | None = None
-        self.cpu_s: collections.Counter[str] = collections.Counter()
-        self.memory_mb: dict[str, float | None] = {}
+        self.begun = None
+        self.cpu_s = collections.Counter()
+        self.memory_mb = {}
 
-    def look(self, trial: Path, processes: Processes, weighs: bool) -> None:
+    def look(self, trial, processes, weighs):
         if self.begun is None and (trial / "clients").exists():
             processes.look()
             self.begun = processes.used()
@@ -142,9 +137,9 @@ class Course:
             self.cpu_s = processes.used() - self.begun
 
 
-def watch(run: Path, ended: subprocess.Popen[str], processes: Processes, deadline: float) -> dict[str, Course]:
+def watch(run, ended, processes, deadline):
     """Look at the run's trials and processes until it has ended or its time is over."""
-    courses: dict[str, Course] = {}
+    courses = {}
     looked = 0.0
     while ended.poll() is None and time.monotonic() < deadline:
         time.sleep(POLL_S)
@@ -159,10 +154,10 @@ def watch(run: Path, ended: subprocess.Popen[str], processes: Processes, deadlin
     return courses
 
 
-def figures(data: TrialData, course: Course, clients: int) -> Iterator[tuple[str, float | None]]:
+def figures(data, course, clients):
     submitted = data.submit_wall_ns or 0
 
-    def since(times: list[int | None]) -> float | None:
+    def since(times):
         known = [each for each in times if each]
         return (max(known) - submitted) / 1e9 if known else None
 
@@ -184,7 +179,7 @@ def figures(data: TrialData, course: Course, clients: int) -> Iterator[tuple[str
         yield f"memory of a {kind} (PSS), MB", megabytes
 
 
-def measure(bed: Testbed, clients: int, minutes: float) -> bool:
+def measure(bed, clients, minutes):
     """Run both trials; whether both came to their ends."""
     ce, run = bed.host("ce"), f"{HOME}/runs/gate-scale-{clients}"
     definition = offer(bed, f"gate-scale-{clients}", EXPERIMENT.format(clients=clients))
@@ -209,7 +204,7 @@ def measure(bed: Testbed, clients: int, minutes: float) -> bool:
     return in_time
 
 
-def show(clients: int, tables: dict[str, dict[str, float | None]]) -> None:
+def show(clients, tables):
     columns = [start for start in ("natural", "together") if start in tables]
     print(f"\n| {clients} clients | " + " | ".join({"natural": "no gate"}.get(each, "gate") for each in columns) + " |")
     print("|---" * (1 + len(columns)) + "|")
@@ -218,10 +213,10 @@ def show(clients: int, tables: dict[str, dict[str, float | None]]) -> None:
         print(f"| {row} | " + " | ".join("" if cell is None else f"{cell:.1f}" for cell in cells) + " |")
     ready = [tables[start].get("all started, s after submission") for start in columns]
     if len(ready) == 2 and all(ready):
-        print(f"| the gate's, of the same without | | {ready[1] / ready[0]:.2f} |", flush=True)  # type: ignore[operator]
+        print(f"| the gate's, of the same without | | {ready[1] / ready[0]:.2f} |", flush=True)
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("clients", nargs="*", type=int, default=[200])
     parser.add_argument("--minutes", type=float, default=6, help="for both trials of a number (%(default)s)")

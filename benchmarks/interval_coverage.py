@@ -8,8 +8,6 @@ has the share of runs in which nothing differs and something is said to: by the 
 of runs that end when they are answered: one of so many lines is better by a true ratio, and 5 % are no difference.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -98,7 +96,7 @@ def trial(access, repeat, mbps):
     return TrialRow(trial=name, levels=levels, **place, state="complete", delivered_mbps=mbps)
 
 
-def main() -> None:
+def main():
     runs = options(__doc__, runs=400).runs
     chance = np.random.default_rng(1)
     print("| scatter | n = 2 | 3 | 5 | 10 |\n|---|---|---|---|---|")

@@ -22,7 +22,6 @@ import numpy as np
 from frame import options
 
 from tierbench.postprocess.measures.saturation import FLAT, FULL, OPEN, RISING, Rung, next_rung, saturation
-from tierbench.postprocess.stats import Interval
 
 LEAST = 0.9
 PLATEAU, EACH = 800.0, 50.0  # so the knee is at 16 clients
@@ -30,15 +29,15 @@ PLATEAU, EACH = 800.0, 50.0  # so the knee is at 16 clients
 Curve = Callable[[int], float]
 
 
-def sharp(clients: int) -> float:
+def sharp(clients):
     return min(EACH * clients, PLATEAU)
 
 
-def hyperbola(clients: int) -> float:
+def hyperbola(clients):
     return EACH * clients / (1 + clients * EACH / PLATEAU)
 
 
-def queue(clients: int) -> float:
+def queue(clients):
     """One server that does 800 a second, for clients that alone come to 50: exact mean value analysis."""
     service = 1 / PLATEAU
     thinking, waiting, rate = 1 / EACH - service, 0.0, 0.0
@@ -49,7 +48,7 @@ def queue(clients: int) -> float:
     return rate
 
 
-def falling(clients: int) -> float:
+def falling(clients):
     return sharp(clients) * (1 if clients <= 16 else (16 / clients) ** 0.4)
 
 
@@ -72,7 +71,7 @@ CASES = (
 )
 
 
-def main() -> None:
+def main():
     runs = options(__doc__, runs=400).runs
     print("curve | n | scatter | full | at once | not full | cannot | knee | width | plateau | each | next")
     worst = 1.0
@@ -84,11 +83,11 @@ def main() -> None:
         sys.exit(f"an interval holds the truth in {worst:.2f} of the runs only")
 
 
-def coverage(case: Case, repeats: int, scatter: float, runs: int) -> list[float]:
+def coverage(case, repeats, scatter, runs):
     """Print how the runs of a case came out; return how often each interval held the truth."""
     random = np.random.default_rng(7)
-    states: Counter[str] = Counter()
-    hits: dict[str, list[bool]] = {"knee": [], "plateau": [], "each": [], "next": []}
+    states = Counter()
+    hits = {"knee": [], "plateau": [], "each": [], "next": []}
     widths = []
     for _ in range(runs):
         found = saturation(_ladder(case, repeats, scatter, random))
@@ -111,7 +110,7 @@ def coverage(case: Case, repeats: int, scatter: float, runs: int) -> list[float]
     return [float(np.mean(of)) for of in hits.values() if len(of) > runs / 20 and case.name != "falls again"]
 
 
-def _ladder(case: Case, repeats: int, scatter: float, random: np.random.Generator) -> list[Rung]:
+def _ladder(case, repeats, scatter, random):
     common = random.normal(0, scatter, repeats)
     return [
         Rung(repeat, clients, case.curve(clients) * float(np.exp(common[repeat] + random.normal(0, scatter))))
@@ -120,7 +119,7 @@ def _ladder(case: Case, repeats: int, scatter: float, random: np.random.Generato
     ]
 
 
-def _holds(interval: Interval | None, truth: float) -> bool:
+def _holds(interval, truth):
     return interval is not None and (interval.low or 0.0) <= truth <= (interval.high or float("inf"))
 
 

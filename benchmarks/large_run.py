@@ -8,8 +8,6 @@ gigabyte for every 2.6 million samples in DIR, and twice that for the tables.
 exit status: 0 the page is no larger than 10 MB, and a trial more costs less than half of the whole; 1 else
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os
@@ -36,7 +34,7 @@ REPORT = (
 )
 
 
-def main() -> None:
+def main():
     asked = options(__doc__, trials=1000, samples=10_000_000, folder=Path(tempfile.gettempdir()))
     with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
         run = Path(folder) / "run"
@@ -56,14 +54,14 @@ def main() -> None:
         sys.exit("the page is too large, or a trial more costs too much")
 
 
-def show(name: str, program: str, run: Path) -> float:
+def show(name, program, run):
     """Run a step in a process of its own and print how it did; its CPU time."""
     seconds, computed, peak_gb = step(name, sys.executable, "-c", program, run)
     print(f"{name:36} {seconds:8.1f} {computed:8.1f} {peak_gb:8.2f}", flush=True)
     return computed
 
 
-def write_run(run: Path, trials: int, each: int) -> None:
+def write_run(run, trials, each):
     """A run of four ways, five batches and as many repetitions as it takes."""
     sys.path.insert(0, str(HERE.parents[1]))
     points = [(access, jobs) for access in ACCESSES for jobs in BATCHES]
@@ -78,7 +76,7 @@ def write_run(run: Path, trials: int, each: int) -> None:
         (run / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
 
 
-def _trial(run: Path, access: str, jobs: int, repeat: int, index: int, each: int) -> None:
+def _trial(run, access, jobs, repeat, index, each):
     from tests.unit import synthetic_run
 
     mbps = _mbps(access, jobs, repeat)
@@ -99,14 +97,14 @@ def _trial(run: Path, access: str, jobs: int, repeat: int, index: int, each: int
         (folder / f"samples/{host}.samples").write_bytes(json.dumps(head).encode() + b"\n" + records)
 
 
-def _mbps(access: str, jobs: int, repeat: int) -> float:
+def _mbps(access, jobs, repeat):
     """The rate of a way that is full with some 20 jobs, sooner where it is farther; repetitions are scattered."""
     full = 800.0 - 100.0 * ACCESSES.index(access)
     return full * (1 - 0.5 ** (jobs / 8)) * (1 + repeat % SCATTERED / 100)
 
 
 @functools.cache
-def _records(counter: str, mbps: float, each: int) -> bytes:
+def _records(counter, mbps, each):
     """The samples of a host, one of whose counters rises."""
     from tests.unit import synthetic_run
 

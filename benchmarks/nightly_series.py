@@ -7,8 +7,6 @@ what a site has: HTCondor's crontab job, a night's DAG with links, trials, contr
 and a mail server. docs/nightly.md has figures.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time
@@ -58,15 +56,15 @@ http.server.HTTPServer(("127.0.0.1", 8099), Posted).serve_forever()
 class Series:
     """The nightly as its admin on the access point sees it."""
 
-    def __init__(self, testbed: Testbed) -> None:
+    def __init__(self, testbed):
         self.testbed = testbed
         self.ce = testbed.host("ce")
         self.directory = Path(f"/proc/{self.ce.pid}/root{HOME}/tierbench-nights/{NAME}")
 
-    def user(self, *command: str) -> str:
+    def user(self, *command):
         return self.ce.run(*command, user=USER, check=False, timeout=300).stdout
 
-    def prepare(self, minutes: int) -> None:
+    def prepare(self, minutes):
         definition = offer(self.testbed, NAME, EXPERIMENT)
         self.ce.put(f"{HOME}/receiver.py", RECEIVER, user=USER)
         self.ce.run("sh", "-c", f"setsid python3 {HOME}/receiver.py >{HOME}/posted.jsonl 2>&1 &")
@@ -74,19 +72,19 @@ class Series:
         more = ["--at", f"*/{minutes}", "--webhook", "http://127.0.0.1:8099/", "--textfile", f"{HOME}/textfile"]
         print(self.user("tierbench", "nightly", "add", *definition, *more), end="", flush=True)
 
-    def nights(self) -> list[dict[str, object]]:
+    def nights(self):
         files = sorted(self.directory.glob(f"{names.NIGHTS}/*/{names.NIGHT_RECORD}"))
         return [json.loads(file.read_text()) for file in files]
 
-    def ended(self) -> list[dict[str, object]]:
+    def ended(self):
         return [night for night in self.nights() if night["deliveries"] or night["outcome"] == "missed"]
 
-    def posted(self) -> list[dict[str, object]]:
+    def posted(self):
         text = (self.directory.parent.parent / "posted.jsonl").read_text()
         return [json.loads(line) for line in text.splitlines()]
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments):
     testbed = Testbed(arguments[0])
     nights, minutes = (int(value) for value in (arguments[1:] + ["9", "3"][len(arguments) - 1 :])[:2])
     series = Series(testbed)
@@ -116,8 +114,8 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def show(night: dict[str, object]) -> None:
-    def at(key: str) -> str:
+def show(night):
+    def at(key):
         value = night[key]
         return f"{datetime.fromtimestamp(value, UTC):%H:%M:%S}" if isinstance(value, float) else "-"
 

@@ -9,13 +9,10 @@ drawn from real trials of the testbed: of a quiet machine (3 %), or with --busy 
 (13 %). That all trials of a night share another 5 % is assumed. The figures are in docs/nightly.md. Takes some minutes.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +21,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.unit import synthetic_run as synthetic
 from tierbench import names
-from tierbench.postprocess.history.alarms import Finding, findings, suspected
+from tierbench.postprocess.history.alarms import findings, suspected
 from tierbench.postprocess.history.database import Chronicle, History, chronicle
 from tierbench.postprocess.history.rows import MEASURED, MISSED, Night, NightMark, Value, write_night_mark
 from tierbench.postprocess.history.runs import add_run
@@ -52,12 +49,8 @@ FALL = 40
 KINDS = ("ar0.0", "ar0.3", "ar0.5", "ar0.7", "weekday", "outliers", "variance", "bimodal", "seasonal")
 SHARES = (0.03, 0.05, 0.10, 0.20)
 
-Factor = Callable[[str, int], float]  # of a way in a night
 
-
-def write_night(
-    run: Path, number: int, factor: Factor, noise: Sequence[float], chance: np.random.Generator, newer: int
-) -> None:
+def write_night(run, number, factor, noise, chance, newer):
     """A night's run directory, as the real one would be, but for who moved the bytes; `newer`, xrootd's first night."""
     run.mkdir(parents=True)
     shared, index = chance.normal(0, OF_A_NIGHT), 0
@@ -81,9 +74,7 @@ def write_night(
     write_night_mark(run, NightMark("nights", FIRST_NS + number * DAY_NS, control=f"{CONTROL}/{BATCH}"))
 
 
-def measured(
-    nights: int, factor: Factor, noise: Sequence[float], seed: int, missed: Sequence[int] = (), newer: int = FALL
-) -> Chronicle:
+def measured(nights, factor, noise, seed, missed=(), newer=FALL):
     """That many nights, through run directories, tables, verdicts and the database."""
     chance = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as folder, History(Path(folder) / "history.sqlite") as history:
@@ -97,7 +88,7 @@ def measured(
         return chronicle(history, "nights")
 
 
-def drawn(nights: int, noise: Sequence[float], seed: int) -> Chronicle:
+def drawn(nights, noise, seed):
     """Clean nights as rows, as `measured` has them after the whole way; night FALL has a rerun, last of all rows."""
     chance = np.random.default_rng(seed)
     rows, values = [], {}
@@ -116,19 +107,19 @@ def drawn(nights: int, noise: Sequence[float], seed: int) -> Chronicle:
     return Chronicle("nights", rows, values, {}, {}, {}, [])
 
 
-def until(known: Chronicle, count: int) -> Chronicle:
+def until(known, count):
     """What was known after so many nights, had there been no rerun."""
     return replace(known, nights=[night for night in known.nights if _number(night) < count and not night.rerun])
 
 
-def rerun(known: Chronicle) -> Chronicle:
+def rerun(known):
     """What was known after night FALL and its rerun, if that night asked for one."""
     before = until(known, FALL + 1)
     asked = any(found.configuration == LAN for found in suspected(before))
     return replace(before, nights=[*before.nights, known.nights[-1]]) if asked else before
 
 
-def slower(known: Chronicle, way: str, share: float, since: int) -> Chronicle:
+def slower(known, way, share, since):
     """The same nights, had a way been slower."""
     late = {night.id for night in known.nights if _number(night) >= since}
     values = {
@@ -141,18 +132,18 @@ def slower(known: Chronicle, way: str, share: float, since: int) -> Chronicle:
     return replace(known, values=values)
 
 
-def _number(night: Night) -> int:
+def _number(night):
     return (night.planned_ns - FIRST_NS) // DAY_NS
 
 
-def alarms(known: Chronicle) -> list[Finding]:
+def alarms(known):
     return [found for found in findings(known) if found.certain]
 
 
-def tell(title: str, known: Chronicle) -> None:
+def tell(title, known):
     """Each sentence in the night in which it was first said, and how it stood in the end."""
     print(f"\n{title}")
-    said: set[str] = set()
+    said = set()
     for count in range(1, len(known.nights) + 1):
         now = until(known, count)
         for words in unmeasured(now):
@@ -166,11 +157,11 @@ def tell(title: str, known: Chronicle) -> None:
         print(f"  in the end: {sentence(found, known)}")
 
 
-def scenarios(nights: int, noise: Sequence[float]) -> None:
-    def only(way: str, change: Callable[[int], float]) -> Factor:
+def scenarios(nights, noise):
+    def only(way, change):
         return lambda access, night: change(night) if way in (access, "") else 1.0
 
-    told: dict[str, tuple[Factor, Sequence[int]]] = {
+    told = {
         f"10 % less on one way from night {FALL} on, xrootd newer that night": (
             only("lan-xrootd", lambda night: 0.9 if night >= FALL else 1.0), ()),
         "night 60 slower by 30 % for all": (only("", lambda night: 0.7 if night == 60 else 1.0), ()),
@@ -184,7 +175,7 @@ def scenarios(nights: int, noise: Sequence[float]) -> None:
         tell(title, measured(nights, factor, noise, 1, missed))
 
 
-def rates(nights: int, seeds: int, noise: Sequence[float]) -> None:
+def rates(nights, seeds, noise):
     """False alarms of clean nights, and how soon a fall of each size is named."""
     clean = [drawn(nights, noise, 100 + seed) for seed in range(seeds)]
     cried = [[count for count in range(1, nights + 1) if alarms(until(known, count))] for known in clean]
@@ -204,7 +195,7 @@ def rates(nights: int, seeds: int, noise: Sequence[float]) -> None:
         )
 
 
-def noise_of(kind: str, nights: int, chance: np.random.Generator) -> dict[str, np.ndarray]:
+def noise_of(kind, nights, chance):
     """Logarithms of a year's rates by way, for one kind of noise."""
     white = {way: chance.normal(0, 0.02, nights) for way in RATES}
     day, shared = np.arange(nights), chance.normal(0, OF_A_NIGHT, nights)
@@ -227,7 +218,7 @@ def noise_of(kind: str, nights: int, chance: np.random.Generator) -> dict[str, n
     return white
 
 
-def false_alarms(seeds: int, kinds: Sequence[str], nights: int = 365, every: int = 12) -> None:
+def false_alarms(seeds, kinds, nights=365, every=12):
     """By kind of noise: alarms that begin in a year in which nothing changes, and nights that are not OK."""
     for kind in kinds or KINDS:
         begun, bad, looks = 0, 0, 0
@@ -239,7 +230,7 @@ def false_alarms(seeds: int, kinds: Sequence[str], nights: int = 365, every: int
                         for one in rows]
                 for place, rows in clean.values.items() if place <= nights
             }  # fmt: skip
-            before: set[str] = set()
+            before = set()
             for count in range(every, nights + 1, every):
                 found = alarms(until(replace(clean, values=values), count))
                 now = {one.configuration for one in found if one.direction == "worse"}
@@ -250,12 +241,12 @@ def false_alarms(seeds: int, kinds: Sequence[str], nights: int = 365, every: int
         )
 
 
-def _named(known: Chronicle) -> bool:
+def _named(known):
     """Whether the way that fell is named as that."""
     return any(found.configuration == LAN and found.direction == "worse" for found in alarms(known))
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--nights", type=int, default=90)

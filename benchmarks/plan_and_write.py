@@ -7,8 +7,6 @@ are compared. Two plans are written: one trial of all the clients, and a ladder 
 it has as many: 912 trials of a folder with three files each, whose making is the file system's time ("system").
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import resource
@@ -16,23 +14,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 ROUNDS = 5
 LADDER = (32, 64, 96, 128, 160, 192)
 
 
-def one_trial(clients: int, directory: Path) -> Callable[[], int]:
+def one_trial(clients, directory):
     return _run(directory, ("direct",), (clients,), 1)
 
 
-def ladder(clients: int, directory: Path) -> Callable[[], int]:
+def ladder(clients, directory):
     accesses = ("lan-xrootd", "wan-xrootd-private", "wan-xrootd-public", "direct")
     return _run(directory, accesses, LADDER, -(-clients // (sum(LADDER) * len(accesses))))
 
 
-def _run(directory: Path, access: tuple[str, ...], batches: tuple[int, ...], repeats: int) -> Callable[[], int]:
+def _run(directory, access, batches, repeats):
     from tierbench.dags.experiment import find_experiment
     from tierbench.dags.plan import expand
     from tierbench.dags.write import write_run
@@ -45,7 +42,7 @@ def _run(directory: Path, access: tuple[str, ...], batches: tuple[int, ...], rep
     )
     pool = {"private": ("wn01.private.fiu.test",), "public": ("wn03.fiu.test",)}
 
-    def work() -> int:
+    def work():
         plan = expand(site, experiment, pool)
         write_run(plan, site, experiment, directory / "run")
         return sum(trial.jobs for trial in plan.trials)
@@ -53,11 +50,11 @@ def _run(directory: Path, access: tuple[str, ...], batches: tuple[int, ...], rep
     return work
 
 
-def htcondor_layer(clients: int, directory: Path) -> Callable[[], int]:
+def htcondor_layer(clients, directory):
     import htcondor2 as htcondor
     from htcondor2 import dags
 
-    def work() -> int:
+    def work():
         dag = dags.DAG()
         submit = htcondor.Submit({"executable": "/bin/cat", "arguments": "$(url)"})
         dag.layer(name="clients", submit_description=submit, vars=[{"url": f"/f/{n:06d}"} for n in range(clients)])
@@ -70,7 +67,7 @@ def htcondor_layer(clients: int, directory: Path) -> Callable[[], int]:
 WRITERS = {"htcondor2.dags": htcondor_layer, "tierbench, one trial": one_trial, "tierbench, ladder": ladder}
 
 
-def measure(writer: str, clients: int) -> None:
+def measure(writer, clients):
     """Do it once, in this process, and print what it took."""
     with tempfile.TemporaryDirectory() as directory:
         work = WRITERS[writer](clients, Path(directory))
@@ -82,8 +79,8 @@ def measure(writer: str, clients: int) -> None:
     print(json.dumps({**result, "peak_mb": used.ru_maxrss / 1024, "nodes": nodes}))
 
 
-def compare(clients: int) -> None:
-    results: dict[str, list[dict[str, float]]] = {writer: [] for writer in WRITERS}
+def compare(clients):
+    results = {writer: [] for writer in WRITERS}
     for _ in range(ROUNDS):
         for writer, measured in results.items():
             command = [sys.executable, __file__, str(clients), writer]

@@ -11,8 +11,6 @@ pandas, such as of a scratch venv; in DIR is room for 12 GB. All is read from th
 exit status: 0 tierbench took no longer than pandas; 1 it took longer somewhere
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -61,7 +59,7 @@ print(len(tables(Path(sys.argv[1])).trials), file=sys.stderr)
 """
 
 
-def main() -> None:
+def main():
     asked = options(__doc__, samples=10_000_000, pandas=sys.executable, folder=Path(tempfile.gettempdir()))
     with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
         run, wide, narrow = Path(folder, "run"), Path(folder, "wide.csv"), Path(folder, "narrow.csv")
@@ -78,14 +76,14 @@ def main() -> None:
         sys.exit("tierbench took longer than pandas")
 
 
-def report(name: str, python: str, program: str, data: Path, counters: str, pandas: float | None = None) -> float:
+def report(name, python, program, data, counters, pandas=None):
     """Run a contender, print how it did, return its seconds."""
     seconds, _, peak_gb = step(name, python, "-c", program, data, counters)
     print(f"{name:44} {seconds:8.1f} {peak_gb:8.2f} {seconds / (pandas or seconds):10.2f}", flush=True)
     return seconds
 
 
-def write_data(run: Path, wide: Path, narrow: Path, trials: int) -> str:
+def write_data(run, wide, narrow, trials):
     """The run directory and the CSVs of the same numbers; return the counters' names."""
     sys.path.insert(0, str(HERE.parents[1]))
     from tests.unit import synthetic_run

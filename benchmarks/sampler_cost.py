@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,11 +36,11 @@ class Run:
     ticks: int
 
     @property
-    def kept(self) -> bool:
+    def kept(self):
         return self.late <= 0.01 * self.ticks
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", default=sys.executable, help="the interpreter to run the sampler with")
     parser.add_argument("--interface", default="auto")
@@ -55,7 +54,7 @@ def main() -> None:
         samplers = {"this": present, **({"OLD": options.against} if options.against else {})}
         highest = 0
         for rate in options.rates:
-            runs: dict[str, list[Run]] = {name: [] for name in samplers}
+            runs = {name: [] for name in samplers}
             for _ in range(TURNS if options.against else 1):
                 for name, sampler in samplers.items():
                     runs[name].append(sample(sampler, rate, options))
@@ -67,7 +66,7 @@ def main() -> None:
     print(f"highest rate kept {highest} Hz")
 
 
-def line(rate: int, name: str, runs: Sequence[Run]) -> str:
+def line(rate, name, runs):
     cost = statistics.median(run.us_per_record for run in runs)
     lateness = sorted(ms for run in runs for ms in run.lateness_ms)
     return (
@@ -77,7 +76,7 @@ def line(rate: int, name: str, runs: Sequence[Run]) -> str:
     )
 
 
-def sample(sampler: Path, rate_hz: int, options: argparse.Namespace) -> Run:
+def sample(sampler, rate_hz, options):
     arguments = ["--trial", "cost", "--role", "benchmark", "--interface", options.interface, "--period", 1 / rate_hz]
     with tempfile.NamedTemporaryFile() as out:
         process = subprocess.Popen([options.python, str(sampler), *map(str, arguments)], stdout=out)
@@ -102,12 +101,12 @@ def sample(sampler: Path, rate_hz: int, options: argparse.Namespace) -> Run:
     )
 
 
-def records(path: str) -> int:
+def records(path):
     """How many lines there are below the header."""
     return Path(path).read_bytes().count(b"\n") - 1
 
 
-def cpu_ns(pid: int) -> int:
+def cpu_ns(pid):
     """What a process has had of the CPU so far, in all its threads."""
     return sum(int(task.read_text().split()[0]) for task in Path("/proc", str(pid), "task").glob("*/schedstat"))
 

@@ -7,12 +7,9 @@ the next one's go is told by what the next one is; the rate of a trial too, besi
 started and waited, or not. Figures are of this machine's cores, which hold both sites; docs/runs.md has some.
 """
 
-from __future__ import annotations
-
 import itertools
 import statistics
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +17,6 @@ from frame import run_on_testbed
 
 from tierbench import json_files, names
 from tierbench.postprocess.records.load_trial import read_trial
-from tierbench.postprocess.records.trial import TrialData
 
 EXPERIMENT = """
 extends = "quick"
@@ -38,19 +34,19 @@ sets = "ahead"
 RESAMPLES = 10_000
 
 
-def last_end_s(data: TrialData) -> float:
+def last_end_s(data):
     return max(job.ended_wall_ns or 0 for job in data.jobs) / 1e9
 
 
-def go_s(data: TrialData) -> float:
+def go_s(data):
     return (data.go_wall_ns or 0) / 1e9
 
 
-def rate_mbps(data: TrialData) -> float:
+def rate_mbps(data):
     return sum(job.bytes_app or 0 for job in data.jobs) * 8e-6 / (last_end_s(data) - go_s(data))
 
 
-def ratio(beside: Sequence[float], alone: Sequence[float]) -> str:
+def ratio(beside, alone):
     """Of the means, with the interval in which 95 % of those of resampled trials lie."""
     chance = np.random.default_rng(1)
     means = [chance.choice(those, (RESAMPLES, len(those))).mean(axis=1) for those in (beside, alone)]
@@ -58,7 +54,7 @@ def ratio(beside: Sequence[float], alone: Sequence[float]) -> str:
     return f"{statistics.mean(beside) / statistics.mean(alone):.3f} ({low:.3f} … {high:.3f})"
 
 
-def report(run: Path) -> None:
+def report(run):
     planned = json_files.read_table(run / names.PLAN)["trials"]
     trials = [read_trial(run / names.trial_directory(trial["id"])) for trial in planned]
     pairs = list(itertools.pairwise(sorted(trials, key=go_s)))
@@ -78,7 +74,7 @@ def report(run: Path) -> None:
             print(f"{data.trial.name}: {since}, {share:.1%} of the window")
 
 
-def main() -> None:
+def main():
     if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
     run = Path(sys.argv[2] if len(sys.argv) == 3 else "runs/started-ahead")

@@ -5,8 +5,6 @@ usage: storage_interfaces.py TESTBED [NUMBER]      (as root; the testbed is up, 
 The server has one address; its flows go out by one interface or another, as the kernel's hash of their ends says.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 import subprocess
@@ -46,7 +44,7 @@ size_mb = 32
 """
 
 
-def add_interfaces(bed: Testbed, number: int) -> list[str]:
+def add_interfaces(bed, number):
     """Plug more interfaces of the storage server into its site's switch, and spread over them what it sends."""
     oss, wan, settings = bed.host(STORAGE), bed.host("wan"), bed.settings
     share = settings.rates_mbps.storage // number
@@ -67,7 +65,7 @@ def add_interfaces(bed: Testbed, number: int) -> list[str]:
     return [nic.device for nic in nics]
 
 
-def main() -> None:
+def main():
     bed, number = Testbed(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 4
     devices, ce = add_interfaces(bed, number), bed.host("ce")
     site = ce.read(INSTALLED).decode()

@@ -7,35 +7,31 @@ method with one stream and with sixteen, of files of so many MiB, caches cold; p
 this machine's cores that was busy. docs/testbed.md holds reference figures.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from frame import options
 
 from tierbench.site_configs.site import load_site
-from tierbench.testbed.check import AccessMethod, Check, access_methods
-from tierbench.testbed.host import RunningHost
+from tierbench.testbed.check import Check, access_methods
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.testbed import Testbed
 
 LINKS = [("the WAN", "dgt", "vmuf", 4), ("storage server", "vmuf", "oss", 1), ("worker", "wn01", "dgt", 1)]
 
 
-def busy_jiffies() -> tuple[int, int]:
+def busy_jiffies():
     """Of all cores since boot: (busy, all)."""
     user, nice, system, idle, iowait, *rest = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:9])
     return user + nice + system + sum(rest), user + nice + system + idle + iowait + sum(rest)
 
 
-def measured(do: Callable[[], None]) -> tuple[float, float]:
+def measured(do):
     """Seconds that it took, and the busy share of all cores meanwhile."""
     busy, total, start = *busy_jiffies(), time.monotonic()
     do()
@@ -43,17 +39,17 @@ def measured(do: Callable[[], None]) -> tuple[float, float]:
     return time.monotonic() - start, (busy_after - busy) / (total_after - total)
 
 
-def iperf(client: RunningHost, server: RunningHost, streams: int) -> float:
+def iperf(client, server, streams):
     server.run("sh", "-c", "iperf3 -s -1 -D")
     server.wait_until(lambda: ":5201" in server.run("ss", "-ltn").stdout, "iperf3 did not listen", "none")
     command = ["iperf3", "-J", "-R", "-t", "5", "-O", "2", "-P", str(streams), "-c", server.host.fqdn]
     return float(json.loads(client.run(*command).stdout)["end"]["sum_received"]["bits_per_second"]) / 1e6
 
 
-def read(hosts: dict[str, RunningHost], method: AccessMethod, paths: list[str]) -> None:
+def read(hosts, method, paths):
     """Read every path at once, the workers in turn."""
 
-    def one(numbered: tuple[int, str]) -> None:
+    def one(numbered):
         number, path = numbered
         worker = hosts[method.workers[number % len(method.workers)].name]
         url = method.url(path)
@@ -64,7 +60,7 @@ def read(hosts: dict[str, RunningHost], method: AccessMethod, paths: list[str]) 
         list(pool.map(one, enumerate(paths)))
 
 
-def main() -> None:
+def main():
     arguments = options(__doc__, workers=8, mb=64)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill takes the testbed down, too
     testbed = Testbed(f"bench-{os.getpid()}")
@@ -81,7 +77,7 @@ def main() -> None:
         for method in access_methods(testbed.topology, load_site(testbed.site)):
             for paths in ([*files][:1], [*files]):
                 check.flush(method, files)
-                seconds, busy = measured(lambda method=method, paths=paths: read(hosts, method, paths))  # type: ignore[misc]
+                seconds, busy = measured(lambda method=method, paths=paths: read(hosts, method, paths))
                 rate = len(paths) * arguments.mb * 2**20 * 8 / 1e6 / seconds
                 print(f"{method.name:<20} {len(paths):>7} {rate:>6.0f} {busy:>9.0%}", flush=True)
     finally:

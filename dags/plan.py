@@ -436,22 +436,21 @@ def _plan(content: dict[str, Any]) -> Plan:
     configurations = {table["id"]: _restored(Configuration, table) for table in content["configurations"]}
     for table in content["replicas"]:
         table["written"] = Written(**table["written"]) if table.get("written") else None
-        table |= {name: None if table[name] is None else tuple(table[name]) for name in ("sizes", "checksums")}
     for table in content["trials"]:
-        table["configuration"] = configurations[table["configuration"]]
-        table["work"] = Work(**table.get("work", {}))
-    content["pools"] = {name: tuple(workers) for name, workers in content["pools"].items()}
-    content["factors"] = tuple(
-        _restored(Factor, {**table, "levels": tuple(table["levels"])}) for table in content["factors"]
-    )
-    content["report"] = _restored(Layout, {**content["report"], "panels": tuple(content["report"]["panels"])})
+        table |= {"configuration": configurations[table["configuration"]], "work": Work(**table.get("work", {}))}
     sets = [_restored(ReplicaSet, table) for table in content["replicas"]]
-    content["replicas"] = {replicas.folder: replicas for replicas in sets}
-    content["configurations"] = tuple(configurations.values())
-    content["trials"] = tuple(_restored(Trial, table) for table in content["trials"])
-    return Plan(**content)
+    made = {
+        "pools": {name: tuple(workers) for name, workers in content["pools"].items()},
+        "factors": tuple(_restored(Factor, table) for table in content["factors"]),
+        "report": _restored(Layout, content["report"]),
+        "replicas": {replicas.folder: replicas for replicas in sets},
+        "configurations": tuple(configurations.values()),
+        "trials": tuple(_restored(Trial, table) for table in content["trials"]),
+    }
+    return Plan(**{**content, **made})
 
 
 def _restored(cls: Any, table: Mapping[str, Any]) -> Any:
-    """A dataclass from its fields, without the derived values that stand beside them."""
-    return cls(**{field.name: table[field.name] for field in dataclasses.fields(cls)})
+    """A dataclass from its fields, whose lists are tuples, without the derived values that stand beside them."""
+    values = {field.name: table[field.name] for field in dataclasses.fields(cls)}
+    return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})

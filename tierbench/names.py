@@ -101,44 +101,17 @@ NIGHT_RUN = "run"
 NIGHT_AGAIN = "again"  # what confirms, or does not, that something has changed
 
 
-def configuration_dag(configuration_id: str) -> str:
-    return f"{configuration_id}.dag"
-
-
-def repetition_dag(repeat: int) -> str:
-    return f"repetition-{repeat}.dag"
-
-
-def flush_list(configuration_id: str) -> str:
-    return f"{LISTS}/{configuration_id}.flush"
-
-
-def arranged_list(configuration_id: str) -> str:
-    return f"{LISTS}/{configuration_id}.arrange"
-
-
-def sampler_list(configuration_id: str, via: str) -> str:
-    return f"{LISTS}/{configuration_id}.samplers-{via}"
-
-
-def place_list(configuration_id: str, jobs: int) -> str:
-    return f"{LISTS}/{configuration_id}.x{jobs:03d}.places"
-
-
-def trial_directory(trial_id: str) -> str:
-    return f"{TRIALS}/{trial_id}"
-
-
-def client_output(index: int) -> str:
-    return f"{CLIENTS}/{index}.jsonl"
-
-
-def sample_file(host: str) -> str:
-    return f"{SAMPLES}/{host}.samples"
-
-
-def flush_report(host: str) -> str:
-    return f"{FLUSH}/{host}.json"
+# Names with something in them: an id, a number, a host
+configuration_dag = "{}.dag".format
+repetition_dag = "repetition-{}.dag".format
+flush_list = (LISTS + "/{}.flush").format  # of a configuration's id
+arranged_list = (LISTS + "/{}.arrange").format
+sampler_list = (LISTS + "/{}.samplers-{}").format  # and how its hosts are reached
+place_list = (LISTS + "/{}.x{:03d}.places").format  # and so many jobs
+trial_directory = (TRIALS + "/{}").format
+client_output = (CLIENTS + "/{}.jsonl").format  # of a client's number
+sample_file = (SAMPLES + "/{}.samples").format  # of a host
+flush_report = (FLUSH + "/{}.json").format
 
 
 def option_file(workload: str, path: str) -> str:

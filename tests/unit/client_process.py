@@ -4,14 +4,14 @@ import json
 import os
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
-from tests.unit.shipped import PYTHON, ship
+from tests.unit.shipped import PYTHON, ship, wait_until
 
 URL = "root://server:1094//store/replica.root"
 PATIENCE_S = 120  # of a busy machine's; nothing takes a tenth of it elsewhere
 SIZE = 3_000_001
+until = wait_until
 
 
 class Job:
@@ -75,13 +75,6 @@ def events(process):
     output, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, errors
     return {line["event"]: line for line in map(json.loads, output.splitlines())}
-
-
-def until(condition):
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)
 
 
 def is_running(pid):

@@ -8,15 +8,14 @@ import itertools
 import json
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from tests.unit import synthetic_run as synthetic
 from tierbench import names
 from tierbench.dags.layout import Report, layout
-from tierbench.dags.levels import Factor, Level, Levels, level_text, named_levels
+from tierbench.dags.levels import Factor, Level, level_text, named_levels
 from tierbench.postprocess.measures.over_time import over_time
 from tierbench.postprocess.records.increments import intervals
 from tierbench.postprocess.records.samples import read_samples
@@ -33,6 +32,7 @@ METRICS = (
     "steady_delivered_mbps", "steady_mbps", "steady_volatility_mbps",
 )  # fmt: skip
 AMPLIFICATION = 1.02
+read_csv = synthetic.rows
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,13 @@ class Shape:
     report: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def factors(self) -> list[Factor]:
+    def factors(self):
         built_in = {"access": tuple(self.rates), "workload": tuple(self.workloads), "jobs": tuple(self.batches)}
         axes = {name: tuple(levels) for name, levels in self.axes.items()}
         return [Factor(name, levels) for name, levels in {**built_in, **axes}.items()]
 
 
-def write_run(run: Path, shape: Shape) -> Path:
+def write_run(run, shape):
     """A run's directory: definitions, samples, and tables whose numbers follow from the shape."""
     run.mkdir(parents=True)
     trials = list(_trials(shape))
@@ -80,7 +80,7 @@ def write_run(run: Path, shape: Shape) -> Path:
     return run
 
 
-def write_csv(path: Path, rows: Iterable[Row]) -> None:
+def write_csv(path, rows):
     kept = list(rows)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(dict.fromkeys(name for row in kept for name in row)))
@@ -88,11 +88,7 @@ def write_csv(path: Path, rows: Iterable[Row]) -> None:
         writer.writerows(kept)
 
 
-def read_csv(path: Path) -> list[Row]:
-    return [*synthetic.rows(path)]
-
-
-def _trials(shape: Shape) -> Iterable[Row]:
+def _trials(shape):
     position = 0
     for repeat in range(1, shape.repeats + 1):
         for workload in shape.workloads:
@@ -105,15 +101,13 @@ def _trials(shape: Shape) -> Iterable[Row]:
                         position += 1
 
 
-def _trial(
-    shape: Shape, access: str, workload: str, levels: Levels, jobs: int, repeat: int, rate: float, position: int
-) -> Row:
+def _trial(shape, access, workload, levels, jobs, repeat, rate, position):
     configuration = " ".join([f"{access}/{workload}", *named_levels(levels)])
     name = ".".join([access, workload, *named_levels(levels), f"x{jobs:03d}", f"r{repeat}"])
     mbps = rate * (1 - 0.6 ** (jobs / shape.batches[0])) * (1 + SCATTER[repeat % len(SCATTER)])
     window_s = round(20 * rate / mbps, 3)
     verdict, reasons = shape.verdicts.get(name, ("VALID", ""))
-    row: Row = {
+    row = {
         "trial": f"{configuration} \N{MULTIPLICATION SIGN}{jobs} #{repeat}",
         "configuration": configuration, "access": access, "workload": workload, "jobs": jobs,
         **{axis: level_text(level) for axis, level in levels.items()}, "repeat": repeat,
@@ -141,17 +135,17 @@ def _trial(
     }  # fmt: skip
 
 
-def _counting(trial: Row) -> bool:
+def _counting(trial):
     return trial["state"] == "complete" and trial.get("verdict") != "INVALID"
 
 
-def _summary(trials: list[Row], shape: Shape) -> Iterable[Row]:
-    groups: dict[tuple[str, int], list[Row]] = {}
+def _summary(trials, shape):
+    groups = {}
     for trial in trials:
         groups.setdefault((trial["configuration"], trial["jobs"]), []).append(trial)
     for members in groups.values():
         kept = [trial for trial in members if _counting(trial)]
-        row: Row = {name: members[0][name] for name in ("configuration", *(factor.name for factor in shape.factors))}
+        row = {name: members[0][name] for name in ("configuration", *(factor.name for factor in shape.factors))}
         row |= {"trials": len(kept), "trials_left_out": len(members) - len(kept)}
         for metric in METRICS:
             values = [trial[metric] for trial in kept if metric in trial]
@@ -167,7 +161,7 @@ def _summary(trials: list[Row], shape: Shape) -> Iterable[Row]:
         yield row
 
 
-def _ratios(summary: list[Row], shape: Shape) -> Iterable[Row]:
+def _ratios(summary, shape):
     names = [factor.name for factor in shape.factors]
     for one in summary:
         for other in summary:
@@ -185,7 +179,7 @@ def _ratios(summary: list[Row], shape: Shape) -> Iterable[Row]:
             }  # fmt: skip
 
 
-def _resources(trials: list[Row], shape: Shape) -> Iterable[Row]:
+def _resources(trials, shape):
     shared = ("trial", "configuration", *(factor.name for factor in shape.factors), "repeat")
     resources = (
         ("storage", "NIC sent", 1.0), ("storage", "CPU", 0.3), ("gateway", "NIC received", 0.5),
@@ -204,7 +198,7 @@ def _resources(trials: list[Row], shape: Shape) -> Iterable[Row]:
         }  # fmt: skip
 
 
-def _write_samples(run: Path, trial: Row, shape: Shape) -> None:
+def _write_samples(run, trial, shape):
     folder = run / "trials" / trial["trial_id"] / "samples"
     ramp = synthetic.ramps(trial["mean_mbps"] * 1.15, up_s=2, level_s=max(trial["window_s"] - 5, 1), down_s=3)
     times = synthetic.ticks(-2.3, trial["window_s"] + 2.7)
@@ -218,7 +212,7 @@ def _write_samples(run: Path, trial: Row, shape: Shape) -> None:
     )
 
 
-def _write_over_time(run: Path) -> None:
+def _write_over_time(run):
     """Of the trials that have samples, as their own tables would tell it."""
     for trial in read_rows(TrialRow, run):
         folder = run / "trials" / trial.trial_id
@@ -228,7 +222,7 @@ def _write_over_time(run: Path) -> None:
             (folder / names.OVER_TIME).write_text(json.dumps(over_time_record(found)), encoding="utf-8")
 
 
-def _write_definitions(run: Path, shape: Shape, trials: list[Row]) -> None:
+def _write_definitions(run, shape, trials):
     configurations = [
         {
             "id": f"{access}.{workload}", "name": f"{access}/{workload}", "access": access, "workload": workload,

@@ -1,12 +1,7 @@
 """Writes run directories of known truth, for tests; everything in them says that it is synthetic."""
 
-from __future__ import annotations
-
 import csv
 import json
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 from tierbench.dags.levels import named_levels
 
@@ -25,26 +20,26 @@ COUNTED = ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets", "rx_dropped", "tx
 RECORD_BYTES = sum(WIDTHS.values()) + len(WIDTHS) + 1
 
 
-def rows(path: Path) -> list[dict[str, str]]:
+def rows(path):
     """A table's lines."""
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
-def steady(mbps: float) -> Callable[[float], int]:
+def steady(mbps):
     """A counter that rises at one rate; its argument is seconds since go."""
     return lambda time: 10**9 + round((time + 100) * mbps * 1e6 / 8)
 
 
-def during(mbps: float, seconds: float) -> Callable[[float], int]:
+def during(mbps, seconds):
     """A counter that rises at one rate from go on for so long, and stands still before and after."""
     return lambda time: 10**9 + round(min(max(time, 0), seconds) * mbps * 1e6 / 8)
 
 
-def ramps(mbps: float, up_s: float, level_s: float, down_s: float) -> Callable[[float], int]:
+def ramps(mbps, up_s, level_s, down_s):
     """A counter whose rate rises from go, stays and falls again, each linearly."""
 
-    def total(time: float) -> int:
+    def total(time):
         rising = min(max(time, 0), up_s)
         level = min(max(time - up_s, 0), level_s)
         falling = min(max(time - up_s - level_s, 0), down_s)
@@ -54,12 +49,12 @@ def ramps(mbps: float, up_s: float, level_s: float, down_s: float) -> Callable[[
     return total
 
 
-def ticks(begin: float, end: float, period: float = 1.0) -> list[float]:
+def ticks(begin, end, period=1.0):
     """The times of a sampler that is never late."""
     return [begin + period * number for number in range(round((end - begin) / period) + 1)]
 
 
-def header(**changes: Any) -> dict[str, Any]:
+def header(**changes):
     """The first line of a sample file."""
     columns = [{"name": name, "width": width, "unit": "1"} for name, width in WIDTHS.items()]
     return {
@@ -70,13 +65,13 @@ def header(**changes: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def record(time: float, **values: int) -> bytes:
+def record(time, **values):
     """One sample, as it stands in a file."""
     numbers = record_values(time, **values)
     return ("".join(f" {numbers[name]:{width}d}" for name, width in WIDTHS.items()) + "\n").encode()
 
 
-def record_values(time: float, **values: int) -> dict[str, int]:
+def record_values(time, **values):
     """One sample, at so many seconds since go; a host half busy, with what is given."""
     since_ns = round(time * 1e9)
     jiffies = round((time + 1000) * 100)
@@ -88,22 +83,20 @@ def record_values(time: float, **values: int) -> dict[str, int]:
     return {**dict.fromkeys(WIDTHS, 0), **defaults, **values}
 
 
-def clock(ahead_ms: float = 0.0) -> dict[str, int]:
+def clock(ahead_ms=0.0):
     """What a host says of its wall clock against the access point's uptime, which is the monotonic clock here."""
     ahead_ns = GO_NS - MONO_NS + round(ahead_ms * 1e6)
     return {"low_ns": ahead_ns - 2_000_000, "high_ns": ahead_ns + 2_000_000}
 
 
-def trailer(records: int, late_ticks: int = 0, ahead_ms: float = 0.0) -> bytes:
+def trailer(records, late_ticks=0, ahead_ms=0.0):
     """The last line of a sampler that was told to stop."""
     line = {"tierbench": "end", "reason": "stop", "records": records, "late_ticks": late_ticks, "wall_ns": GO_NS}
     line["clocks"] = [clock(ahead_ms)]
     return json.dumps(line).encode() + b"\n"
 
 
-def write_samples(
-    path: Path, times: Sequence[float], tx_bytes: Callable[[float], int], *, cut: bool = False, **changes: Any
-) -> None:
+def write_samples(path, times, tx_bytes, *, cut=False, **changes):
     """A sampler's file; cut off in its last record, as of a killed sampler, if so asked."""
     path.parent.mkdir(parents=True, exist_ok=True)
     records = b"".join(record(time, tx_bytes=tx_bytes(time)) for time in times)
@@ -112,9 +105,9 @@ def write_samples(
 
 
 def write_host(
-    folder: Path, host: str = OSS, role: str = "storage", *, period: float = 1.0, begin: float = -2, until: float = 23,
-    head: Mapping[str, Any] | None = None, end: Mapping[str, Any] | None = None, **counters: Callable[[float], int],
-) -> None:  # fmt: skip
+    folder, host = OSS, role = "storage", *, period = 1.0, begin = -2, until = 23,
+    head = None, end = None, **counters,
+):  # fmt: skip
     """A host's samples of a trial, of counters by their names."""
     times = ticks(begin, until, period)
     first = json.dumps(header(host=host, role=role, period_s=period, **(head or {}))).encode() + b"\n"
@@ -123,9 +116,7 @@ def write_host(
     (folder / f"samples/{host}.samples").write_bytes(b"".join([first, *records, last]))
 
 
-def write_interfaces(
-    path: Path, times: Sequence[float], tx_bytes: Mapping[str, Callable[[float], int]], **changes: Any
-) -> None:
+def write_interfaces(path, times, tx_bytes, **changes):
     """A sampler's file of one or several interfaces, each of which sends in its own way."""
     suffixes = {interface: f".{interface}" if len(tx_bytes) > 1 else "" for interface in tx_bytes}
     widths = {name: width for name, width in WIDTHS.items() if name not in COUNTED}
@@ -145,16 +136,16 @@ def write_interfaces(
     path.write_bytes(b"".join(lines) + trailer(len(times)))
 
 
-def times(time: float) -> dict[str, int]:
+def times(time):
     """A record's times, at so many seconds since go."""
     return {"wall_ns": GO_NS + round(time * 1e9), "mono_ns": MONO_NS + round(time * 1e9)}
 
 
-def write_client(path: Path, *, begin_s: float, end_s: float, size: int, **end: Any) -> None:
+def write_client(path, *, begin_s, end_s, size, **end):
     """A client that read its file between these times since go."""
     path.parent.mkdir(parents=True, exist_ok=True)
     index = int(path.stem)
-    events: list[tuple[float, dict[str, Any]]] = [
+    events = [
         (min(-4 + index, -1, begin_s), {
             "event": "start", "format": 1, "trial": "synthetic", "index": index, "host": "wn01.private.fiu.test",
             "slot": f"slot1_{index}", "pid": 1, "boot_id": "synthetic", "client": "root",
@@ -174,17 +165,17 @@ def write_client(path: Path, *, begin_s: float, end_s: float, size: int, **end: 
 
 
 def write_trial(
-    run: Path,
+    run,
     *,
-    mbps: float = 400.0,
-    jobs: int = 4,
-    repeat: int = 1,
-    index: int = 0,
-    access: str = "lan-xrootd",
-    workload: str = "root",
-    levels: Mapping[str, Any] | None = None,
-    **changes: Any,
-) -> Path:
+    mbps=400.0,
+    jobs=4,
+    repeat=1,
+    index=0,
+    access="lan-xrootd",
+    workload="root",
+    levels=None,
+    **changes,
+):
     """A trial of 20 s in which the storage server sends at one rate, 2 % of it being protocol."""
     on_axes = named_levels(levels or {})
     configuration = " ".join([f"{access}/{workload}", *on_axes])

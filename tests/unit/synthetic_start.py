@@ -1,17 +1,13 @@
 """Synthetic trials whose clients did not all begin at one instant."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 from tests.unit import synthetic_run as synthetic
 
 EACH_S, GAP_S = 4.0, 2.0
 
 
-def begin_anew(folder: Path, begins_s: list[float], start: dict[str, Any], go: dict[str, Any], each_s: float) -> None:
+def begin_anew(folder, begins_s, start, go, each_s):
     """Have each client begin at its own time and read for so long; the storage sends meanwhile what they read."""
     trial = json.loads((folder / "trial.json").read_text())
     size = trial["bytes"] // trial["jobs"]
@@ -23,7 +19,7 @@ def begin_anew(folder: Path, begins_s: list[float], start: dict[str, Any], go: d
         text = path.read_text().replace(f'"go_wall_ns": {synthetic.GO_NS}', f'"go_wall_ns": {at(begin_s)}')
         path.write_text(text)
 
-    def sent(time: float) -> int:
+    def sent(time):
         return 10**9 + sum(
             round(min(max(time - begin, 0), each_s) / each_s * size * 1.02) for begin in begins_s
         )  # the protocol's share as elsewhere
@@ -34,7 +30,7 @@ def begin_anew(folder: Path, begins_s: list[float], start: dict[str, Any], go: d
     (folder / "trial.json").write_text(json.dumps({**trial, "sample_period_s": 0.2}))
 
 
-def in_turn(folder: Path, each_s: float = EACH_S, gap_s: float = GAP_S) -> Path:
+def in_turn(folder, each_s=EACH_S, gap_s=GAP_S):
     """Its clients read one after the other, and between two of them nothing moves."""
     jobs = json.loads((folder / "trial.json").read_text())["jobs"]
     begins = [client * (each_s + gap_s) for client in range(jobs)]
@@ -43,7 +39,7 @@ def in_turn(folder: Path, each_s: float = EACH_S, gap_s: float = GAP_S) -> Path:
     return folder
 
 
-def every(folder: Path, seconds: float, each_s: float = EACH_S) -> Path:
+def every(folder, seconds, each_s=EACH_S):
     """Its clients begin so many seconds after one another."""
     jobs = json.loads((folder / "trial.json").read_text())["jobs"]
     begins = [client * seconds for client in range(jobs)]
@@ -51,5 +47,5 @@ def every(folder: Path, seconds: float, each_s: float = EACH_S) -> Path:
     return folder
 
 
-def at(seconds: float) -> int:
+def at(seconds):
     return synthetic.GO_NS + round(seconds * 1e9)
