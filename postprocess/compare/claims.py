@@ -109,16 +109,6 @@ def problems(claims: Sequence[Claim], expects: Sequence[Expected]) -> Iterator[s
         yield from (unknown_name(f"expects[{number}].bottleneck", label, LABELS) for label in wrong)
 
 
-def measured_row(results: Results, claim: Claim) -> RatioRow | None:
-    """The one row of ratios.csv that a claim is about, if there is one."""
-    if claim.factor is None:
-        return None
-    compared = (claim.factor, _level(results, claim.factor, claim.against, claim.at.get(WORKLOAD)), claim.metric)
-    there = rows_at(results.ratios, point_of(results, claim))
-    rows = [row for row in there if (row.factor, row.against, row.metric) == compared]
-    return rows[0] if len(rows) == 1 else None
-
-
 def point_of(results: Results, claim: Claim) -> Point:
     """Where a claim's first value was measured."""
     return {factor: _level(results, factor, level, claim.at.get(WORKLOAD)) for factor, level in claim.at.items()}
@@ -157,9 +147,12 @@ def _finding(results: Results, claim: Claim, claims: float) -> Finding:
         trials = list(filter(counts, rows_at(results.trials, point)))
         ours, by_valid, there = *_means(trials, claim, claims), bool(values_of(trials, claim.metric))
     else:
-        points.append({**point, claim.factor: _level(results, claim.factor, claim.against, claim.at.get(WORKLOAD))})
-        row = measured_row(results, claim)
-        ours, by_valid, there = *_ratio(claim, row, claims), row is not None
+        against = _level(results, claim.factor, claim.against, claim.at.get(WORKLOAD))
+        points.append({**point, claim.factor: against})
+        asked = (claim.factor, against, claim.metric)
+        rows = [row for row in rows_at(results.ratios, point) if (row.factor, row.against, row.metric) == asked]
+        there = len(rows) == 1
+        ours, by_valid = _ratio(claim, rows[0], claims) if there else (Interval(), None)
     if not there:
         return Finding(claim, NOT_TESTED, why="not measured")
     others = [
@@ -193,13 +186,11 @@ def _means(trials: Sequence[TrialRow], claim: Claim, claims: float) -> tuple[Int
     return mean(having), mean(alone) if len(alone) < len(having) else None
 
 
-def _ratio(claim: Claim, row: RatioRow | None, claims: float) -> tuple[Interval, Interval | None]:
+def _ratio(claim: Claim, row: RatioRow, claims: float) -> tuple[Interval, Interval | None]:
     """Our ratio, or scale factor, and the one by VALID trials alone.
 
     Half of the error that a run's sentences may have is its answer's, the other half that of all its claims.
     """
-    if row is None:
-        return Interval(), None
     steps = float(level_of(row, row.factor)) / float(row.against) if claim.levels else 1.0
     ratio = row.ratio.as_of(row.degrees, student(row.degrees, 2 * claims)) if row.degrees else row.ratio
     return ratio.over(steps), row.by_valid.over(steps) if row.is_doubted else None

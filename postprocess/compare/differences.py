@@ -120,11 +120,6 @@ class Fact:
     absent: Any = None  # its value in the other run, if that has the subject and not this
     noise: tuple[float, float] | None = None  # by how much two measurements of one thing differ
 
-    def is_same(self, first: Any, second: Any) -> bool:
-        if self.noise:
-            return alike(first, second, *self.noise)
-        return bool(first == second) or _word(first) == _word(second)
-
 
 def differences(first: Results, second: Results) -> list[Difference]:
     """All that differs in how two runs were made, what parts them first."""
@@ -136,7 +131,8 @@ def differences(first: Results, second: Results) -> list[Difference]:
     differing = []
     for key, fact in {**mine, **theirs}.items():
         before, after = (facts[key].value if key in facts else fact.absent for facts in (mine, theirs))
-        if fact.subject in common and not fact.is_same(before, after):
+        same = alike(before, after, *fact.noise) if fact.noise else before == after or _word(before) == _word(after)
+        if fact.subject in common and not same:
             differing.append(Difference(fact.what, (_word(before), _word(after)), fact.parts))
     return sorted(differing, key=lambda difference: not difference.parts)
 
