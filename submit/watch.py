@@ -290,18 +290,13 @@ def register(subcommands: Any) -> None:
 
 def _status(arguments: argparse.Namespace) -> int:
     run = Run(arguments.directory)
-    trials = list(run.trials())
+    trials, own = list(run.trials()), run.submission
+    forsaken = lost(run, trials)
     if arguments.json:
-        submission = run.submission
-        content = {
-            "run": str(run.directory),
-            "cluster": submission.cluster if submission else None,
-            "lost": lost(run, trials),
-            "trials": [trial.as_record() for trial in trials],
-        }
-        print(document("status", content))
+        content = {"run": str(run.directory), "cluster": own.cluster if own else None, "lost": forsaken}
+        print(document("status", {**content, "trials": [trial.as_record() for trial in trials]}))
     else:
-        show("\n".join([*_lines(trials), *filter(None, [lost(run, trials)])]))
+        show("\n".join(filter(None, [*_lines(trials), forsaken])))
     return 0
 
 
