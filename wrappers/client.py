@@ -91,20 +91,22 @@ class Job(NamedTuple):
 
 
 class Client:
-    """A way to read a replica: first what it declares, then what it does. Its process is held until the go."""
+    """How a replica is read: first what it declares, then what it does. Its process is held until the go."""
 
     does = "reads"  # or writes, copies (from storage to storage), metadata: dags/measure.py has what follows
-    protocols: "tuple[str, ...]" = ("xrootd", "file")  # of the ways of access that it can take
+    protocols: "tuple[str, ...]" = ("xrootd", "file")  # of the access methods that it can take
     kinds: "tuple[str, ...] | None" = None  # of the replicas that it can read; None: any
     options: "ClassVar[Mapping[str, Option]]" = {}
     memory_mb = 128  # which HTCondor is asked for
     grace_s = 2  # that its process needs to end politely
-    third_party = False  # whether it has files copied from server to server, where a way leads to another one
+    third_party = (
+        False  # whether it has files copied from server to server, where an access method leads to another one
+    )
     reads_whole = False  # from end to end, so there is nothing that is read ahead in vain
     usual_excess = 0.10  # what the storage sends beyond what is read, headers apart, as a share (docs/runs.md)
     taken_in = "bytes_client"  # the count of its record that is compared with what the storage sent
     programs: "tuple[str, ...]" = ()  # that it needs on a worker's PATH
-    programs_by: "ClassVar[Mapping[str, tuple[str, ...]]]" = {}  # and further ones by a way of such a protocol
+    programs_by: "ClassVar[Mapping[str, tuple[str, ...]]]" = {}  # and further ones by such a protocol
     remedy = "install it there"  # where something that it needs is missing
     ships: "tuple[str, ...]" = ()  # files beside its own that travel with it; C++ ones (.C) are compiled for ROOT
 
@@ -175,7 +177,7 @@ class Client:
 
     @classmethod
     def missing_by(cls, protocol: str) -> str:
-        """What else it needs by a way of this protocol."""
+        """What else it needs by this protocol."""
         return _absent(cls.programs_by.get(protocol, ()))
 
     @classmethod

@@ -71,4 +71,4 @@ class OwnDisk(Source):
         if not old and self.version_2.fd < 0:
             return -1, -1
         counts = [*VERSION_1.findall(old), *VERSION_2.findall(new)]
-        return tuple(sum(int(count) for way, count in counts if way in ways) for ways in (READ, WRITTEN))
+        return tuple(sum(int(count) for what, count in counts if what in names) for names in (READ, WRITTEN))

@@ -1,8 +1,6 @@
 """The sampler, run as the process it is on a host: what it writes, and how it ends."""
 
 import json
-import subprocess
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +9,6 @@ from tests.unit.client_process import until as until
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 120
-
-Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
 @dataclass

@@ -14,7 +14,7 @@ COPYING = re.compile(r"^Copying (\d+) bytes ", re.MULTILINE)
 
 
 class Gfal(Client):
-    """Each file by a gfal-copy of its own: to nowhere, or where the way leads to."""
+    """Each file by a gfal-copy of its own: to nowhere, or where the access method leads to."""
 
     protocols = tuple(PLUGINS)
     third_party = True

@@ -31,7 +31,7 @@ COMPLAINT = re.compile(r"^error: (.*(?:\n.+)*)", re.MULTILINE)
 
 
 class Gridftp(Client):
-    """All files of a process by one globus-url-copy: fetched to nowhere, or copied where the way leads to."""
+    """All files of a process by one globus-url-copy: fetched to nowhere, or copied where the access method leads to."""
 
     protocols = ("gridftp",)
     third_party = True

@@ -56,7 +56,7 @@ class Iperf3(Client):
     def outcome(self, run: Run) -> "dict[str, Any]":
         said = self.job.report("iperf3.json") or {}  # it was ended before, or is of an age that tells nothing
         ends = said.get("end", {})
-        taken, sent = (ends.get(way, {}) for way in ("sum_received", "sum_sent"))
+        taken, sent = (ends.get(name, {}) for name in ("sum_received", "sum_sent"))
         moved = taken.get("bytes") if not run.exit_status else taken.get("bytes", 0)
         slack = max(0, (moved or 0) - (self.job.expected_bytes or 0))  # whole blocks are sent
         judged = self.judged(run, moved, slack)
