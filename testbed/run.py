@@ -76,7 +76,7 @@ def more(testbed: Testbed, number: int, into: Path, say: Say, anyway: bool = Fal
 
 
 def _copied(topology: Topology, experiment: Experiment, writer: Host) -> Iterator[tuple[Host, str]]:
-    """The access methods of an experiment that have copies of replicas of their own, and the hosts where these are made."""
+    """The access methods of an experiment that have copies of their own, and the hosts where these are made."""
     for name, access in load_site(SHIPPED).access.items():
         if access.replicas is not None and any(use.access == name and use.replicas.made for use in experiment.uses()):
             workers = [worker for worker in topology.workers if worker.network_kind == access.pool]
