@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tests.unit.postprocess.test_truth import MTU, WIRE, WORKER, both, edit, moving, packets, samples
+from tests.unit.doctored_trial import edit_trial as edit
+from tests.unit.postprocess.test_truth import MTU, WIRE, WORKER, both, moving, packets, samples
 from tierbench.postprocess.schema.columns import places
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.write import trial_tables
