@@ -12,6 +12,7 @@ from tierbench.dags.levels import level_text
 from tierbench.dags.limits import trials_in_slots, twice
 from tierbench.dags.nodes import item
 from tierbench.dags.plan import Configuration, Plan, Trial
+from tierbench.dags.replicas import StreamedBytes
 from tierbench.dags.trial_settings import EVENLY, place_lines, places
 from tierbench.site_configs.site import Condition, Sampler, Site
 
@@ -33,8 +34,12 @@ def flushed_hosts(site: Site, experiment: Experiment, plan: Plan, configuration:
     if not flushes(site, experiment):
         return []
     access = site.access[configuration.access]
-    files = plan.replicas[experiment.replicas_of(configuration.workload).folder]
-    place = access.place(files.directory) if files.lies_ready else ""  # no cache has anything of what is not there yet
+    replicas = experiment.replicas_of(configuration.workload)
+    files = plan.replicas[replicas.folder]
+    directory = files.directory if files.lies_ready else ""  # no cache has anything of what is not there yet
+    if isinstance(replicas, StreamedBytes) and replicas.reads:
+        directory = replicas.reads
+    place = access.place(directory) if directory else ""
     seen_by_workers = access.url(place) if access.protocol == "file" and place else ""
     return [
         *(FlushedHost(host, seen_by_workers) for host in plan.pools[configuration.pool]),

@@ -313,7 +313,7 @@ def _problems(site: Site, use: Use) -> Iterator[str]:
     if use.access not in site.access:
         return  # _access_not_offered tells of it
     offer, client, protocols = site.access[use.access], use.workload.client, use.workload.declared.protocols
-    if offer.protocol not in protocols:
+    if protocols is not None and offer.protocol not in protocols:
         able = ", ".join(f'"{name}"' for name, other in site.access.items() if other.protocol in protocols)
         remedy = f"workloads.{use.name}.access can list {able}" if able else "this site offers none for it"
         yield (

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import ClassVar, Literal
 
 from tierbench import names
-from tierbench.checked_text import Glob, Name
+from tierbench.checked_text import AbsolutePath, Glob, Name
 from tierbench.spec import bounded, derived
 
 MOST = 1_000_000  # files of a set
@@ -158,11 +158,15 @@ class WrittenFiles(RandomReplicas):
 
 @dataclass(frozen=True, kw_only=True)
 class StreamedBytes(RandomReplicas):
-    """What goes over the network and lies nowhere: so many bytes of each client, or 0 for what goes in its time."""
+    """What goes over the network and lies nowhere: so many bytes of each client, or 0 for what goes in its time.
+
+    Where commands read files of their own, `reads` is the folder of them, which caches are emptied of.
+    """
 
     kind: Literal["streamed"]  # type: ignore[assignment]
     count: int = bounded(MOST, 1, MOST)
     size_mb: float = bounded(0.0, 0, 10_000_000)
+    reads: AbsolutePath | None = None
     made: ClassVar[bool] = False
     has_files: ClassVar[bool] = False
 

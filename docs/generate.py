@@ -93,7 +93,7 @@ def clients(_: str) -> str:
     """What each client declares of itself."""
     rows = (
         (
-            f"`{name}`", ", ".join(of.protocols), ", ".join(of.kinds or ["any"]), of.memory_mb,
+            f"`{name}`", ", ".join(of.protocols or ["any"]), ", ".join(of.kinds or ["any"]), of.memory_mb,
             f"{of.usual_excess:.0%}", "yes" if of.reads_whole else "no",
         )
         for name, of in ((name, file.client) for name, file in shipped_clients().items())

@@ -82,7 +82,18 @@ def command_line(word: str = "") -> argparse.ArgumentParser:
 
         nightly.register(subcommands)
     else:
-        from tierbench.submit import clean, commands, doctor, history, init_site, listing, replication, results, watch
+        from tierbench.submit import (
+            clean,
+            commands,
+            doctor,
+            history,
+            init_site,
+            listing,
+            replication,
+            results,
+            try_commands,
+            watch,
+        )
         from tierbench.submit.nightly import cli as nightly
         from tierbench.testbed import cli as testbed
 
@@ -93,6 +104,7 @@ def command_line(word: str = "") -> argparse.ArgumentParser:
             doctor,
             replication,
             commands,
+            try_commands,
             watch,
             results,
             clean,

@@ -68,13 +68,13 @@ def register(subcommands: Any) -> None:
     new_directory(write)
 
     text = "Write a run directory, measure the links, submit its DAG, watch it, make its tables"
-    run = command("run", _run, text, examples=RUN)
-    run.add_argument("experiment", metavar="EXPERIMENT|RUN", help=f"{NAMED}; with --more a run directory")
-    run.add_argument("--site", help=NAMED)
-    run.add_argument("--more", type=int, metavar="N", help="add N repetitions to a run that has ended")
-    new_directory(run)
-    run.add_argument("--no-links", action="store_true", help="do not measure the links with iperf3 first")
-    run.add_argument(
+    runs = command("run", run, text, examples=RUN)
+    runs.add_argument("experiment", metavar="EXPERIMENT|RUN", help=f"{NAMED}; with --more a run directory")
+    runs.add_argument("--site", help=NAMED)
+    runs.add_argument("--more", type=int, metavar="N", help="add N repetitions to a run that has ended")
+    new_directory(runs)
+    runs.add_argument("--no-links", action="store_true", help="do not measure the links with iperf3 first")
+    runs.add_argument(
         "--anyway", action="store_true", help="also where something is missing, or the first trials are INVALID"
     )
 
@@ -144,7 +144,7 @@ def _confirmed(question: str) -> bool:
 # -- running ---------------------------------------------------------------------------------------------
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     if arguments.more is not None:
         run, site = _extended(arguments)
     elif arguments.site is None:

@@ -1,0 +1,154 @@
+"""`tierbench try`: which of some commands reads faster, by the same DAGs, samples and verdicts as of an experiment."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePath
+from typing import Any
+from urllib.parse import urlsplit
+
+from tierbench.checked_text import Shell, printable
+from tierbench.errors import ConfigError
+from tierbench.site_configs.site import Site, find_site
+from tierbench.spec import NAMED
+from tierbench.submit.arguments import add_command
+from tierbench.submit.commands import run
+from tierbench.submit.output import show
+
+TEXT = "Compare commands that read: which one is faster with so many jobs at once, and what limits it"
+MORE = f"""\
+{TEXT}.
+
+Each command writes what it reads to its standard output, where it is counted. The site's access method is the one
+that leads to the server or mount in the command: its workers run it, and its servers are sampled. Before each trial
+caches are emptied of the files in the folder that is read. A file which all jobs read comes from the storage once:
+give each job one of its own with {{n}}, which is 1, 2, …
+"""
+EXAMPLES = """\
+  tierbench try --site my-site.toml --jobs 4 'xrdcp root://a.example.org//f{n} -' 'cat /mnt/f{n}'
+  tierbench try --site my-site.toml 'curl -s https://a.example.org/f' 'curl -s https://b.example.org/f'
+"""
+
+
+def register(subcommands: Any) -> None:
+    parser = add_command(subcommands, "try", _try, TEXT, more=MORE, examples=EXAMPLES)
+    parser.add_argument("commands", metavar="COMMAND", nargs="+", help="a line of shell, in quotes")
+    parser.add_argument("--site", required=True, help=NAMED)
+    parser.add_argument("--jobs", type=int, default=8, metavar="N", help="how many run it at once (default: 8)")
+    parser.add_argument(
+        "--access", metavar="NAME", action="append", default=[],
+        help="the site's access method, where it does not follow: one for all, or one for each command in turn",
+    )  # fmt: skip
+    parser.add_argument("--budget", default="10min", help="begin no repetition that would end later (default: 10min)")
+    parser.add_argument("--into", type=Path, metavar="DIR", help="the run directory (default: runs/try-TIME)")
+    parser.add_argument("--anyway", action="store_true", help="also where something is missing")
+
+
+def _try(arguments: argparse.Namespace) -> int:
+    directory = arguments.into or Path("runs") / f"try-{time.strftime('%Y%m%d-%H%M%S')}"
+    text = experiment_of(
+        arguments.commands, find_site(arguments.site), arguments.jobs, arguments.access, arguments.budget
+    )
+    path = directory.with_name(f"{directory.name}.toml")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    show(f"{text}\nthat is {path}, of which `tierbench run` makes further runs")
+    asked: dict[str, Any] = {
+        "experiment": str(path),
+        "into": directory,
+        "only": [],
+        "more": None,
+        "yes": False,
+        "no_links": False,
+    }
+    return run(argparse.Namespace(**{**vars(arguments), **asked, "no_links": False}))
+
+
+def experiment_of(commands: Sequence[str], site: Site, jobs: int, access: Sequence[str], budget: str) -> str:
+    """The experiment that compares the commands, as TOML."""
+    if len(access) not in (0, 1, len(commands)):
+        raise ConfigError(f"--access: {len(access)} for {len(commands)} commands; give one for all, or one for each")
+    if unusable := next((command for command in commands if not Shell.fits(command) or not command.strip()), None):
+        raise ConfigError(f"{printable(unusable)!r}: must be {Shell.must_be}")
+    chosen = [
+        access[number % len(access)] if access else _access(command, site) for number, command in enumerate(commands)
+    ]
+    return "\n".join(_lines(commands, chosen, site, jobs, budget))
+
+
+def _lines(commands: Sequence[str], access: Sequence[str], site: Site, jobs: int, budget: str) -> Iterator[str]:
+    names: list[str] = []
+    for command in commands:
+        program = (
+            "".join(letter for letter in PurePath(command.split()[0]).name.lower() if letter.isalnum()) or "command"
+        )
+        names.append(program if program not in names else f"{program}-{len(names) + 1}")
+    yield f"""\
+name = "try"
+question = "Which reads faster: {" or ".join(names)}?"
+access = {json.dumps(list(dict.fromkeys(access)))}
+batches = [{jobs}]
+repeats = {{ until = "answered", budget = {json.dumps(budget)}, at_most = 6 }}
+sample_period_s = 0.2
+
+"""
+    for name, command, by in zip(names, commands, access, strict=True):
+        folder = _folder(command, site, by)
+        yield f"""\
+[workloads.{name}]
+client = "command"
+replicas = "{name}"
+access = [{json.dumps(by)}]
+options = {{ command = {json.dumps(command, ensure_ascii=False)} }}
+
+[replicas.{name}]
+kind = "streamed"
+count = {jobs}{
+            f'''
+reads = {json.dumps(folder)}  # caches are emptied of the files in it'''
+            if folder
+            else ""
+        }
+"""
+    if len(set(access)) == 1:
+        yield '[report]\nlines = "workload"\n'
+
+
+def _access(command: str, site: Site) -> str:
+    """The access method that leads to the server or the mount which is named in a command."""
+    able = [name for name in site.access if any(_leads(site, name, word) for word in _words(command))]
+    if len(able) == 1:
+        return able[0]
+    what = f"by any of {', '.join(able)}" if able else "by none of the site's access methods"
+    raise ConfigError(
+        f"{printable(command)}: reads {what}; choose with --access: {', '.join(able or site.access)}"
+        + ("" if able else f" (site {site.name} must name the server or the mount for its storage to be sampled)")
+    )
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command, comments=True)
+    except ValueError:  # an apostrophe alone, say
+        return command.split()
+
+
+def _folder(command: str, site: Site, name: str) -> str:
+    """Where the storage has the files that a command reads by an access method."""
+    word = next((word for word in _words(command) if _leads(site, name, word)), "")
+    path = urlsplit(word).path if "://" in word else word.removeprefix(site.access[name].prefix)
+    return os.path.normpath("/" + path.lstrip("/")).rpartition("/")[0] if word else ""
+
+
+def _leads(site: Site, name: str, word: str) -> bool:
+    """Whether a word is a file on a server, or below a mount, of an access method."""
+    access = site.access[name]
+    if "://" in word:
+        return any(urlsplit(word)[:2] == urlsplit(prefix)[:2] for prefix in access.prefixes)
+    folder = access.prefix + (access.replicas or site.storage.replicas)
+    return access.protocol == "file" and word.startswith("/") and os.path.commonpath([word, folder]) != "/"

@@ -1,0 +1,86 @@
+"""`tierbench try`: the experiment that commands stand for, and the client that runs a command and counts its output."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.client_process import Job
+from tierbench.dags.experiment import load_experiment
+from tierbench.dags.hosts import flushed_hosts
+from tierbench.dags.plan import expand
+from tierbench.errors import ConfigError
+from tierbench.site_configs.site import find_site
+from tierbench.submit.try_commands import experiment_of
+
+SITE = find_site("testbed")
+POOL = {"public": ["wn03.fiu.test"], "private": ["wn01.private.fiu.test"]}
+BY_LAN, BY_CACHE = "xrdcp root://dgt.private.fiu.test:1094//f{n} -", "xrdcp 'root://dgt.fiu.test:1101//f\"{n}' -"
+
+
+def points(tmp_path: Path, *commands: str, access: tuple[str, ...] = ()) -> set[tuple[str, str]]:
+    path = tmp_path / "try.toml"
+    path.write_text(experiment_of(commands, SITE, 4, access, "10min"))
+    plan = expand(SITE, load_experiment(path), POOL)
+    assert {trial.jobs for trial in plan.trials} == {4}
+    return {(trial.configuration.access, trial.configuration.workload) for trial in plan.trials}
+
+
+def test_a_command_takes_the_access_that_leads_to_its_server(tmp_path: Path) -> None:
+    assert points(tmp_path, BY_LAN, BY_CACHE) == {("lan-xrootd", "xrdcp"), ("xcache", "xrdcp-2")}
+
+
+def test_caches_are_emptied_of_what_it_reads(tmp_path: Path) -> None:
+    path = tmp_path / "try.toml"
+    path.write_text(
+        experiment_of(
+            ["/bin/cat /extenci/a/f{n}", "xrdcp root://dgt.fiu.test:1101//b//c -"],
+            SITE,
+            2,
+            ("direct", "xcache"),
+            "5min",
+        )
+    )
+    experiment = load_experiment(path)
+    plan = expand(SITE, experiment, POOL)
+    folders = [flushed_hosts(SITE, experiment, plan, configuration) for configuration in plan.configurations]
+    assert {host.directory for hosts in folders for host in hosts} == {"/extenci/a", "/b", ""}
+
+
+def test_commands_of_one_access_are_compared_with_each_other(tmp_path: Path) -> None:
+    assert points(tmp_path, "cat /extenci/f", "dd if=/extenci/f", access=("direct",)) == {
+        ("direct", "cat"), ("direct", "dd"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("commands", "access", "words"),
+    [
+        (["cat /extenci/f"], (), "any of direct, near-pool"),
+        (["curl https://elsewhere.test/f"], (), "none of the site's access methods"),
+        (["cat a", "cat b"], ("direct",) * 3, "3 for 2 commands"),
+        (["cat a\ncat b"], ("direct",), "a line of shell"),
+    ],
+)
+def test_what_does_not_follow_is_asked_for(commands: list[str], access: tuple[str, ...], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        experiment_of(commands, SITE, 4, access, "10min")
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "read"),
+    [
+        ("head -c 300000 /dev/zero; echo and so on >&2", "ok", 300000),
+        ("printf %d {n}", "ok", 1),
+        ("true", "failed", 0),
+        ("echo refused >&2; exit 3", "open-failed", 0),
+        ("head -c 5000 /dev/zero; exit 3", "short-read", 5000),
+        ("there-is-no-such-program", "failed", 0),
+    ],
+)
+def test_what_a_command_writes_is_what_it_has_read(tmp_path: Path, command: str, status: str, read: int) -> None:
+    job = Job(tmp_path)
+    job.offer("root://server:1094//none-0001.dat", "")
+    end = job.end("command", options={"command": command})
+    assert (end["status"], end["bytes_app"]) == (status, read)
