@@ -59,7 +59,7 @@ def causes(results: Results, trials: Sequence[TrialRow], lines: Sequence[str]) -
         ends = "–".join(dict.fromkeys(f"{end:.0f}" for end in (min(used), max(used))))
         share = f": the jobs received {ends}\N{NO-BREAK SPACE}% of {ceilings.pop()}, the path's tightest known ceiling"
     words = _the(label)
-    return [f"{words[0].upper()}{words[1:]} limits all {len(lines)}{share}."]
+    return [f"{words[0].upper()}{words[1:]} limits {'both' if len(lines) == 2 else f'all {len(lines)}'}{share}."]
 
 
 def next_step(results: Results, points: Sequence[RunPoint], trials: Sequence[TrialRow]) -> list[str]:

@@ -23,7 +23,7 @@ MARKS = {
     NOTHING_USABLE: ("–", "no usable trial"),
 }  # fmt: skip
 NAMED = 3  # places that a sentence names; of more it says how many
-WHAT = {ACCESS: "access method", PAIR: "access method with workload", "jobs": "number of jobs"}
+WHAT = {ACCESS: "access method", PAIR: "combination", "jobs": "number of jobs"}
 Cell = tuple[str, str]  # what it is, and the numbers
 
 

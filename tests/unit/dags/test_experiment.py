@@ -213,7 +213,8 @@ def test_psets_of_one_name_do_not_take_each_others_place(site, cms, tmp_path):
 
 @pytest.mark.parametrize("name", sorted(shipped_clients()))
 def test_the_worker_takes_the_options_that_a_workload_has(name):
-    needed = {"cmssw": {"pset": "analysis_cfg.py", "release": "CMSSW_10_6_30"}}.get(name, {})
+    cmssw = {"pset": "analysis_cfg.py", "release": "CMSSW_10_6_30"}
+    needed = {"cmssw": cmssw, "command": {"command": "cat /f"}}.get(name, {})
     table = {"client": name, "replicas": "r", "options": needed}
     options = dataclasses.asdict(build(workload_class(shipped_clients()[name]), table, "test").options)
     as_read = json.loads(json.dumps(options))

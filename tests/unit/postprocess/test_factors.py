@@ -141,7 +141,7 @@ def test_accesses_with_clients_of_their_own_are_compared(tmp_path):
     assert len(ratios) == 6
     assert ratios["direct/dd", "lan-xrootd/root"] == pytest.approx(4 / 3, rel=1e-3)
     (said,) = answers(read_results(tmp_path, pytest.fail))
-    assert said.sentence.startswith("With 4 jobs, direct/dd is the fastest access method with workload")
+    assert said.sentence.startswith("With 4 jobs, direct/dd is the fastest combination")
 
 
 @pytest.mark.parametrize("levels", [{}, {"cache_mb": 0}, {"cache_mb": 7, "rtt_ms": 5, "signed": True}])

@@ -142,11 +142,11 @@ def limited(run, label, rates, **changes):
 
 def test_what_limits_all_is_not_taken_for_the_ways_ceiling(tmp_path):
     sentence = limited(tmp_path / "run", "latency", {"direct": 203.0, "lan-xrootd": 200.0})
-    assert "Latency limits all 2: the jobs received " in sentence
+    assert "Latency limits both: the jobs received " in sentence
     assert "% of 500\N{NO-BREAK SPACE}Mb/s, the path's tightest known ceiling. To compare them" in sentence
     assert "use more jobs (batches), or clients that ask for larger pieces." in sentence
     sentence = limited(tmp_path / "clear", "latency", {"direct": 400.0, "lan-xrootd": 200.0})
-    assert "Latency limits all 2" in sentence
+    assert "Latency limits both" in sentence
     assert "To compare them" not in sentence
     sentence = limited(tmp_path / "one", "client's own CPU", {"direct": 203.0})
     assert sentence.endswith("What limited: direct by the client's own CPU.")
