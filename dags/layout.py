@@ -11,7 +11,7 @@ from typing import Any
 
 from tierbench.checked_text import Line, Setting, printable
 from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, Factor, Factors, is_level, level_text, unknown_levels
-from tierbench.spec import unknown_name
+from tierbench.spec import bounded, unknown_name
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class Report:
     panels: tuple[Setting, ...] = ()
     counterpart: Line = Line("")
     baseline: Any = None  # the level of the lines that all others are compared with
+    same_within: float = bounded(0.05, 0.001, 0.5)  # a ratio that is nearer to 1 is no difference that matters
 
 
 @dataclass(frozen=True)

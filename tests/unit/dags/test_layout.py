@@ -1,5 +1,7 @@
 """What a report compares, along what and in which panels: as an experiment asks, or as suggests itself."""
 
+import dataclasses
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from tierbench.dags.layout import Layout, Report, layout
 from tierbench.dags.levels import Factor
 from tierbench.dags.plan import expand, from_json, to_json
 from tierbench.errors import ConfigError
+from tierbench.postprocess.compare.sequential import question_of
 from tierbench.submit.preflight import comparison
 
 WAYS, ROOT, BATCHES = ("direct", "lan-xrootd"), ("root",), (4, 8)
@@ -64,11 +67,19 @@ def test_what_is_asked_for_leaves_the_rest_as_panels(report, expected):
         ('lines = "pair"\nx = "access"', "report: access is part of the pair"),
         ('panels = ["jobs", "joobs"]', r'report\.panels: there is no "joobs"'),
         ('colour = "red"', r"report\.colour: unknown key"),
+        ("same_within = 5", r"report\.same_within: must be .*0\.5"),
     ],
 )
 def test_a_report_of_what_is_no_factor_is_refused(variant, report, words):
     with pytest.raises(ConfigError, match=words):
         variant(f"[report]\n{report}", "tree-cache")
+
+
+def test_what_counts_as_equal_is_asked_for(variant):
+    experiment = variant("report.same_within = 0.1", "tree-cache")
+    asked = json.loads(json.dumps(dataclasses.asdict(experiment)))
+    plan = {"report": {"lines": "access", "x": "jobs"}, "trials": []}
+    assert question_of(plan, asked).same_within == 0.1
 
 
 OWN_CLIENTS = """
