@@ -25,7 +25,7 @@ AMPLIFICATION = "amplification"
 MUCH = 1.1  # sent over delivered: headers and what is usual (docs/verdicts.md) explain less than this
 CACHE = "cache_mb"  # a client's option, by which it asks for more in one piece
 LARGER_CACHE = f"a read cache of several clusters (option {CACHE} = 30), which asks for larger pieces in their order"
-ELSE = "a smaller read-ahead on the way, or a client that asks for larger pieces in their order"
+ELSE = "a smaller read-ahead or smaller cache blocks on the way, or a client that asks for larger pieces in their order"
 
 
 Said = tuple[bool, str]  # whether an answer is clear, and its sentence
