@@ -24,7 +24,7 @@ def stage(hosts: Hosts, topology: Topology) -> None:
     origin = f"{topology.host(STORAGE if storage_has_door(topology) else BESIDE_STORAGE).fqdn}:{PORT}"
     text = filled("xcache.cfg", port=CACHE_PORT, mount_point=MOUNT_POINT, origin=origin, cache=CACHE)
     host.stage(CONFIGURATION, text)
-    anew = filled("xcache-anew", configuration=CONFIGURATION, door=door, mount_point=MOUNT_POINT)
+    anew = filled("xcache-anew", configuration=CONFIGURATION, door=door)
     host.stage("/usr/local/lib/tierbench/xcache-anew", anew, 0o755)
     offer(host, "xcache-block")
     offer(host, "xcache-prefetch")
@@ -43,8 +43,8 @@ def questions(hosts: Hosts, _: Topology) -> list[Question]:
     host = hosts[GATEWAY]
     door = f"{host.host.fqdn}:{CACHE_PORT}"
 
-    def answers() -> bool:
-        return host.succeeds("xrdfs", door, "stat", MOUNT_POINT, timeout=5)
+    def answers() -> bool:  # of a folder of which it has files it knows nothing
+        return host.succeeds("xrdfs", door, "query", "config", "version", timeout=5)
 
     return [Question(host, "xcache", answers, f"answers at root://{door}/", "xcache.log")]
 
