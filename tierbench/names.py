@@ -19,10 +19,10 @@ LISTS = "lists"  # of the hosts that a configuration's trials flush and sample, 
 TRIALS = "trials"
 TABLES = (
     TRIALS_CSV, SLICES_CSV, SAMPLING_CSV, WORK_CSV,
-    SUMMARY_CSV, RATIOS_CSV, SCALING_CSV, KNEE_CSV, RESOURCES_CSV, JOBS_CSV, SAMPLES_CSV,
+    SUMMARY_CSV, RATIOS_CSV, SCALING_CSV, SATURATION_CSV, RESOURCES_CSV, JOBS_CSV, SAMPLES_CSV,
 ) = (
     "trials.csv", "slices.csv", "sampling.csv", "work.csv",
-    "summary.csv", "ratios.csv", "scaling.csv", "knee.csv", "resources.csv", "jobs.csv", "samples.csv",
+    "summary.csv", "ratios.csv", "scaling.csv", "saturation.csv", "resources.csv", "jobs.csv", "samples.csv",
 )  # fmt: skip
 SCHEMA = "schema.json"
 CONDITIONS = "conditions.json"

@@ -113,14 +113,14 @@ def plot_of(results: Results, panel: Panel, looks: dict[str, Look]) -> Plot:
     lines, series = results.layout.lines, []
     for line in results.lines(panel):
         point = results.at(panel, line)
-        knees = [row for row in rows_at(results.knees, point) if row.predicted.value is not None]
+        saturations = [row for row in rows_at(results.saturations, point) if row.predicted.value is not None]
         scaling = [
             row for row in results.scaling
             if rows_at([row], {name: text for name, text in point.items() if name != row.factor})
         ]  # fmt: skip
         of_line = results.summaries_at(point), results.trials_at(point)
-        knee = next(iter(knees), None)
-        series.append(Series(level_name(lines, line), looks[line], *of_line, knee=knee, scaling=scaling))
+        saturation = next(iter(saturations), None)
+        series.append(Series(level_name(lines, line), looks[line], *of_line, saturation=saturation, scaling=scaling))
     return Plot(results.factors[results.layout.x], series, panel.without(WORKLOAD).name)
 
 
@@ -229,7 +229,7 @@ def _steps(
         for sheet in sheets_of(there, figure.column):
             yield _of_sheet(figure, sheet, drawing.caption(figure), draw(sheet.plots), place)
         if results.factors[JOBS].several and not there and figure.missing:
-            reasons = (row.why for row in results.knees if row.why) if draw is saturation_plot else iter(())
+            reasons = (row.why for row in results.saturations if row.why) if draw is saturation_plot else iter(())
             yield Missing(figure.title, next(reasons, figure.missing))
 
     return drawn
@@ -335,7 +335,7 @@ FIGURES = (
     ),
     Figure(
         "saturation", "Saturation point",
-        _steps(saturation_plot, lambda plot: any(line.knee for line in plot.series), SHOWN), when=_of_jobs,
+        _steps(saturation_plot, lambda plot: any(line.saturation for line in plot.series), SHOWN), when=_of_jobs,
         caption="Mean delivered throughput. A cross is the saturation point, where the straight line meets the plateau:"
         " as wide and high as the 95 % intervals. A hollow mark is predicted of more jobs.",
         missing="no two numbers of jobs have rates",

@@ -19,7 +19,7 @@ from tierbench.dags.levels import Factor, level_text
 from tierbench.postprocess.plots.canvas import GREY, HEIGHT_IN, MEAN, Look, canvas, legend, trial_marks, verdict_handles
 from tierbench.postprocess.schema.columns import Row
 from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.schema.run_rows import KneeRow, Mean, ScalingRow, SummaryRow
+from tierbench.postprocess.schema.run_rows import Mean, SaturationRow, ScalingRow, SummaryRow
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import level_of
 
@@ -48,7 +48,7 @@ class Series:
     summary: Sequence[SummaryRow]
     trials: Sequence[TrialRow]
     line: Any = "-"
-    knee: KneeRow | None = None
+    saturation: SaturationRow | None = None
     scaling: Sequence[ScalingRow] = ()
 
 

@@ -92,23 +92,29 @@ def _of_repetitions(trials: Sequence[TrialRow], batches: Sequence[int]) -> Itera
 
 def saturation_plot(plots: Sequence[Plot]) -> Figure:
     """Means without bars; a cross where they bend, as wide and high as the intervals; the prediction, hollow."""
-    later = {line.knee.predicted_jobs for plot in plots for line in plot.series if line.knee}
+    later = {line.saturation.predicted_jobs for plot in plots for line in plot.series if line.saturation}
     jobs = {trial.jobs for plot in plots for trial in plot.trials} | set(filter(None, later))
     scale = "log" if Ladder(plots[0].along).even else "linear"
     ladder = Ladder(Factor(JOBS, tuple(sorted(jobs)), plots[0].along.label), scale)
 
     def draw(axes: Axes, plot: Plot) -> None:
         for line in plot.series:
-            color, marker, knee = line.look.color, line.look.marker, line.knee
+            color, marker, saturation = line.look.color, line.look.marker, line.saturation
             rows = [row for row in line.summary if row.means[RATE].value is not None]
             rates = [row.means[RATE].value or 0.0 for row in rows]
             axes.plot([row.jobs for row in rows], rates, color=color, marker=marker, markersize=DOT)
-            if knee and knee.knee.interval and knee.plateau.interval and knee.knee.value and knee.plateau.value:
+            if (
+                saturation
+                and saturation.full_with.interval
+                and saturation.plateau.interval
+                and saturation.full_with.value
+                and saturation.plateau.value
+            ):
                 broad: dict[str, Any] = {"color": color, "linewidth": 2.6, "alpha": 0.6}
-                axes.plot(knee.knee.interval, [knee.plateau.value] * 2, gid="saturation", **broad)
-                axes.plot([knee.knee.value] * 2, knee.plateau.interval, **broad)
-            if knee and knee.predicted_jobs:
-                _draw_hollow(axes, line, [(knee.predicted_jobs, knee.predicted)], "predicted")
+                axes.plot(saturation.full_with.interval, [saturation.plateau.value] * 2, gid="saturation", **broad)
+                axes.plot([saturation.full_with.value] * 2, saturation.plateau.interval, **broad)
+            if saturation and saturation.predicted_jobs:
+                _draw_hollow(axes, line, [(saturation.predicted_jobs, saturation.predicted)], "predicted")
 
     none: dict[str, Any] = {"color": MUTED, "linestyle": "none"}
     cross = Line2D([], [], marker="+", markersize=11, label="saturation point and plateau", **none)

@@ -192,15 +192,15 @@ def saturation_notes(results: Results, panel: Panel) -> list[str]:
     """From how many jobs on more bring nothing, by the lines of a panel; and why that is unknown of others."""
     points: list[str] = []
     unknown: dict[str, list[str]] = {}
-    for row in rows_at(results.knees, panel.without(JOBS).levels):
+    for row in rows_at(results.saturations, panel.without(JOBS).levels):
         line = level_name(results.layout.lines, level_of(row, results.layout.lines))
         plateau = f"a plateau of {_with(row.plateau, 'Mb/s')}"
         further = f"; beyond, one further brings {_with(row.further, 'Mb/s')}" if row.further.value is not None else ""
         sentences = {
-            FULL: f"with {_with(row.knee, 'jobs')}, {plateau}; each job before brings"
+            FULL: f"with {_with(row.full_with, 'jobs')}, {plateau}; each job before brings"
             f" {figures(row.each.value, 'Mb/s')}{further}",
-            FLAT: f"with fewer than {figures(row.knee.high, 'jobs')}, {plateau}{further}",
-            RISING: f"with more than {figures(row.knee.low, 'jobs')}, more than were measured; each job brings"
+            FLAT: f"with fewer than {figures(row.full_with.high, 'jobs')}, {plateau}{further}",
+            RISING: f"with more than {figures(row.full_with.low, 'jobs')}, more than were measured; each job brings"
             f" {_with(row.each, 'Mb/s')}",
         }
         if row.state in sentences:

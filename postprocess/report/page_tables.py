@@ -204,15 +204,15 @@ def _volatility(row: SummaryRow, mean: str, spread: str) -> tuple[str, str, str]
 
 
 def saturation_table(results: Results) -> Markup | None:
-    """Each ladder's knee, plateau, what a job brings before and beyond, and the prediction."""
-    if not results.knees:
+    """Each ladder's saturation, plateau, what a job brings before and beyond, and the prediction."""
+    if not results.saturations:
         return None
     names = [name for name in results.factors if name != JOBS and results.factors[name].several]
     of_ladder = ("saturated with jobs", "plateau Mb/s", "each job", "one further", "then, with jobs", "predicted Mb/s")
     heads = [*names, "", *of_ladder]
     rows = []
-    for row in results.knees:
-        cells = [_bounded_cell(bounded) for bounded in (row.knee, row.plateau, row.each, row.further)]
+    for row in results.saturations:
+        cells = [_bounded_cell(bounded) for bounded in (row.full_with, row.plateau, row.each, row.further)]
         later = [str(row.predicted_jobs or NOTHING), _bounded_cell(row.predicted)]
         said = f"{row.state}: {row.why}" if row.why else row.state
         rows.append([*(level_of(row, name) for name in names), element("span", said, class_="finding"), *cells, *later])
@@ -230,7 +230,7 @@ def held_predictions(runs: Sequence[Results], called: Sequence[str]) -> Iterator
     """What earlier runs predicted of batches that later ones have measured."""
     rows = []
     for number, before in enumerate(runs):
-        for prediction in before.knees:
+        for prediction in before.saturations:
             point = {name: level_of(prediction, name) for name in before.factors}
             point[JOBS] = str(prediction.predicted_jobs)
             for name, after in zip(called[number + 1 :], runs[number + 1 :], strict=True):

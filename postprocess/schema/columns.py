@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar, cast
 
-from tierbench import files
+from tierbench import files, names
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD, level_text
 from tierbench.errors import TierbenchError
 
@@ -25,6 +25,7 @@ Inside = tuple[str, ...]  # attributes and keys
 
 COLUMNS, MAKE = "columns", "make"
 SEPARATOR = "; "
+FORMER = {names.SATURATION_CSV: "knee.csv"}  # what a table was called in runs before schema 7, its columns likewise
 PLAIN_NUMBER = re.compile(r"-?\d+(\.\d+)?")  # without exponent, which digests can look like
 
 
@@ -227,12 +228,15 @@ def plain_rows(table: type[Row], folder: Path, schema: Mapping[str, Any] | None 
     for name in parts:
         for column in (schema or {}).get("files", {}).get(name, {}).get("columns", ()):
             types[column["name"]] = column["type"]
+        if name in FORMER and not (folder / name).exists():
+            name = FORMER[name]
         try:
             with contextlib.suppress(FileNotFoundError), files.opened_text(folder / name, newline="") as file:
                 for number, line in enumerate(csv.DictReader(file)):
                     key = line["trial"] if len(parts) > 1 else number
                     rows.setdefault(key, {}).update(
-                        (name, _value(text, types.get(name))) for name, text in line.items()
+                        (name.replace("knee_", "saturation_"), _value(text, types.get(name)))
+                        for name, text in line.items()
                     )
         except (OSError, UnicodeDecodeError, csv.Error, KeyError, ValueError) as error:
             raise _unreadable(folder / name, error) from None

@@ -135,15 +135,15 @@ class ScalingRow(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KneeRow(Row):
+class SaturationRow(Row):
     """A ladder of batches."""
 
-    file, per = names.KNEE_CSV, "ladder of two batches or more"
+    file, per = names.SATURATION_CSV, "ladder of two batches or more"
     levels: Mapping[str, Any] = factor_levels()
     state: str = text("full: within the ladder; full from the least batch; not full; cannot tell")
     why: str = text("why it is unknown")
-    knee: Interval = bounded(
-        "knee_jobs", "1", "saturation point: where single clients' rates add up to the plateau", 2, UNBOUNDED
+    full_with: Interval = bounded(
+        "saturation_jobs", "1", "saturation point: where single clients' rates add up to the plateau", 2, UNBOUNDED
     )
     plateau: Interval = bounded("plateau_mbps", "Mb/s", "rate that more clients approach", empty=UNBOUNDED)
     each: Interval = bounded("each_mbps", "Mb/s", "what each client brings below saturation", empty=UNBOUNDED)

@@ -16,7 +16,7 @@ from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, Factor, level_te
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.schema.columns import Row, read_rows
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, ResourceRow, TrialRow, trial_column
-from tierbench.postprocess.schema.run_rows import SCHEMA_VERSION, KneeRow, RatioRow, ScalingRow, SummaryRow
+from tierbench.postprocess.schema.run_rows import SCHEMA_VERSION, RatioRow, SaturationRow, ScalingRow, SummaryRow
 from tierbench.postprocess.stats import Interval, over_looks, tukey
 from tierbench.postprocess.tables.factors import Panel, Point, layout_of, level_of, rows_at, run_factors
 from tierbench.postprocess.verdict.counting import looks_of
@@ -40,7 +40,7 @@ class Results:
     summary: list[SummaryRow]
     ratios: list[RatioRow]
     scaling: list[ScalingRow]
-    knees: list[KneeRow]
+    saturations: list[SaturationRow]
     resources: list[ResourceRow]
     ceilings: dict[str, Any]  # what iperf3 measured before the run
     factors: Mapping[str, Factor]  # by their names, in the plan's order
@@ -207,7 +207,7 @@ def read_results(directory: Path, say: Say) -> Results:
         summary=read_rows(SummaryRow, directory, schema),
         ratios=read_rows(RatioRow, directory, schema),
         scaling=read_rows(ScalingRow, directory, schema),
-        knees=read_rows(KneeRow, directory, schema),
+        saturations=read_rows(SaturationRow, directory, schema),
         resources=read_rows(ResourceRow, directory, schema),
         ceilings=_json(directory / names.CEILINGS),
         factors={factor.name: factor for factor in factors},

@@ -1,4 +1,4 @@
-"""The rows of the tables over all trials: summary.csv, ratios.csv, knee.csv and scaling.csv.
+"""The rows of the tables over all trials: summary.csv, ratios.csv, saturation.csv and scaling.csv.
 
 The scale factor of a level is the rate over that at the least level, over the one level over the other: 1 where
 twice as many bring twice as much. Where the least level alone was measured, rates at the others are extrapolated by
@@ -22,9 +22,9 @@ from tierbench.postprocess.schema.rows import COMPARED, RATE, SUMMARISED, TrialR
 from tierbench.postprocess.schema.run_rows import (
     EXTRAPOLATED,
     MEASURED,
-    KneeRow,
     Mean,
     RatioRow,
+    SaturationRow,
     ScalingRow,
     SummaryRow,
 )
@@ -187,7 +187,7 @@ def _pairs(these: list[TrialRow], those: list[TrialRow], metric: str) -> list[tu
     ]
 
 
-def knee_rows(trials: Sequence[TrialRow], summary: Sequence[SummaryRow]) -> list[KneeRow]:
+def saturation_rows(trials: Sequence[TrialRow], summary: Sequence[SummaryRow]) -> list[SaturationRow]:
     """A row for each ladder of two batches or more, in the order of summary.csv."""
     climbed: dict[Point, list[TrialRow]] = {}
     for trial in trials:
@@ -197,22 +197,22 @@ def knee_rows(trials: Sequence[TrialRow], summary: Sequence[SummaryRow]) -> list
     for row in summary:
         rungs.setdefault(_point(row, JOBS), []).append(row)
     return [
-        _knee_row(climbed[ladder], sorted(rows, key=lambda row: row.jobs))
+        _saturation_row(climbed[ladder], sorted(rows, key=lambda row: row.jobs))
         for ladder, rows in rungs.items()
         if len({trial.jobs for trial in climbed.get(ladder, [])}) > 1
     ]
 
 
-def _knee_row(trials: list[TrialRow], summary: list[SummaryRow]) -> KneeRow:
+def _saturation_row(trials: list[TrialRow], summary: list[SummaryRow]) -> SaturationRow:
     fit = saturation([Rung(trial.repeat, trial.jobs, trial.delivered_mbps or 0.0) for trial in trials])
     top = max(trials, key=lambda trial: trial.jobs)
     clients = fit.clients or Interval()  # without a value where the ladder bounds it on one side only
     steps = (after.gain.over(after.jobs - before.jobs) for before, after in pairwise(summary) if after.jobs == top.jobs)
-    return KneeRow(
+    return SaturationRow(
         levels=top.levels,
         state=fit.state,
         why=fit.why,
-        knee=Interval(None, clients.low, clients.high) if fit.state in (FLAT, RISING) else clients,
+        full_with=Interval(None, clients.low, clients.high) if fit.state in (FLAT, RISING) else clients,
         plateau=fit.plateau or Interval(),
         each=fit.each or Interval(),
         further=next(steps, Interval()),

@@ -25,7 +25,7 @@ from tierbench.postprocess.records.load_trial import read_trial, was_skipped
 from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.schema.columns import Column, Row, columns_of, tables_of
 from tierbench.postprocess.schema.rows import JobRow, ResourceRow, SampleRow, TrialRow
-from tierbench.postprocess.schema.run_rows import KneeRow, RatioRow, ScalingRow, SummaryRow, schema
+from tierbench.postprocess.schema.run_rows import RatioRow, SaturationRow, ScalingRow, SummaryRow, schema
 from tierbench.postprocess.tables.cache import keep, made_of, row_as_it_was, shared_digest
 from tierbench.postprocess.tables.factors import axes_of_run, axis_column, check_levels, compares_pairs, levels_on_axes
 from tierbench.postprocess.tables.metrics import job_row, leading, trial_row
@@ -47,13 +47,13 @@ class Tables:
     summary: list[SummaryRow]
     ratios: list[RatioRow]
     scaling: list[ScalingRow]
-    knees: list[KneeRow]
+    saturations: list[SaturationRow]
 
 
 def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
     """Write the CSVs of all trials of a run directory."""
     # Here and not above: it loads scipy, which takes a second and is not needed for a trial's own tables.
-    from tierbench.postprocess.tables.run_tables import knee_rows, ratio_rows, scaling_rows, summary_rows
+    from tierbench.postprocess.tables.run_tables import ratio_rows, saturation_rows, scaling_rows, summary_rows
 
     if (run / names.NO_SAMPLES).exists():
         raise TierbenchError(f"{run}: its samples were removed to save room, so its tables stay as they are")
@@ -83,16 +83,16 @@ def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
                     source.readline()
                     shutil.copyfileobj(source, file, 1 << 20)
     summary, ratios = summary_rows(rows, axes), ratio_rows(rows, axes, pairs=compares_pairs(run))
-    scaling, knees = scaling_rows(_scaling(run, say), summary, ratios), knee_rows(rows, summary)
+    scaling, saturations = scaling_rows(_scaling(run, say), summary, ratios), saturation_rows(rows, summary)
     for table in tables_of(TrialRow):
         _write(run, table, rows, columns)
     _write(run, SummaryRow, summary, columns)
     _write(run, RatioRow, ratios, columns)
     _write(run, ScalingRow, scaling, columns)
-    _write(run, KneeRow, knees, columns)
+    _write(run, SaturationRow, saturations, columns)
     _write_json(run / names.SCHEMA, schema(columns, further))
     (run / names.NO_TABLES).unlink(missing_ok=True)
-    return Tables(rows, summary, ratios, scaling, knees)
+    return Tables(rows, summary, ratios, scaling, saturations)
 
 
 def _scaling(run: Path, say: Callable[[str], None]) -> Scaling | None:

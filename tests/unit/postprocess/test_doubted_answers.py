@@ -40,7 +40,7 @@ def results(rates: Mapping[tuple[str, int], float], verdicts: Mapping[str, str],
     asked = Scaling(along=along) if along else None
     return Results(
         directory=Path(), plan={}, site={}, experiment={}, schema_version=None, trials=rows, summary=summary,
-        ratios=ratios, scaling=scaling_rows(asked, summary, ratios), knees=[], resources=[],
+        ratios=ratios, scaling=scaling_rows(asked, summary, ratios), saturations=[], resources=[],
         ceilings={}, factors={factor.name: factor for factor in factors},
         layout=Layout("access", "jobs", ("workload",), "", ""),
     )  # fmt: skip

@@ -110,7 +110,7 @@ def test_a_run_has_a_row_per_sample_client_trial_and_batch_in_the_order_of_the_p
     assert [row["repeat"] for row in tables(run).trials] == [2, 1]
     assert {name: len(rows(run / name)) for name in FILES} == {
         "samples.csv": 52, "jobs.csv": 8, **dict.fromkeys(TRIAL_FILES, 2), "resources.csv": 18, "summary.csv": 1,
-        "ratios.csv": 0, "scaling.csv": 0, "knee.csv": 0,
+        "ratios.csv": 0, "scaling.csv": 0, "saturation.csv": 0,
     }  # fmt: skip
 
 

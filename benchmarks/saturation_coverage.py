@@ -1,11 +1,11 @@
-"""How often the intervals of a ladder's knee hold the truth, and how often it cannot be told.
+"""How often the intervals of a ladder's saturation hold the truth, and how often it cannot be told.
 
-usage: python benchmarks/knee_coverage.py [--runs 400]
+usage: python benchmarks/saturation_coverage.py [--runs 400]
 
 A run is a ladder of batches, repeated: its rates are those of a known curve, with a scatter that a whole repetition
 has in common and one of each trial. The curves are a sharp bend; a closed queue, whose clients wait for one server and
 do something else in between (the exact solution, by mean value analysis); a hyperbola, the softest there is; a way that
-the ladder does not fill; one that is full from the beginning; and one that falls again. What is true of the knee is
+the ladder does not fill; one that is full from the beginning; and one that falls again. The true saturation point is
 where the line through nothing meets the plateau.
 
 exit status: 0 each interval that was given holds the truth in 90 % of the runs or more; 1 one does not
@@ -24,7 +24,7 @@ from frame import options
 from tierbench.postprocess.measures.saturation import FLAT, FULL, OPEN, RISING, Rung, next_rung, saturation
 
 LEAST = 0.9
-PLATEAU, EACH = 800.0, 50.0  # so the knee is at 16 clients
+PLATEAU, EACH = 800.0, 50.0  # so the saturation is at 16 clients
 
 Curve = Callable[[int], float]
 
@@ -57,7 +57,7 @@ class Case:
     name: str
     curve: Curve
     ladder: Sequence[int]
-    full: bool  # whether the knee is inside the ladder
+    full: bool  # whether the saturation is inside the ladder
 
 
 CASES = (
@@ -73,7 +73,7 @@ CASES = (
 
 def main():
     runs = options(__doc__, runs=400).runs
-    print("curve | n | scatter | full | at once | not full | cannot | knee | width | plateau | each | next")
+    print("curve | n | scatter | full | at once | not full | cannot | saturation | width | plateau | each | next")
     worst = 1.0
     for case in CASES:
         for repeats, scatter in ((3, 0.02), (5, 0.02), (3, 0.05)):
@@ -87,13 +87,13 @@ def coverage(case, repeats, scatter, runs):
     """Print how the runs of a case came out; return how often each interval held the truth."""
     random = np.random.default_rng(7)
     states = Counter()
-    hits = {"knee": [], "plateau": [], "each": [], "next": []}
+    hits = {"saturation": [], "plateau": [], "each": [], "next": []}
     widths = []
     for _ in range(runs):
         found = saturation(_ladder(case, repeats, scatter, random))
         states[found.state] += 1
         if found.clients and case.name != "falls again":
-            hits["knee"].append(_holds(found.clients, PLATEAU / EACH))
+            hits["saturation"].append(_holds(found.clients, PLATEAU / EACH))
             hits["plateau"].append(_holds(found.plateau, PLATEAU))
             hits["each"].append(_holds(found.each, EACH))
         if found.state == FULL and found.clients and found.clients.low and found.clients.high:
@@ -105,7 +105,7 @@ def coverage(case, repeats, scatter, runs):
     told = {name: f"{np.mean(of):.3f}" if len(of) > runs / 20 else "" for name, of in hits.items()}
     share = [f"{states[state] / runs:.2f}" for state in (FULL, FLAT, RISING, OPEN)]
     width = f"{np.median(widths):.2f}" if len(widths) > runs / 20 else ""
-    cells = [case.name, str(repeats), f"{scatter:.0%}", *share, told["knee"], width]
+    cells = [case.name, str(repeats), f"{scatter:.0%}", *share, told["saturation"], width]
     print(" | ".join([*cells, told["plateau"], told["each"], told["next"]]), flush=True)
     return [float(np.mean(of)) for of in hits.values() if len(of) > runs / 20 and case.name != "falls again"]
 

@@ -12,8 +12,10 @@ from tierbench import names
 from tierbench.postprocess.measures.saturation import FLAT, FULL, OPEN, RISING, Rung, next_rung, saturation
 from tierbench.postprocess.report.answer import answer
 from tierbench.postprocess.report.write import comparison, run_report
+from tierbench.postprocess.schema.columns import read_rows
+from tierbench.postprocess.schema.run_rows import SaturationRow
 from tierbench.postprocess.tables.load_run import read_results
-from tierbench.postprocess.tables.run_tables import knee_rows, summary_rows
+from tierbench.postprocess.tables.run_tables import saturation_rows, summary_rows
 
 COMMON = {1: 1.0, 2: 1.03, 3: 0.98, 4: 0.99, 5: 1.01}  # what all trials of a repetition have alike
 
@@ -31,7 +33,7 @@ def full_with_16(clients):
     return min(50.0 * clients, 800.0)
 
 
-def test_the_knee_and_the_plateau_are_found_with_intervals_that_hold_them():
+def test_the_saturation_point_and_the_plateau_are_found_with_intervals_that_hold_them():
     found = saturation(ladder(full_with_16, (4, 8, 16, 32, 64)))
     assert found.state == FULL
     for interval, truth in ((found.clients, 16), (found.plateau, 800), (found.each, 50), (found.predicted, 800)):
@@ -40,7 +42,7 @@ def test_the_knee_and_the_plateau_are_found_with_intervals_that_hold_them():
     assert found.next_clients == 128
 
 
-def test_what_a_repetition_has_in_common_does_not_blur_the_knee():
+def test_what_a_repetition_has_in_common_does_not_blur_the_saturation_point():
     rungs = [dataclasses.replace(rung, rate=rung.rate * rung.repeat) for rung in ladder(full_with_16, (4, 8, 16, 32))]
     found = saturation(rungs)
     assert found.state == FULL
@@ -50,7 +52,7 @@ def test_what_a_repetition_has_in_common_does_not_blur_the_knee():
 @pytest.mark.parametrize(
     ("clients", "state"), [((2, 4, 8, 12), RISING), ((32, 64, 128), FLAT)], ids=["never full", "full at once"]
 )
-def test_a_ladder_that_does_not_bend_bounds_the_knee_from_one_side_only(clients, state):
+def test_a_ladder_that_does_not_bend_bounds_the_saturation_point_from_one_side_only(clients, state):
     found = saturation(ladder(full_with_16, clients))
     assert found.state == state
     if state == RISING:
@@ -96,11 +98,11 @@ def test_the_next_batch_is_the_ladders_next_step(clients, later):
 def test_clients_that_do_not_read_at_the_same_time_fill_nothing(tmp_path, started):
     """One alone gets as much as seven in turn: that says nothing of how many a way can take."""
     path = run_of(tmp_path / "run", (32, 64, 128))
-    assert [row.state for row in read_results(path, silent).knees] == [FLAT, FLAT]
+    assert [row.state for row in read_results(path, silent).saturations] == [FLAT, FLAT]
     rows = [{**row, "started": started} for row in read_csv(path / names.TRIALS_CSV)]
     write_csv(path / names.TRIALS_CSV, rows)
     trials = read_results(path, silent).trials
-    assert knee_rows(trials, summary_rows(trials)) == []
+    assert saturation_rows(trials, summary_rows(trials)) == []
 
 
 # -- in the tables, on the page, and against another run -------------------------------------------------------------
@@ -118,9 +120,9 @@ def run_of(path, batches, factor=1.0, repeats=3):
     trials = read_results(path, silent).trials
     summary = summary_rows(trials)
     (path / names.SCHEMA).write_text(json.dumps({}))
-    found = knee_rows(trials, summary)
+    found = saturation_rows(trials, summary)
     write_csv(path / names.SUMMARY_CSV, [as_csv(row) for row in summary])
-    write_csv(path / names.KNEE_CSV, [as_csv(row) for row in found])
+    write_csv(path / names.SATURATION_CSV, [as_csv(row) for row in found])
     return path
 
 
@@ -132,14 +134,20 @@ def as_csv(row):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    return run_of(tmp_path_factory.mktemp("knee") / "monday", (4, 8, 16, 32))
+    return run_of(tmp_path_factory.mktemp("saturation") / "monday", (4, 8, 16, 32))
 
 
-def test_a_row_has_the_knee_what_a_further_client_brings_and_the_prediction(run):
-    row = read_results(run, silent).knees[0]
+def test_the_table_of_an_older_run_is_read_by_its_former_name(run, tmp_path):
+    former = (run / names.SATURATION_CSV).read_text().replace("saturation_", "knee_")
+    (tmp_path / "knee.csv").write_text(former)
+    assert read_rows(SaturationRow, tmp_path) == read_rows(SaturationRow, run)
+
+
+def test_a_row_has_the_saturation_point_what_a_further_client_brings_and_the_prediction(run):
+    row = read_results(run, silent).saturations[0]
     assert (row.state, row.jobs, row.batches, row.repeats, row.predicted_jobs) == (FULL, 32, 4, 3, 64)
     assert row.further.value == pytest.approx(0, abs=0.01)
-    assert row.knee.low < 16 < row.knee.high
+    assert row.full_with.low < 16 < row.full_with.high
 
 
 def test_the_page_says_where_it_is_full(run):
