@@ -318,7 +318,10 @@ def _resolved(path: Path, extended_by: tuple[Path, ...] = ()) -> tuple[dict[str,
     base_tables, _ = _resolved(base_path, chain)
     refuse(_left_behind(base_tables, tables), str(path))
     tables = _with_files(tables, base_tables, path)
-    return _merged(base_tables, tables), f"{path} (extends {base})"
+    merged = _merged(base_tables, tables)
+    if "repeats" in tables:  # whose keys make a rule together
+        merged["repeats"] = tables["repeats"]
+    return merged, f"{path} (extends {base})"
 
 
 def _left_behind(base: dict[str, Any], variant: dict[str, Any]) -> Iterator[str]:
@@ -382,13 +385,11 @@ def _with_option_files(workload: dict[str, Any], client: Any, source: Path, name
 
 
 def _merged(base: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables are merged key by key, but for a rule of repeats; all else in the variant replaces what the base says."""
+    """Tables are merged key by key; all else in the variant replaces what the base says."""
     merged = dict(base)
     for key, value in variant.items():
         below = merged.get(key)
-        if isinstance(below, dict) and isinstance(value, dict) and key != "repeats":
-            value = _merged(below, value)
-        merged[key] = value
+        merged[key] = _merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
     return merged
 
 

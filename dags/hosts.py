@@ -37,9 +37,9 @@ def flushed_hosts(site: Site, experiment: Experiment, plan: Plan, configuration:
     replicas = experiment.replicas_of(configuration.workload)
     files = plan.replicas[replicas.folder]
     directory = files.directory if files.lies_ready else ""  # no cache has anything of what is not there yet
-    if isinstance(replicas, StreamedBytes) and replicas.reads:
-        directory = replicas.reads
     place = access.place(directory) if directory else ""
+    if isinstance(replicas, StreamedBytes) and replicas.reads:
+        place = str(replicas.reads)
     seen_by_workers = access.url(place) if access.protocol == "file" and place else ""
     return [
         *(FlushedHost(host, seen_by_workers) for host in plan.pools[configuration.pool]),

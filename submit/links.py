@@ -218,9 +218,13 @@ def rounds_before(run: Path) -> dict[str, Any]:
 
 def with_rounds_before(content: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
     """A round's content, on top of that of the rounds that the run has had."""
-    lines = {line["to"]: line for line in before.get("measured", [])}
+    try:
+        lines = {line["to"]: line for line in before.get("measured", [])}
+    except (TypeError, KeyError):  # a damaged one
+        return content
     for line in content["measured"]:
-        rounds = [*lines.get(line["to"], {}).get("rounds", []), line["mbps"]]
+        earlier = lines.get(line["to"], {})  # without rounds, of an earlier version
+        rounds = [*earlier.get("rounds", [earlier["mbps"]] if earlier else []), line["mbps"]]
         lines[line["to"]] = {**line, "mbps": median(rounds), "rounds": rounds}
     missing = {**before.get("not_measured", {}), **content["not_measured"]}
     unmeasured = {to: why for to, why in missing.items() if to not in lines}

@@ -185,13 +185,8 @@ class Run:
 
         DAGMan would read on in the original's logs, and wait for its jobs.
         """
-        for left in (
-            "*.dag.*",
-            f"{names.LOCK_HOLDER}*",
-            "turn*",
-            names.AHEAD,
-            names.SUBMITTED,
-        ):  # turn*: older versions
+        lock = (names.LOCK_HOLDER, names.LOCK_LOOK, "turn", "turn.lock")  # the latter of earlier versions
+        for left in ("*.dag.*", *lock, names.AHEAD, names.SUBMITTED):
             for path in self.directory.glob(left):
                 path.unlink(missing_ok=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shlex
 import time
 from collections.abc import Iterator, Sequence
@@ -12,14 +13,16 @@ from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import urlsplit
 
-from tierbench.checked_text import Shell, printable
+from tierbench.checked_text import AbsolutePath, Shell, printable, shown
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site, find_site
-from tierbench.spec import NAMED
+from tierbench.spec import NAMED, unknown_name
 from tierbench.submit.arguments import add_command
 from tierbench.submit.commands import run
 from tierbench.submit.output import show
 
+USUAL_PORTS = {"root": 1094, "roots": 1094, "http": 80, "https": 443}
+BEFORE_A_FILE = re.compile(r"^[\w-]*[=<]")  # as in if=/mnt/f and </mnt/f
 TEXT = "Compare commands that read: which one is faster with so many jobs at once, and what limits it"
 MORE = f"""\
 {TEXT}.
@@ -51,10 +54,14 @@ def register(subcommands: Any) -> None:
 
 def _try(arguments: argparse.Namespace) -> int:
     directory = arguments.into or Path("runs") / f"try-{time.strftime('%Y%m%d-%H%M%S')}"
+    if directory.exists():
+        raise ConfigError(f"{directory}: is there already; a run gets a directory of its own")
     text = experiment_of(
         arguments.commands, find_site(arguments.site), arguments.jobs, arguments.access, arguments.budget
     )
     path = directory.with_name(f"{directory.name}.toml")
+    if path.exists() and path.read_bytes() != text.encode():
+        raise ConfigError(f"{path}: is there already, and would be written over; give another --into")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     show(f"{text}\nthat is {path}, of which `tierbench run` makes further runs")
@@ -66,15 +73,19 @@ def _try(arguments: argparse.Namespace) -> int:
         "yes": False,
         "no_links": False,
     }
-    return run(argparse.Namespace(**{**vars(arguments), **asked, "no_links": False}))
+    return run(argparse.Namespace(**{**vars(arguments), **asked}))
 
 
 def experiment_of(commands: Sequence[str], site: Site, jobs: int, access: Sequence[str], budget: str) -> str:
     """The experiment that compares the commands, as TOML."""
+    if jobs < 1:
+        raise ConfigError(f"--jobs {jobs}: must be at least 1")
+    if unknown := [name for name in access if name not in site.access]:
+        raise ConfigError(unknown_name("--access", unknown[0], site.access))
     if len(access) not in (0, 1, len(commands)):
         raise ConfigError(f"--access: {len(access)} for {len(commands)} commands; give one for all, or one for each")
-    if unusable := next((command for command in commands if not Shell.fits(command) or not command.strip()), None):
-        raise ConfigError(f"{printable(unusable)!r}: must be {Shell.must_be}")
+    if unusable := [command for command in commands if not Shell.fits(command) or not command.strip()]:
+        raise ConfigError(f"{shown(unusable[0])}: must be {Shell.must_be}, of at most {Shell.longest} characters")
     chosen = [
         access[number % len(access)] if access else _access(command, site) for number, command in enumerate(commands)
     ]
@@ -84,9 +95,8 @@ def experiment_of(commands: Sequence[str], site: Site, jobs: int, access: Sequen
 def _lines(commands: Sequence[str], access: Sequence[str], site: Site, jobs: int, budget: str) -> Iterator[str]:
     names: list[str] = []
     for command in commands:
-        program = (
-            "".join(letter for letter in PurePath(command.split()[0]).name.lower() if letter.isalnum()) or "command"
-        )
+        word = PurePath(command.split()[0]).name.lower()
+        program = "".join(letter for letter in word if letter.isascii() and letter.isalnum())[:40] or "command"
         names.append(program if program not in names else f"{program}-{len(names) + 1}")
     yield f"""\
 name = "try"
@@ -99,6 +109,9 @@ sample_period_s = 0.2
 """
     for name, command, by in zip(names, commands, access, strict=True):
         folder = _folder(command, site, by)
+        reads = f"reads = {json.dumps(folder)}  # caches are emptied of the files in it"
+        if not folder:
+            reads = "# caches are not emptied: it names no file that this access method leads to"
         yield f"""\
 [workloads.{name}]
 client = "command"
@@ -108,12 +121,8 @@ options = {{ command = {json.dumps(command, ensure_ascii=False)} }}
 
 [replicas.{name}]
 kind = "streamed"
-count = {jobs}{
-            f'''
-reads = {json.dumps(folder)}  # caches are emptied of the files in it'''
-            if folder
-            else ""
-        }
+count = {jobs}
+{reads}
 """
     if len(set(access)) == 1:
         yield '[report]\nlines = "workload"\n'
@@ -133,22 +142,40 @@ def _access(command: str, site: Site) -> str:
 
 def _words(command: str) -> list[str]:
     try:
-        return shlex.split(command, comments=True)
+        words = shlex.split(command, comments=True)
     except ValueError:  # an apostrophe alone, say
-        return command.split()
+        words = command.split()
+    return [BEFORE_A_FILE.sub("", word) for word in words]
 
 
 def _folder(command: str, site: Site, name: str) -> str:
     """Where the storage has the files that a command reads by an access method."""
     word = next((word for word in _words(command) if _leads(site, name, word)), "")
     path = urlsplit(word).path if "://" in word else word.removeprefix(site.access[name].prefix)
-    return os.path.normpath("/" + path.lstrip("/")).rpartition("/")[0] if word else ""
+    folder = os.path.normpath("/" + path.lstrip("/")).rpartition("/")[0] if word else ""
+    if folder and not AbsolutePath.fits(folder):  # a pattern's own folders cannot be emptied of
+        raise ConfigError(
+            f"{printable(command)}: before each trial caches are emptied of the files in one folder, which must be"
+            f" {AbsolutePath.must_be}, not {shown(folder)}; {{n}} may stand in the file's name"
+        )
+    return folder
 
 
 def _leads(site: Site, name: str, word: str) -> bool:
     """Whether a word is a file on a server, or below a mount, of an access method."""
     access = site.access[name]
     if "://" in word:
-        return any(urlsplit(word)[:2] == urlsplit(prefix)[:2] for prefix in access.prefixes)
-    folder = access.prefix + (access.replicas or site.storage.replicas)
-    return access.protocol == "file" and word.startswith("/") and os.path.commonpath([word, folder]) != "/"
+        return (server := _server(word)) is not None and server in map(_server, access.prefixes)
+    if access.protocol != "file" or not word.startswith("/"):
+        return False
+    if access.prefix:
+        return PurePath(word).is_relative_to(access.prefix)
+    return os.path.commonpath([word, access.replicas or site.storage.replicas]) != "/"
+
+
+def _server(url: str) -> tuple[str, str | None, int | None] | None:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme, parts.hostname, parts.port or USUAL_PORTS.get(parts.scheme)
+    except ValueError:  # as of a port that is no number
+        return None

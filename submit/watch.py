@@ -248,7 +248,10 @@ def _working_line(trial: TrialProgress) -> str:
     if trial.stage is Stage.GATHERING:
         return f"{trial.name}: {trial.ready} of {trial.jobs} clients ready"
     if trial.stage is Stage.READING:
-        storage = [sampler.host for sampler in read_trial(trial.directory).samplers if sampler.of_storage]
+        try:
+            storage = [sampler.host for sampler in read_trial(trial.directory).samplers if sampler.of_storage]
+        except (OSError, ValueError):  # which its gate and its tables tell of
+            storage = []
         rate = current_rate_mbps([trial.directory / names.sample_file(host) for host in storage])
         sending = f", storage sends {rate:.0f} Mb/s" if rate is not None else ""
         return f"{trial.name}: {trial.done} of {trial.jobs} clients done{sending}"

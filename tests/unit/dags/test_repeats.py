@@ -6,6 +6,7 @@ import json
 import pytest
 
 from tests.unit import synthetic_run as synthetic
+from tierbench.dags.experiment import load_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.trial_settings import Until
 from tierbench.dags.write import write_run
@@ -80,6 +81,24 @@ def test_a_wrong_rule_is_explained(load, repeats, complaint):
     with pytest.raises(ConfigError) as error:
         load(repeats)
     assert complaint in str(error.value)
+
+
+def test_a_variant_replaces_the_rule_and_nothing_else_of_that_name(tmp_path):
+    base = """name = "base"
+question = "?"
+access = ["direct"]
+batches = [1]
+repeats = { within_pct = 5, at_most = 4 }
+workloads.repeats = { client = "dd", replicas = "a", options = { block_kb = 64 } }
+replicas.a = { kind = "tree", count = 1, size_mb = 1 }
+"""
+    (tmp_path / "base.toml").write_text(base)
+    changed = 'repeats = { until = "answered", budget = "1h" }\nworkloads.repeats.options = { checksum = true }\n'
+    (tmp_path / "variant.toml").write_text(f'extends = "./base.toml"\nname = "variant"\n{changed}')
+    experiment = load_experiment(tmp_path / "variant.toml")
+    assert experiment.repeats == Until(until="answered", budget="1h")
+    options = experiment.workloads["repeats"].options
+    assert (options.block_kb, options.checksum) == (64, True)
 
 
 @pytest.fixture

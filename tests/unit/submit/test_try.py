@@ -12,6 +12,7 @@ from tierbench.dags.hosts import flushed_hosts
 from tierbench.dags.plan import expand
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import find_site
+from tierbench.submit.cli import main
 from tierbench.submit.try_commands import experiment_of
 
 SITE = find_site("testbed")
@@ -48,6 +49,35 @@ def test_caches_are_emptied_of_what_it_reads(tmp_path: Path) -> None:
     assert {host.directory for hosts in folders for host in hosts} == {"/extenci/a", "/b", ""}
 
 
+def test_a_folder_that_is_read_is_not_looked_for_among_the_copies_of_an_access(tmp_path: Path) -> None:
+    path = tmp_path / "try.toml"
+    path.write_text(experiment_of(["dd if=/extenci/near/a/f{n}", "cat </extenci/b/f"], SITE, 2, ("near-pool",), "5min"))
+    experiment = load_experiment(path)
+    plan = expand(SITE, experiment, POOL)
+    folders = [flushed_hosts(SITE, experiment, plan, configuration) for configuration in plan.configurations]
+    assert {host.directory for hosts in folders for host in hosts} == {"/extenci/near/a", "/extenci/b"}
+
+
+def test_a_server_is_the_same_without_its_usual_port(tmp_path: Path) -> None:
+    assert points(tmp_path, "xrdcp root://DGT.private.fiu.test//f{n} -") == {("lan-xrootd", "xrdcp")}
+
+
+@pytest.mark.parametrize("command", ["écho f", "x" * 80])
+def test_a_program_of_any_name_is_run(tmp_path: Path, command: str) -> None:
+    assert len(points(tmp_path, command, command, access=("direct",))) == 2
+
+
+@pytest.mark.parametrize(("into", "words"), [(".", "is there already"), ("mine", "mine.toml: is there already")])
+def test_nothing_of_the_users_is_written_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], into: str, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.toml").write_text("my own")
+    assert main(["try", "--site", "testbed", "--access", "direct", "--into", into, "cat f"]) == 2
+    assert words in capsys.readouterr().err
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["my own"]
+
+
 def test_commands_of_one_access_are_compared_with_each_other(tmp_path: Path) -> None:
     assert points(tmp_path, "cat /extenci/f", "dd if=/extenci/f", access=("direct",)) == {
         ("direct", "cat"), ("direct", "dd"),
@@ -61,6 +91,10 @@ def test_commands_of_one_access_are_compared_with_each_other(tmp_path: Path) -> 
         (["curl https://elsewhere.test/f"], (), "none of the site's access methods"),
         (["cat a", "cat b"], ("direct",) * 3, "3 for 2 commands"),
         (["cat a\ncat b"], ("direct",), "a line of shell"),
+        (["cat a", ""], ("direct",), '"": must be a line of shell'),
+        (["cat a"], ("dirct",), 'there is no "dirct" .did you mean "direct"'),
+        (["cat /extenci/{n}/f"], ("direct",), "files in one folder.*may stand in the file's name"),
+        (["curl http://[::1/f"], (), "none of the site's access methods"),
     ],
 )
 def test_what_does_not_follow_is_asked_for(commands: list[str], access: tuple[str, ...], words: str) -> None:

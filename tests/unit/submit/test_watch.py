@@ -131,6 +131,15 @@ class Terminal(io.StringIO):
         return self.getvalue().rpartition("\r\033[K")[2]
 
 
+def test_a_damaged_record_of_the_trial_at_work_does_not_end_the_watching(run: Run) -> None:
+    trial = run.trial_directories[0]
+    for name, text in ((names.CLIENTS_LOG, ""), (names.GO, "{}"), (names.TRIAL, '{"form')):
+        (trial / name).write_text(text)
+    out = Terminal()
+    View(out).show(list(run.trials()))
+    assert "0 of 8 clients done" in out.live
+
+
 def test_the_live_line_fits_the_terminal(run: Run) -> None:
     wait(run, "client 1, " * 30)
     out = Terminal()
@@ -317,7 +326,7 @@ def test_a_copy_leaves_the_original_alone_and_does_not_read_on_in_its_logs(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run.record_submission(7, 0.0)
-    for name in ("experiment.dag.lock", "experiment.dag.nodes.log", names.LOCK_HOLDER):
+    for name in ("experiment.dag.lock", "experiment.dag.nodes.log", names.LOCK_HOLDER, "turn.lock", "turn-key.dag"):
         (run.directory / name).write_text("the original's")
     copy = Run(Path(shutil.copytree(run.directory, tmp_path / "copy")))
     assert (copy.copy_of, run.copy_of) == (str(run.directory), "")
@@ -329,7 +338,9 @@ def test_a_copy_leaves_the_original_alone_and_does_not_read_on_in_its_logs(
     assert copy.submission is None
     assert not list(copy.directory.glob("*.dag.*"))
     assert not (copy.directory / names.LOCK_HOLDER).exists()
+    assert not (copy.directory / "turn.lock").exists()
     assert (copy.directory / names.EXPERIMENT_DAG).exists()
+    assert (copy.directory / "turn-key.dag").exists()
 
 
 WATCHED_INSIDE = """

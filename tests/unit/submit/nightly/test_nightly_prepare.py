@@ -81,3 +81,12 @@ def test_of_several_looks_at_a_link_the_median_counts(tmp_path):
         (tmp_path / names.CEILINGS).write_text(json.dumps(with_rounds_before(content, rounds_before(tmp_path))))
     (told,) = json.loads((tmp_path / names.CEILINGS).read_text())["measured"]
     assert (told["mbps"], told["rounds"]) == (880.0, [900.0, 100.0, 880.0])
+
+
+@pytest.mark.parametrize(
+    ("before", "median"),
+    [({"measured": [{"to": "a", "mbps": 500.0}]}, 700.0), ({"measured": 5}, 900.0), ({"measured": ["a"]}, 900.0)],
+)
+def test_a_look_of_an_earlier_version_counts_and_a_damaged_one_does_not(before, median):
+    now = {"began_wall_ns": 1, "measured": [{"to": "a", "mbps": 900.0}], "not_measured": {}}
+    assert [line["mbps"] for line in with_rounds_before(now, before)["measured"]] == [median]
