@@ -32,7 +32,7 @@ LET_IN = "where a pool does not let you in, above all one older than the binding
 
 def register(subcommands: Any) -> None:
     text = "Check all that a site's file promises, from here and by a small job on each host; changes nothing"
-    parser = add_command(subcommands, "doctor", _doctor, text)
+    parser = add_command(subcommands, "doctor", _doctor, text, f"{text}. Exit status 1 if anything is bad.")
     parser.add_argument("--site", required=True, help=NAMED)
     parser.add_argument("--experiment", help=f"check what this one needs, and no more: {NAMED}")
     as_json(parser)
