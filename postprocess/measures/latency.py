@@ -122,7 +122,7 @@ def why_not_latency(clients: Clients) -> Iterator[str]:
         yield "the round-trip time is not known (links.rtt_ms, or iperf3 at the run's beginning)"
     elif any(client.mbps for client in clients.each):
         alike = " (alike where distance alone holds)" if number > 1 else ""
-        yield f"{clients.away} have {clients.on_the_way} on the way{alike}"
+        yield f"{clients.away} have {clients.on_the_way} each on the way{alike}"
 
 
 def _wait_per_read_ms(jobs: Iterable[Job]) -> float | None:

@@ -15,7 +15,7 @@ from tierbench.dags.layout import Layout
 from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, Factor, level_text
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.schema.columns import Row, read_rows
-from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, ResourceRow, TrialRow, trial_column
+from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, TRIAL_FILES, ResourceRow, TrialRow, trial_column
 from tierbench.postprocess.schema.run_rows import SCHEMA_VERSION, RatioRow, SaturationRow, ScalingRow, SummaryRow
 from tierbench.postprocess.stats import Interval, over_looks, tukey
 from tierbench.postprocess.tables.factors import Panel, Point, layout_of, level_of, rows_at, run_factors
@@ -24,7 +24,7 @@ from tierbench.postprocess.wording import worded
 from tierbench.starts import IN_TURN
 
 Say = Callable[[str], None]
-NEEDED = (names.TRIALS_CSV, names.SUMMARY_CSV)
+NEEDED = (*TRIAL_FILES, names.SUMMARY_CSV)  # of those that the run's schema describes
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def read_results(directory: Path, say: Say) -> Results:
     older = (
         schema.get("schema_version", SCHEMA_VERSION) < SCHEMA_VERSION and not (directory / names.NO_SAMPLES).exists()
     )
-    missing = not all((directory / name).is_file() for name in NEEDED)
+    missing = not all((directory / name).is_file() for name in NEEDED if name in schema.get("files", NEEDED))
     if older or missing or _have_gone_on(directory):
         from tierbench.postprocess.tables.write import tables
 

@@ -125,7 +125,7 @@ def test_each_client_is_held_against_the_distance_of_its_worker(tmp_path: Path) 
 
 
 UNKNOWN = "the round-trip time is not one for all, and that of"
-FAR_APART = "clients 5.0 to 60.0 ms away have 12 to 146 KiB on the way (alike where distance alone holds)"
+FAR_APART = "clients 5.0 to 60.0 ms away have 12 to 146 KiB each on the way (alike where distance alone holds)"
 
 
 @pytest.mark.parametrize(

@@ -325,6 +325,16 @@ def test_what_a_run_came_to_is_not_read_from_tables_that_are_older_than_a_trial(
     assert words == [f"{run}: making its tables anew, trials have ended since"]
 
 
+@pytest.mark.parametrize("name", TRIAL_FILES)
+def test_a_part_of_what_was_measured_of_trials_that_is_gone_is_made_anew(run, name):
+    (run / names.PLAN).write_text(json.dumps({"configurations": [{"access": "lan-xrootd", "workload": "root"}]}))
+    tables(run)
+    before = read_results(run, str).trials
+    (run / name).unlink()
+    assert read_results(run, str).trials == before
+    assert (run / name).is_file()
+
+
 def test_without_pyarrow_parquet_is_refused_before_tables_are_made(run, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert cli.main(["tables", str(run), "--parquet"]) == 3
