@@ -95,7 +95,7 @@ def _problems(hint: Any, value: Any, key: str) -> Iterator[str]:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         if all(any(True for _ in _problems(kind, value, key)) for kind in arguments):
-            yield _wrong(arguments[0], value, key)
+            yield from _problems(arguments[0], value, key)
     elif typing.is_typeddict(hint) or _is_made(hint):
         yield from _record_problems(hint, value, key)
     elif origin is dict:

@@ -72,7 +72,8 @@ def _axes_of_trials(run: Path) -> Iterator[Factor]:
 
 def run_factors(content: Mapping[str, Any], run: Path, trials: Sequence[Row]) -> list[Factor]:
     """All factors of a run: those of its plan, with whatever other levels its trials have."""
-    planned = {factor.name: factor for factor in _planned(json_files.typed(Planned, content, str(run)), run)}
+    plan = json_files.typed(Planned, content, str(run / names.PLAN))
+    planned = {factor.name: factor for factor in _planned(plan, run)}
     built_in = {name: planned.pop(name, _of_configurations(content, name)) for name in BUILT_IN}
     built_in[JOBS] = replace(built_in[JOBS], label=built_in[JOBS].label or SIMULTANEOUS)
     factors = []
@@ -92,7 +93,7 @@ def _of_configurations(plan: Mapping[str, Any], name: str) -> Factor:
 
 def layout_of(content: Mapping[str, Any], run: Path, factors: Sequence[Factor]) -> Layout:
     """How a run's report is laid out, by its plan, or as suggests itself for an older one."""
-    asked = json_files.typed(Planned, content, str(run)).report
+    asked = json_files.typed(Planned, content, str(run / names.PLAN)).report
     if asked is None:
         return layout(Report(), factors)
     there, places = {PAIR, *(factor.name for factor in factors)}, (asked.lines, asked.x, *asked.panels)

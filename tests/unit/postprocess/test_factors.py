@@ -7,10 +7,12 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.synthetic_run import rows
+from tierbench import names
 from tierbench.dags.levels import Factor, level_text
+from tierbench.json_files import Damaged
 from tierbench.postprocess.report.answer import answers
 from tierbench.postprocess.schema.run_rows import FILES
-from tierbench.postprocess.tables.factors import axis_column
+from tierbench.postprocess.tables.factors import axis_column, run_factors
 from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.write import tables
 from tierbench.postprocess.verdict.counting import enough_without
@@ -152,6 +154,19 @@ def test_a_trial_that_is_not_at_a_point_of_the_plan_is_told_and_left_out(tmp_pat
     told = []
     assert [row["repeat"] for row in tables(tmp_path, told.append).trials] == [1]
     assert "are not of the plan's factors" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("plan", "wrong"),
+    [
+        ({"report": {"lines": "access"}}, "it lacks report.x, it lacks report.panels"),
+        ({"factors": [{"name": "access", "levels": [[1]]}]}, "factors.0.levels.0 must be a text, not [1]"),
+    ],
+)
+def test_a_damaged_plan_is_called_by_its_file_and_what_is_wrong_there(tmp_path, plan, wrong):
+    with pytest.raises(Damaged) as error:
+        run_factors(plan, tmp_path, [])
+    assert str(error.value) == f"{tmp_path / names.PLAN} is damaged: {wrong}"
 
 
 def test_a_point_is_repeated_until_it_is_known_whatever_its_neighbours_say(tmp_path):
