@@ -24,7 +24,7 @@ from tierbench.postprocess.wording import worded
 from tierbench.starts import IN_TURN
 
 Say = Callable[[str], None]
-NEEDED = (*TRIAL_FILES, names.SUMMARY_CSV)  # of those that the run's schema describes
+NEEDED = (names.TRIALS_CSV, names.SUMMARY_CSV)
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,8 @@ def read_results(directory: Path, say: Say) -> Results:
     older = (
         schema.get("schema_version", SCHEMA_VERSION) < SCHEMA_VERSION and not (directory / names.NO_SAMPLES).exists()
     )
-    missing = not all((directory / name).is_file() for name in NEEDED if name in schema.get("files", NEEDED))
+    further = [name for name in TRIAL_FILES if name in schema.get("files", ())]  # older tables of trials are one file
+    missing = not all((directory / name).is_file() for name in (*NEEDED, *further))
     if older or missing or _have_gone_on(directory):
         from tierbench.postprocess.tables.write import tables
 
