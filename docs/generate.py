@@ -60,9 +60,7 @@ def columns(file: str) -> str:
     told = table(("column", "unit", "meaning"), iter(rows))
     if averaged:
         listed = ", ".join(f"`{name}`" for name in averaged)
-        told += (
-            f"\nOf these columns of trials.csv the mean over the trials, with `_sd`, `_low` and `_high`: {listed}.\n"
-        )
+        told += f"\nOf these columns of trials the mean over the trials, with `_sd`, `_low` and `_high`: {listed}.\n"
     return told
 
 
