@@ -59,7 +59,10 @@ SITE = {
 
 
 def experiment_tables(pset):
-    options = {"cmssw": {"pset": str(pset), "release": "CMSSW_10_6_30", "binds": ["/data"]}}
+    options = {
+        "cmssw": {"pset": str(pset), "release": "CMSSW_10_6_30", "binds": ["/data"]},
+        "command": {"command": "cat /f"},
+    }
     reads = {"dd": ("mount", "files"), "xrdcp": ("bridge", "files"), "http": ("web", "files")}
     reads |= {
         "gridftp": ("ftp", "doubling"),
@@ -67,6 +70,7 @@ def experiment_tables(pset):
         "writer": ("mount", "written"),
         "fio": ("mount", "files"),
         "iperf3": ("network", "streamed"),
+        "command": ("network", "streamed"),
     }  # smallfiles counts operations, which no experiment mixes with bytes
     workloads = {}
     for client in sorted(CLIENTS.keys() - {"smallfiles"}):

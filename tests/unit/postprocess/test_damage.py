@@ -21,7 +21,7 @@ from tierbench.postprocess.tables.write import tables, trial_tables
 from tierbench.submit.cli import main
 
 REAL = Path(__file__).parents[1] / "data/direct-trial.tar.gz"  # of a testbed: direct, four root clients, two workers
-DAMAGES = int(os.environ.get("TIERBENCH_DAMAGES", "100"))  # CI asks for more
+DAMAGES = int(os.environ.get("TIERBENCH_DAMAGES", "100"))
 PARTS = 6  # which may run side by side
 MOST_OFF = 0.03
 ODD = (

@@ -113,6 +113,7 @@ NOT_THERE = {
     "list": ("--nope", 2), "show": ("nope", 2), "doctor": ("--site nope", 2), "plan": ("nope --site testbed", 2),
     "replicas": ("nope --site testbed", 2), "write": ("nope --site testbed", 2), "run": ("nope --site testbed", 2),
     "submit": ("nope", 2), "watch": ("nope", 2), "stop": ("nope", 2), "tables": ("nope", 2), "enough": ("nope r1", 2),
+    "try": ("nope --site testbed", 2),
     "status": ("nope", 2), "report": ("nope", 2), "clean": ("nope", 2), "compare": ("nope nope", 2),
     "nightly add": ("nope --site testbed --at 02:00", 2), "nightly list": ("--nope", 2), "nightly run": ("nope", 2),
     "nightly pause": ("nope", 2), "nightly resume": ("nope", 2), "nightly remove": ("nope", 2),
