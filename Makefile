@@ -26,7 +26,7 @@ test: setup
 	$(SHIPPED_ON) $(VENV)/bin/python tests/parts.py
 
 test-quiet: setup
-	$(VENV)/bin/pytest -m quiet tests/testbed
+	$(VENV)/bin/pytest -m quiet tests
 
 unit: setup
 	$(SHIPPED_ON) $(VENV)/bin/pytest --numprocesses auto tests/unit

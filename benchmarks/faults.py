@@ -100,14 +100,7 @@ def on(host, script):
     return lambda scene: scene.shell(host, script) and None
 
 
-def stop_wrapper(scene):
-    scene.shell(workers_client(scene), "kill -STOP $(pgrep -f '[c]lient.py.*--index' | head -1)")
-
-
-def kill_worker(scene):
-    scene.host("wn01").namespaces.kill()
-
-
+STOP_CLIENT = "kill -STOP $(pgrep -f '[c]lient.py.*--index' | head -1)"
 # With a worker's link its routes go, and do not come back by themselves.
 cut_worker = on("wn01", "ip route show >/run/routes; ip link set eth0 down")
 mend_worker = on("wn01", "ip link set eth0 up; sort /run/routes | while read route; do ip route replace $route; done")
@@ -136,13 +129,9 @@ def remove_client(scene):
     scene.as_user("condor_rm", f"{clients[0]}.1")
 
 
-def second_dag(scene):
-    scene.as_user("sh", "-c", f"cd {HOME}/{scene.name} && condor_submit_dag -f *.*.dag")
-
-
 FAULTS = {
     "client removed by hand": Fault(remove_client),
-    "wrapper stopped": Fault(stop_wrapper, read=30),
+    "wrapper stopped": Fault(lambda scene: scene.shell(workers_client(scene), STOP_CLIENT), read=30),
     "mount hung": Fault(
         on("wn03", "kill -STOP $(pgrep mfsmount)"), on("wn03", "kill -CONT $(pgrep mfsmount)"), "direct", "dd", read=30
     ),
@@ -170,8 +159,10 @@ FAULTS = {
     "schedd and collector killed": Fault(
         on("ce", "kill -KILL $(pgrep -x condor_schedd) $(pgrep -f ^condor_collector)")
     ),
-    "second DAG in the run": Fault(second_dag),
-    "worker vanished": Fault(kill_worker),
+    "second DAG in the run": Fault(
+        lambda scene: scene.as_user("sh", "-c", f"cd {HOME}/{scene.name} && condor_submit_dag -f *.*.dag")
+    ),
+    "worker vanished": Fault(lambda scene: scene.host("wn01").namespaces.kill()),
 }
 
 

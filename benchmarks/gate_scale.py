@@ -53,17 +53,10 @@ sets = "start"
 """
 # What runs for each client, by what its command line holds.
 KINDS = {
-    "shadow": "condor_shadow",
-    "starter": "condor_starter",
-    "wrapper": "--replicas",
-    "held process": "echo ready",
-    "schedd": "condor_schedd",
-    "startd": "condor_startd",
-    "DAGMan": "condor_dagman",
-    "gate": "scripts/gate.py",
-    "stop": "scripts/stop.py",
-    "mount": "mfsmount",
-}
+    "shadow": "condor_shadow", "starter": "condor_starter", "wrapper": "--replicas", "held process": "echo ready",
+    "schedd": "condor_schedd", "startd": "condor_startd", "DAGMan": "condor_dagman", "gate": "scripts/gate.py",
+    "stop": "scripts/stop.py", "mount": "mfsmount",
+}  # fmt: skip
 OF_A_CLIENT = ("shadow", "starter", "wrapper", "held process")
 LOOKED_AT = 30  # of the processes of a kind, for their memory
 LOOK_S, POLL_S = 4.0, 0.25  # between two looks at the processes, which cost some time; at the files

@@ -1,6 +1,6 @@
 """A nightly on a testbed, whose nights HTCondor begins every few minutes: what is told of them, and when.
 
-usage: nightly_series.py TESTBED [NIGHTS] [MINUTES]      (as root; the testbed is up; 9 nights of 3 minutes)
+usage: nightly_series.py TESTBED [--nights 9] [--minutes 3]      (as root; the testbed is up)
 
 The WAN's rate is lowered before the seventh night, and the scheduler killed once, between two nights. Everything is
 what a site has: HTCondor's crontab job, a night's DAG with links, trials, control and rerun, the history, a webhook
@@ -8,12 +8,11 @@ and a mail server. docs/nightly.md has figures.
 """
 
 import json
-import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from frame import HOME, offer
+from frame import HOME, offer, options
 
 from tierbench import names
 from tierbench.testbed.services.conditions import WORDS
@@ -84,9 +83,9 @@ class Series:
         return [json.loads(line) for line in text.splitlines()]
 
 
-def main(arguments):
-    testbed = Testbed(arguments[0])
-    nights, minutes = (int(value) for value in (arguments[1:] + ["9", "3"][len(arguments) - 1 :])[:2])
+def main():
+    asked = options(__doc__, "testbed", nights=9, minutes=3)
+    testbed, nights, minutes = Testbed(asked.testbed), asked.nights, asked.minutes
     series = Series(testbed)
     series.prepare(minutes)
     killed = lowered = False
@@ -111,7 +110,6 @@ def main(arguments):
     for message in series.posted():
         print(json.dumps(message["body"], ensure_ascii=False, indent=1))
     series.user("tierbench", "nightly", "remove", NAME)
-    return 0
 
 
 def show(night):
@@ -125,4 +123,4 @@ def show(night):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()

@@ -21,7 +21,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.unit import synthetic_run as synthetic
 from tierbench import names
-from tierbench.postprocess.history.alarms import findings, suspected
+from tierbench.postprocess.history.alarms import findings
 from tierbench.postprocess.history.database import Chronicle, History, chronicle
 from tierbench.postprocess.history.rows import MEASURED, MISSED, Night, NightMark, Value, write_night_mark
 from tierbench.postprocess.history.runs import add_run
@@ -115,7 +115,7 @@ def until(known, count):
 def rerun(known):
     """What was known after night FALL and its rerun, if that night asked for one."""
     before = until(known, FALL + 1)
-    asked = any(found.configuration == LAN for found in suspected(before))
+    asked = any(found.configuration == LAN and not found.certain for found in findings(before))
     return replace(before, nights=[*before.nights, known.nights[-1]]) if asked else before
 
 

@@ -18,18 +18,10 @@ from pathlib import Path
 
 ROUNDS = 5
 LADDER = (32, 64, 96, 128, 160, 192)
+ACCESSES = ("lan-xrootd", "wan-xrootd-private", "wan-xrootd-public", "direct")
 
 
-def one_trial(clients, directory):
-    return _run(directory, ("direct",), (clients,), 1)
-
-
-def ladder(clients, directory):
-    accesses = ("lan-xrootd", "wan-xrootd-private", "wan-xrootd-public", "direct")
-    return _run(directory, accesses, LADDER, -(-clients // (sum(LADDER) * len(accesses))))
-
-
-def _run(directory, access, batches, repeats):
+def tierbench_run(clients, directory, access, batches):
     from tierbench.dags.experiment import find_experiment
     from tierbench.dags.plan import expand
     from tierbench.dags.write import write_run
@@ -38,8 +30,9 @@ def _run(directory, access, batches, repeats):
     site, quick = find_site("testbed"), find_experiment("quick")
     trees = dataclasses.replace(quick.replicas["root-tree"], count=max(batches))
     experiment = dataclasses.replace(
-        quick, access=access, batches=batches, repeats=repeats, replicas={"root-tree": trees}
-    )
+        quick, access=access, batches=batches, replicas={"root-tree": trees},
+        repeats=-(-clients // (sum(batches) * len(access))),
+    )  # fmt: skip
     pool = {"private": ("wn01.private.fiu.test",), "public": ("wn03.fiu.test",)}
 
     def work():
@@ -64,7 +57,11 @@ def htcondor_layer(clients, directory):
     return work
 
 
-WRITERS = {"htcondor2.dags": htcondor_layer, "tierbench, one trial": one_trial, "tierbench, ladder": ladder}
+WRITERS = {
+    "htcondor2.dags": htcondor_layer,
+    "tierbench, one trial": lambda clients, directory: tierbench_run(clients, directory, ("direct",), (clients,)),
+    "tierbench, ladder": lambda clients, directory: tierbench_run(clients, directory, ACCESSES, LADDER),
+}
 
 
 def measure(writer, clients):

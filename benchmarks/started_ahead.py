@@ -1,6 +1,6 @@
 """Trials whose jobs are started while the one before measures: what that saves, and whether it takes anything from it.
 
-usage: started_ahead.py TESTBED [RUN]      (as root; the testbed is up; RUN: the run directory, made if it is not there)
+usage: started_ahead.py TESTBED [--run RUN]   (as root; the testbed is up; RUN is made if it is not there)
 
 One run has trials that are started ahead and others that are not, in random order. The time from a trial's last end to
 the next one's go is told by what the next one is; the rate of a trial too, beside which jobs of the next one were
@@ -9,11 +9,10 @@ started and waited, or not. Figures are of this machine's cores, which hold both
 
 import itertools
 import statistics
-import sys
 from pathlib import Path
 
 import numpy as np
-from frame import run_on_testbed
+from frame import options, run_on_testbed
 
 from tierbench import json_files, names
 from tierbench.postprocess.records.load_trial import read_trial
@@ -75,11 +74,9 @@ def report(run):
 
 
 def main():
-    if len(sys.argv) not in (2, 3):
-        sys.exit(__doc__)
-    run = Path(sys.argv[2] if len(sys.argv) == 3 else "runs/started-ahead")
-    run_on_testbed(sys.argv[1], EXPERIMENT, run)
-    report(run)
+    asked = options(__doc__, "testbed", run=Path("runs/started-ahead"))
+    run_on_testbed(asked.testbed, EXPERIMENT, asked.run)
+    report(asked.run)
 
 
 if __name__ == "__main__":

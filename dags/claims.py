@@ -12,7 +12,7 @@ from typing import Any, Literal
 from tierbench.checked_text import Line, Setting
 from tierbench.dags.levels import JOBS, Factors, unknown_levels
 from tierbench.errors import refuse
-from tierbench.spec import bounded, build, read_toml
+from tierbench.spec import Checked, bounded, build, read_toml
 
 SUFFIX = ".reference.toml"
 LEAST, MOST = "least", "most"  # the ends of a ladder of batches, whatever their sizes are
@@ -30,7 +30,7 @@ ANSWERS = REPRODUCED, CONTRADICTED, INCONCLUSIVE, NOT_TESTED = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claim:
+class Claim(Checked):
     """A metric at a point: its ratio to another level of a factor, all else being equal; with no factor its value."""
 
     says: Line
@@ -46,11 +46,6 @@ class Claim:
     paper: Line = Line("")
     levels: tuple[float, ...] = ()  # two: of the factor in the paper; then the scale factor is what is compared
     extrapolated: bool = False  # whether the paper has measured but the second of its values
-
-    def __post_init__(self) -> None:
-        problems = list(self._problems())
-        if problems:
-            raise ValueError("; ".join(problems))
 
     @property
     def reference(self) -> float:
@@ -79,7 +74,7 @@ class Claim:
                 holds, fails = fails, holds
         return REPRODUCED if holds else CONTRADICTED if fails else INCONCLUSIVE
 
-    def _problems(self) -> Iterator[str]:
+    def problems(self) -> Iterator[str]:
         needed = 1 if self.factor is None else 2
         if (self.values or self.kind in (AT_LEAST, VALUE)) and (len(self.values) != needed or min(self.values) <= 0):
             what = "one number above 0, or factor and against" if needed == 1 else "two numbers above 0"
@@ -116,19 +111,17 @@ class _Reference:
 
 
 def reference_of(experiment: Path) -> Path:
-    """Where the claims lie that an experiment is held to."""
     return experiment.with_name(f"{experiment.stem}{SUFFIX}")
 
 
 def read_claims(experiments: Iterable[Path]) -> tuple[Claim, ...]:
     """The claims beside an experiment, or else beside the nearest of those that it extends."""
-    return next((tuple(_claims(path)) for path in map(reference_of, experiments) if path.is_file()), ())
-
-
-def _claims(path: Path) -> Iterator[Claim]:
+    path = next((path for path in map(reference_of, experiments) if path.is_file()), None)
+    if path is None:
+        return ()
     reference = build(_Reference, read_toml(path), str(path))
-    for number, table in enumerate(reference.claims):
-        yield dataclasses.replace(build(Claim, table, str(path), f"claims[{number}]"), paper=reference.paper)
+    claims = (build(Claim, table, str(path), f"claims[{number}]") for number, table in enumerate(reference.claims))
+    return tuple(dataclasses.replace(claim, paper=reference.paper) for claim in claims)
 
 
 def check_claims(path: Path, claims: Sequence[Claim], factors: Factors) -> None:

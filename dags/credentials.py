@@ -10,6 +10,7 @@ from typing import Any
 
 from tierbench.checked_text import AbsolutePath, Variable
 from tierbench.site_configs.site import Access
+from tierbench.spec import Checked
 from tierbench.trials import Credentials
 from tierbench.wrappers.credentials import KINDS
 
@@ -45,16 +46,15 @@ def variables(access: Access) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Secret:
+class Secret(Checked):
     """Where a value is: in a file on the access point, which travels with each job, or in the job's environment."""
 
     from_file: AbsolutePath | None = None
     from_env: Variable | None = None
 
-    def __post_init__(self) -> None:
+    def problems(self) -> Iterator[str]:
         if bool(self.from_file) == bool(self.from_env):
-            needed = "from_file, a file on the access point, or from_env, a variable that jobs have already"
-            raise ValueError(f"needs either {needed}")
+            yield "needs either from_file, a file on the access point, or from_env, a variable that jobs have already"
 
     @property
     def record(self) -> dict[str, str]:
@@ -63,7 +63,6 @@ class Secret:
 
 
 def secret_files(environment: Mapping[str, Any]) -> list[str]:
-    """The files that HTCondor brings to each client."""
     return [str(value.from_file) for value in environment.values() if isinstance(value, Secret) and value.from_file]
 
 

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-from tierbench.checked_text import Key, Line, LocalFile, Name, printable
+from tierbench.checked_text import Key, Line, LocalFile, Name, TableName, printable
 from tierbench.dags.claims import Claim, Expected, check_claims, expected_problems, read_claims
 from tierbench.dags.clients import ClientFile, find_client_file, is_path, shipped_clients
-from tierbench.dags.layout import Report, Scaling, scaling_problems
-from tierbench.dags.layout import problems as report_problems
 from tierbench.dags.levels import (
     PAIR,
     Axis,
+    Factors,
     LeftOut,
     Level,
     Levels,
+    Report,
+    Scaling,
     is_level,
     named_levels,
     points,
     read_axes,
     read_left_out,
+    report_problems,
+    scaling_problems,
     settable,
     unknown_factors,
     with_settings,
@@ -44,7 +47,7 @@ from tierbench.dags.trial_settings import (
     work_problems,
 )
 from tierbench.dags.workloads import Workload, workload_class
-from tierbench.errors import ConfigError, refuse
+from tierbench.errors import Attempts, ConfigError, refuse
 from tierbench.site_configs.site import Access
 from tierbench.spec import (
     bounded,
@@ -52,7 +55,6 @@ from tierbench.spec import (
     build_each,
     derived,
     find_definition,
-    misnamed,
     read_toml,
     shipped_definitions,
     unknown_name,
@@ -61,8 +63,6 @@ from tierbench.starts import EVERY, IN_TURN
 from tierbench.trials import Start, Work
 
 SHIPPED = Path(__file__).parent / "experiments"
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ class Experiment(WorkKeys):
     slot_limit_s: int = bounded(1200, 10, 604_800)
     measure: Literal["bytes", "events", "operations"] = "bytes"
     stall_limit_s: int = bounded(300, 5, 604_800)
-    conditions: dict[str, Any] = field(default_factory=dict)
+    conditions: dict[TableName, Any] = field(default_factory=dict)
     report: Report = field(default_factory=Report)
     scaling: Scaling | None = None
     expects: tuple[Expected, ...] = ()
@@ -100,26 +100,21 @@ class Experiment(WorkKeys):
     claims: tuple[Claim, ...] = derived(())
 
     def access_of(self, workload: str) -> tuple[Key, ...]:
-        """The accesses by which a workload is run."""
         own = self.workloads[workload].access
         return self.access if own is None else own
 
     def batches_of(self, workload: str) -> tuple[int, ...]:
-        """The ladder of simultaneous clients that a workload climbs."""
         own = self.workloads[workload].batches
         return self.batches if own is None else own
 
     def work_of(self, workload: str) -> Work:
-        """What each of its jobs works through."""
         return resolved_work(self.workloads[workload], self)
 
     def replicas_of(self, workload: str) -> Replicas:
-        """What a workload reads, or writes."""
         return self.replicas[self.workloads[workload].replicas]
 
     @property
     def begins(self) -> Start:
-        """How clients begin, as trial.json says it."""
         return Start(EVERY, self.start.every_s) if isinstance(self.start, Every) else Start(self.start)
 
     @property
@@ -148,7 +143,6 @@ class Experiment(WorkKeys):
 
     @property
     def client_files(self) -> list[ClientFile]:
-        """The files of the clients that are at work at any point."""
         return list({use.workload.client: use.workload.file for use in self.uses()}.values())
 
     @property
@@ -200,27 +194,22 @@ class Use:
 
 
 def find_experiment(name_or_path: str) -> Experiment:
-    """An experiment that comes with tierbench, by its name, or one of the user's own, by its path."""
     return load_experiment(find_definition("experiment", SHIPPED, name_or_path))
 
 
 def shipped_experiments() -> list[str]:
-    """The names of the experiments that come with tierbench."""
     return shipped_definitions(SHIPPED)
 
 
 def load_experiment(path: Path) -> Experiment:
     """The experiment that a file describes, with what it takes over from those it extends."""
     tables, source = _resolved(path)
-    attempts = _Attempts()
+    attempts = Attempts()
     axes = attempts.run(read_axes, tables.pop("axes", {}), source) or ()
     left_out = attempts.run(read_left_out, tables.pop("except", []), source) or ()
-    attempts.problems += [
-        f"{source}: axes.{axis.name}: {problem}"
-        for axis in axes
-        for key in {key for settings in axis.settings for key in settings}
-        if (problem := settable(key, tables))
-    ]
+    keys = {(axis.name, key) for axis in axes for settings in axis.settings for key in settings}
+    misled = ((name, settable(key, tables)) for name, key in sorted(keys))
+    attempts.problems += [f"{source}: axes.{name}: {problem}" for name, problem in misled if problem]
     variants = []
     for levels, settings in points(axes if not attempts.problems else ()):
         where = f"{source}, with {' '.join(named_levels(levels))}" if levels else source
@@ -230,20 +219,20 @@ def load_experiment(path: Path) -> Experiment:
         variants.append(Variant(levels, variant))
     refuse(attempts.problems)
     first, factors = variants[0].experiment, _factors(axes, variants)
-    pairs = [f"{use.access}/{use.name}" for use in first.uses()]
-    misnamed_factors = [*unknown_factors(left_out, factors), *report_problems(first.report, {**factors, PAIR: pairs})]
+    with_pairs: Factors = {**factors, PAIR: [f"{use.access}/{use.name}" for use in first.uses()]}
+    misnamed_factors = [*unknown_factors(left_out, factors), *report_problems(first.report, with_pairs)]
     misnamed_factors += scaling_problems(first.scaling, factors)
     if "expects" in read_toml(path):  # what another file expects may be of levels that this one has not
         misnamed_factors += expected_problems(first.expects, factors)
     refuse(misnamed_factors, source)
     first = dataclasses.replace(first, claims=read_claims(lineage(path)))
-    check_claims(path, first.claims, factors)
+    check_claims(path, first.claims, with_pairs if first.report.lines == PAIR else factors)
     return dataclasses.replace(first, axes=axes, left_out=left_out, variants=tuple(variants)) if axes else first
 
 
 def _at_one_point(tables: Mapping[str, Any], source: str) -> Experiment:
     """The experiment of a file's tables, whatever axes they came from."""
-    attempts = _Attempts()
+    attempts = Attempts()
     bare = {name: table for name, table in tables.items() if name not in ("workloads", "replicas")}
     workloads = attempts.run(_workloads, tables.get("workloads", {}), source) or {}
     replicas = attempts.run(build_each, KINDS, "kind", tables.get("replicas", {}), source, "replicas") or {}
@@ -282,20 +271,6 @@ def _tables(value: Any) -> dict[str, dict[str, Any]]:
     return {k: v for k, v in value.items() if isinstance(v, dict)} if isinstance(value, Mapping) else {}
 
 
-class _Attempts:
-    """Collects what is wrong with several parts of a file, so that all of it can be said at once."""
-
-    def __init__(self) -> None:
-        self.problems: list[str] = []
-
-    def run(self, attempt: Callable[..., T], *arguments: Any) -> T | None:
-        try:
-            return attempt(*arguments)
-        except ConfigError as error:
-            self.problems.append(str(error))
-            return None
-
-
 def _resolved(path: Path, extended_by: tuple[Path, ...] = ()) -> tuple[dict[str, Any], str]:
     """A file's tables on top of those it extends, and how to call the two in an error."""
     chain = (*extended_by, path.resolve())
@@ -318,7 +293,7 @@ def _resolved(path: Path, extended_by: tuple[Path, ...] = ()) -> tuple[dict[str,
     base_tables, _ = _resolved(base_path, chain)
     refuse(_left_behind(base_tables, tables), str(path))
     tables = _with_files(tables, base_tables, path)
-    merged = _merged(base_tables, tables)
+    merged = merge_tables(base_tables, tables)
     if "repeats" in tables:  # whose keys make a rule together
         merged["repeats"] = tables["repeats"]
     return merged, f"{path} (extends {base})"
@@ -384,12 +359,12 @@ def _with_option_files(workload: dict[str, Any], client: Any, source: Path, name
     return {**workload, "options": {**options, **files}}
 
 
-def _merged(base: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:
+def merge_tables(base: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:
     """Tables are merged key by key; all else in the variant replaces what the base says."""
     merged = dict(base)
     for key, value in variant.items():
         below = merged.get(key)
-        merged[key] = _merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+        merged[key] = merge_tables(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
     return merged
 
 
@@ -397,17 +372,12 @@ def _problems(experiment: Experiment) -> Iterator[str]:
     for name, value in experiment.conditions.items():
         if not is_level(value):
             yield f"conditions.{printable(name)}: must be a number, a word, true or false, not {value!r}"
-    yield from misnamed("conditions", experiment.conditions)
-    yield from misnamed("workloads", experiment.workloads)
-    yield from misnamed("replicas", experiment.replicas)
     yield from _namesakes(experiment.workloads)
     yield from _list_problems("access", experiment.access)
     yield from _list_problems("batches", experiment.batches)
     if experiment.start == IN_TURN and experiment.measure != "bytes":
-        yield (
-            f"start: what clients get in turn is summed in bytes, not in {experiment.measure}, whose rate over"
-            ' a window with all turns would say nothing; choose another start, or measure = "bytes"'
-        )
+        why = f"is summed in bytes, not in {experiment.measure}, whose rate over all turns would say nothing"
+        yield f'start: what clients get in turn {why}; choose another start, or measure = "bytes"'
     for name, workload in experiment.workloads.items():
         key = f"workloads.{name}"
         yield from _list_problems(f"{key}.access", experiment.access_of(name))
@@ -445,30 +415,24 @@ def _reading_problems(experiment: Experiment, name: str) -> Iterator[str]:
     """Whether a workload can read the set of replicas that it names."""
     workload = experiment.workloads[name]
     replicas = experiment.replicas[workload.replicas]
-    work = experiment.work_of(name)
+    work, kinds = experiment.work_of(name), workload.declared.kinds
     yield from (f"workloads.{name}.{problem}" for problem in work_problems(work, experiment.time_limit_s))
     largest = max(experiment.batches_of(name), default=0)
     needed = largest * work.files_per_job
     if needed > replicas.count:
         each = "one" if work.files_per_job == 1 else str(work.files_per_job)
-        yield (
-            f"replicas.{workload.replicas}.count: {replicas.count} replicas are too few for the {largest} clients of"
-            f" workloads.{name}, each of which reads {each} of its own; make it {needed} or more, or the batches"
-            f" smaller"
-        )
+        few = f"{replicas.count} replicas are too few for the {largest} clients of workloads.{name}"
+        remedy = f"make it {needed} or more, or the batches smaller"
+        yield f"replicas.{workload.replicas}.count: {few}, each of which reads {each} of its own; {remedy}"
     if isinstance(replicas, WrittenFiles) and work.for_s is not None:
         yield f"workloads.{name}.for_s: what is written is written once"
     if isinstance(replicas, WrittenFiles) and replicas.pattern != "multifile" and work.files_per_job > 1:
         yield f'workloads.{name}.files_per_job: several files a job are files of its own, pattern = "multifile"'
     if replicas.is_written and workload.does == "reads":
         yield f'workloads.{name}.replicas: client "{workload.client}" reads, and "{replicas.kind}" is what trials write'
-    elif (
-        replicas.kind not in workload.declared.kinds if workload.declared.kinds is not None else not replicas.has_files
-    ):
-        possible = ", ".join(f'"{kind}"' for kind in workload.declared.kinds or ["files"])
-        yield (
-            f'workloads.{name}.replicas: client "{workload.client}" cannot read replicas of kind "{replicas.kind}"'
-            f" (possible: {possible})"
-        )
+    elif (replicas.kind not in kinds) if kinds is not None else not replicas.has_files:
+        possible = ", ".join(f'"{kind}"' for kind in kinds or ["files"])
+        unable = f'client "{workload.client}" cannot read replicas of kind "{replicas.kind}"'
+        yield f"workloads.{name}.replicas: {unable} (possible: {possible})"
     elif replicas.made and workload.does == "writes":
         yield f'workloads.{name}.replicas: client "{workload.client}" writes; its set is of the kind "written"'

@@ -16,7 +16,7 @@ from tierbench.site_configs.site import Site
 from tierbench.starts import EVERY, IN_TURN, TOGETHER
 from tierbench.trials import ALREADY_COMPLETE, Credentials
 
-# Trials measure one at a time; meanwhile the DAGMans of the next ones start, and wait for their turns.
+# Trials measure one at a time; meanwhile the DAGMans of the next ones start, and wait for the measurement lock.
 IN_FLIGHT = 3
 
 # The exit status of gate and stop when they have called a trial off, and how often they are started again if they die.
@@ -31,7 +31,7 @@ GATE = {
     IN_TURN: f"gate: a go for each client when the one before has ended, {READY}",
 }
 
-# The scripts of the nodes that may be started ahead of their trial's turn.
+# The scripts of the nodes that may be started before their trial has the lock.
 WAITING = {"flush": "flush.py", "sampling": "sampler.py", "gate": "gate.py", "clients": "client.py"}
 CHIRP = "htchirp.py"  # HTCondor's, which clients and samplers have beside them anyway
 
@@ -165,12 +165,12 @@ def _steps(site: Site, experiment: Experiment, trial: Trial, crowded: bool) -> I
 
 
 def _in_turn(job: Job, *awaited: str) -> list[str]:
-    """A node when the trial's turn has come, and what its script waits for beside it."""
+    """A node when the trial has the measurement lock, and what its script waits for beside it."""
     return [*job.lines(), line("SCRIPT", "PRE", job.name, _script(names.LOCK_SCRIPT), "take", *awaited)]
 
 
 def _ahead(job: Job, *awaited: str) -> list[str]:
-    """A node whose jobs are started before the trial's turn, and wait for it themselves; over ssh none can.
+    """A node whose jobs are started before the trial has the lock, and wait for that themselves; over ssh none can.
 
     They are jobs that wait where they run, and become the node's script then.
     """
@@ -190,11 +190,7 @@ def _ahead(job: Job, *awaited: str) -> list[str]:
 def _watching(name: str, run_limit: int, begin: Callable[..., list[str]], *awaited: str) -> list[str]:
     """A node on the access point that may call the trial off, and is started again if it dies."""
     node = Job(name, _submit(name), {"run_limit": run_limit})
-    return [
-        *begin(node, *awaited),
-        line("RETRY", name, WATCHING_RETRIES),
-        line("ABORT-DAG-ON", name, CALLED_OFF),
-    ]
+    return [*begin(node, *awaited), line("RETRY", name, WATCHING_RETRIES), line("ABORT-DAG-ON", name, CALLED_OFF)]
 
 
 def _arranging(experiment: Experiment, trial: Trial) -> Job:

@@ -25,7 +25,6 @@ class FlushedHost(NamedTuple):
 
 
 def flushes(site: Site, experiment: Experiment) -> bool:
-    """Whether there are caches to be emptied before each trial."""
     return experiment.flush and site.flush.strategy != "none"
 
 
@@ -89,18 +88,12 @@ def host_lists(
         yield names.flush_list(configuration.id), "".join(item(*host) for host in flushed)
     arranged = arranged_hosts(site, experiment, plan)
     if arranged:
-        lines = [
-            item(condition.name, condition.host, condition.condition, condition.word, condition.value, condition.helper)
-            for condition in arranged
-        ]
+        lines = [item(own.name, own.host, own.condition, own.word, own.value, own.helper) for own in arranged]
         yield names.arranged_list(configuration.id), "".join(lines)
     sampled = sampled_hosts(site, plan, configuration)
     for via in ways_to_sample(site, configuration):
-        lines = [
-            item(own.host, own.interfaces, own.role, own.requirements or f'Machine == "{own.host}"')
-            for own in sampled
-            if own.via == via
-        ]
+        there = [(own, own.requirements or f'Machine == "{own.host}"') for own in sampled if own.via == via]
+        lines = [item(own.host, own.interfaces, own.role, requirements) for own, requirements in there]
         yield names.sampler_list(configuration.id, via), "".join(lines)
 
 

@@ -1,4 +1,8 @@
-"""Factors and their levels, how they stand in names; the axes that an experiment declares, and their product."""
+"""Factors and their levels, how they stand in names; the axes that an experiment declares, and their product.
+
+And how a report lays them out: what was asked about as lines, something along x, all else as panels; and along which
+factor it asks how the rate scales.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,12 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
 from tierbench.checked_text import Key, Line, Setting, printable
-from tierbench.errors import ConfigError, refuse
-from tierbench.spec import build, unknown_name
+from tierbench.errors import Attempts, ConfigError, refuse
+from tierbench.spec import bounded, build, unknown_name
 
 Level = str | int | float | bool
 Levels = Mapping[str, Level]
@@ -75,7 +79,6 @@ class Factor:
 
 
 def named_levels(levels: Levels) -> list[str]:
-    """Levels with their factors, as names have them: rtt_ms=14."""
     return [f"{factor}={level_text(level)}" for factor, level in levels.items()]
 
 
@@ -102,10 +105,8 @@ class LeftOut:
     because: Line
 
     def matches(self, levels: Levels) -> bool:
-        return all(
-            factor in levels and level_text(levels[factor]) in map(level_text, _listed(allowed))
-            for factor, allowed in self.where.items()
-        )
+        texts = {factor: level_text(level) for factor, level in levels.items()}
+        return all(texts.get(factor, "") in map(level_text, _listed(allowed)) for factor, allowed in self.where.items())
 
 
 @dataclass(frozen=True)
@@ -130,14 +131,10 @@ def read_axes(table: Any, source: str) -> tuple[Axis, ...]:
     """The [axes] of an experiment's file."""
     if not isinstance(table, Mapping):
         raise ConfigError(f"{source}: axes: must be tables like [axes.cache_mb]")
-    axes, problems = [], []
-    for name, axis in table.items():
-        try:
-            axes.append(_axis(name, axis, source))
-        except ConfigError as error:
-            problems.append(str(error))
-    refuse(problems)
-    return tuple(axes)
+    attempts = Attempts()
+    axes = [attempts.run(_axis, name, axis, source) for name, axis in table.items()]
+    refuse(attempts.problems)
+    return tuple(filter(None, axes))
 
 
 def read_left_out(table: Any, source: str) -> tuple[LeftOut, ...]:
@@ -197,10 +194,8 @@ def _axis(name: str, table: Any, source: str) -> Axis:
     else:
         written = build(_Written, table, source, key)
         if bool(written.sets) == bool(written.arranges):
-            raise ConfigError(
-                f"{source}: {key}: needs either sets, a key like workloads.root.options.cache_mb, or arranges,"
-                f" a condition of the site; or values with a table for each level"
-            )
+            either = "sets, a key like workloads.root.options.cache_mb, or arranges, a condition of the site"
+            raise ConfigError(f"{source}: {key}: needs either {either}; or values with a table for each level")
         path = written.sets or f"{CONDITIONS}.{written.arranges}"
         levels, label = written.values, written.label
         settings = tuple({path: level} for level in levels)
@@ -236,3 +231,104 @@ def settable(key: str, tables: Mapping[str, Any]) -> str | None:
     if first in ("workloads", "replicas") and others and others[0] not in tables.get(first, {}):
         return unknown_name(key, others[0], tables.get(first, {}))
     return None
+
+
+@dataclass(frozen=True)
+class Report:
+    """The [report] of an experiment's file: factors by their names; what is left out follows from the factors."""
+
+    lines: Setting | None = None
+    x: Setting | None = None
+    panels: tuple[Setting, ...] = ()
+    counterpart: Line = Line("")
+    baseline: Any = None  # the level of the lines that all others are compared with
+    same_within: float = bounded(0.05, 0.001, 0.5)  # a ratio that is nearer to 1 is no difference that matters
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which factor is compared, which one is along x, and which ones have a panel for each of their levels."""
+
+    lines: str
+    x: str
+    panels: tuple[str, ...]
+    counterpart: str = ""
+    baseline: str = ""  # the level of the lines that all others are compared with; "": the fastest is
+
+
+def layout(report: Report, factors: Sequence[Factor], *, apart: bool = False) -> Layout:
+    """The layout that a report asks for, or that suggests itself; `apart`: no two accesses share a workload.
+
+    Every factor of several levels has a place in it, so that what is compared differs in nothing but the lines.
+    """
+    lines = report.lines or _lines(report, factors, apart)
+    x = report.x or _x(lines, factors)
+    inside = (ACCESS, WORKLOAD) if lines == PAIR else ()
+    several = [factor.name for factor in factors if factor.several]
+    first = (*report.panels, WORKLOAD, *several)
+    panels = tuple(name for name in dict.fromkeys(first) if name not in (lines, x, *inside))
+    baseline = "" if report.baseline is None else level_text(report.baseline)
+    return Layout(lines, x, panels, report.counterpart, baseline)
+
+
+def report_problems(report: Report, factors: Factors) -> Iterator[str]:
+    """What is wrong with a report for an experiment of these factors and their levels."""
+    names = [name for name in factors if name != PAIR]
+    if report.baseline is not None:
+        levels = factors.get(report.lines or "", ())
+        named = is_level(report.baseline) or isinstance(report.baseline, str)
+        if not named or level_text(report.baseline) not in map(level_text, levels):
+            level, there = printable(str(report.baseline)), ", ".join(map(level_text, levels)) or "none is known"
+            yield f"report.baseline: {level} is no level of report.lines; say lines, and one of its levels: {there}"
+    places: Mapping[str, Any] = {"lines": (report.lines,), "x": (report.x,), "panels": report.panels}
+    for key, asked in places.items():
+        able = list(factors) if key == "lines" else names
+        yield from (unknown_name(f"report.{key}", name, able) for name in asked if name and name not in able)
+    asked = [name for those in places.values() for name in those if name]
+    yield from (f"report: {name} has two places" for name in dict.fromkeys(asked) if asked.count(name) > 1)
+    if report.lines == PAIR:
+        parts = (name for name in (ACCESS, WORKLOAD) if name in asked)
+        yield from (f"report: {name} is part of the pair, which is compared" for name in parts)
+
+
+def _lines(report: Report, factors: Sequence[Factor], apart: bool) -> str:
+    """What was asked about: the first axis of several levels, or else the accesses, with their workloads if need be."""
+    placed = (report.x, *report.panels, ACCESS, WORKLOAD, JOBS)
+    return next(
+        (factor.name for factor in factors if factor.several and factor.name not in placed),
+        PAIR if apart and not {ACCESS, WORKLOAD} & {report.x, *report.panels} else ACCESS,
+    )
+
+
+def _x(lines: str, factors: Sequence[Factor]) -> str:
+    """The batches, or where there is but one of them, numbers."""
+    taken = (ACCESS, WORKLOAD) if lines == PAIR else (lines,)
+    free = [factor for factor in factors if factor.name not in taken]
+    ladder = [factor for factor in free if factor.name == JOBS and factor.several]
+    numbers = [factor for factor in free if factor.numeric and factor.several]
+    return [*ladder, *numbers, *(factor for factor in free if factor.name == JOBS), *free][0].name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scaling:
+    """The [scaling] of an experiment's file: rate over rate, over level over level, along a factor of numbers.
+
+    Points whose least level alone was measured are extrapolated by the factor found where these other levels are
+    those of `by`.
+    """
+
+    along: Setting
+    by: dict[str, Any] = field(default_factory=dict)
+
+
+def scaling_problems(scaling: Scaling | None, factors: Factors) -> Iterator[str]:
+    """What is wrong with it for an experiment of these factors."""
+    if scaling is None:
+        return
+    if scaling.along not in factors:
+        yield unknown_name("scaling.along", scaling.along, factors)
+    elif not all(isinstance(level, (int, float)) and level > 0 for level in factors[scaling.along]):
+        yield f"scaling.along: must be a factor of numbers above 0, and {scaling.along} is not"
+    others = {name: levels for name, levels in factors.items() if name != scaling.along}
+    for factor, level in scaling.by.items():
+        yield from unknown_levels(others, factor, [level], "scaling.by", f"scaling.by.{factor}")

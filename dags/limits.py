@@ -1,7 +1,7 @@
 """How long anything of a trial is waited for, said once here and in each trial.json; and what is started ahead of it.
 
 Each wait has a limit inside, where the reason is known best, and a longer one outside, which needs nobody's consent:
-a client ends its own reading, then the gate ends the trial, then HTCondor removes the job, then the turn is taken away.
+a client ends its own reading, then the gate ends the trial, then HTCondor removes the job, then the lock is taken away.
 """
 
 from __future__ import annotations
@@ -55,7 +55,6 @@ def ahead_problems(experiment: Experiment) -> Iterator[str]:
 
 
 def trials_in_slots(experiment: Experiment) -> int:
-    """How many trials have slots of the pool at once."""
     return 2 if any(point.experiment.ahead for point in experiment.points) else 1
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import itertools
 import json
 import random
 from collections import Counter
@@ -19,12 +20,11 @@ from typing import Any
 from tierbench import json_files, names
 from tierbench.checked_text import shown
 from tierbench.dags.experiment import Experiment, Use, shipped_experiments
-from tierbench.dags.layout import Layout, layout
-from tierbench.dags.levels import SIMULTANEOUS, Factor, Level, Levels, level_text, named_levels
+from tierbench.dags.levels import SIMULTANEOUS, Factor, Layout, Level, Levels, layout, level_text, named_levels
 from tierbench.dags.limits import ahead_problems as ahead_problems
 from tierbench.dags.replicas import Entry, WrittenFiles
 from tierbench.dags.shipping import submission_problems as submission_problems
-from tierbench.dags.trial_settings import Placement, most_repeats, placement_problems
+from tierbench.dags.trial_settings import most_repeats, placement_problems
 from tierbench.errors import ConfigError, refuse
 from tierbench.site_configs.site import Site
 from tierbench.spec import meant, unknown_name
@@ -81,7 +81,6 @@ class ReplicaSet:
         return names.replica_files(self.name, self.count, self.suffix)
 
     def first(self, count: int) -> list[str]:
-        """The names of the first files of it."""
         return names.replica_files(self.name, count, self.suffix)
 
     @property
@@ -119,12 +118,10 @@ class Trial:
 
     @property
     def files(self) -> int:
-        """How many its jobs read between them."""
         return self.jobs * self.work.files_per_job
 
     @property
     def levels(self) -> Levels:
-        """Its level of each factor."""
         own = self.configuration
         return {"access": own.access, "workload": own.workload, "jobs": self.jobs, **own.levels}
 
@@ -186,38 +183,24 @@ def expand(
     configurations = tuple({cell.configuration.id: cell.configuration for cell in cells}.values())
     longest = max((configuration.id for configuration in configurations), key=len)
     if len(longest) > MOST_LETTERS:
-        raise ConfigError(
-            f"experiment {experiment.name}: {longest}: is too long a name for a trial's folder, which is made of its"
-            f" levels; it may have {MOST_LETTERS} letters: shorten the names of axes, levels, accesses or workloads"
-        )
+        why = f"is too long a name for a trial's folder, of its levels: it may have {MOST_LETTERS} letters"
+        remedy = "shorten the names of axes, levels, accesses or workloads"
+        raise ConfigError(f"experiment {experiment.name}: {longest}: {why}; {remedy}")
     used = {configuration.pool for configuration in configurations}
-    pools: dict[str, tuple[str, ...]] = {
-        name: offer.workers or tuple(pool.get(name, ())) for name, offer in site.pools.items() if name in used
-    }
-    unplaced = (
-        problem
-        for cell in cells
-        for name in [cell.configuration.pool]
-        for problem in placement_problems(cell.placement, name, pools[name], cell.jobs)
-    )
-    refuse(dict.fromkeys(unplaced), where)
+    offers = ((name, offer.workers) for name, offer in site.pools.items() if name in used)
+    pools: dict[str, tuple[str, ...]] = {name: workers or tuple(pool.get(name, ())) for name, workers in offers}
+    places = ((cell.use.placement, cell.configuration.pool, cell.jobs) for cell in cells)
+    unplaced = (placement_problems(placement, name, pools[name], jobs) for placement, name, jobs in places)
+    refuse(dict.fromkeys(itertools.chain.from_iterable(unplaced)), where)
     factors = tuple(_factors(experiment, cells))
     replicas = {files.folder: files for files in _replica_sets(site, experiment, catalogue or {})}
     return Plan(
-        site=site.name,
-        experiment=experiment.name,
-        question=experiment.question,
-        scale=experiment.scale or site.scale,
-        seed=experiment.seed,
-        factors=factors,
-        report=layout(experiment.report, factors, apart=_apart(configurations)),
-        pools=pools,
-        replicas=replicas,
-        configurations=configurations,
-        trials=tuple(_trials(experiment, cells, replicas)),
-        left_out=dict(left_out),
-        cores=dict(cores or {}),
-    )
+        site=site.name, experiment=experiment.name, question=experiment.question,
+        scale=experiment.scale or site.scale, seed=experiment.seed,
+        factors=factors, report=layout(experiment.report, factors, apart=_apart(configurations)),
+        pools=pools, replicas=replicas, configurations=configurations,
+        trials=tuple(_trials(experiment, cells, replicas)), left_out=dict(left_out), cores=dict(cores or {}),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -226,10 +209,7 @@ class _Cell:
 
     configuration: Configuration
     jobs: int
-    replicas: str
-    conditions: Levels
-    work: Work
-    placement: Placement
+    use: Use
 
     def fits(self, pattern: str) -> bool:
         """Whether a pattern is one of its access, workload or client, or of its configuration or trials."""
@@ -243,15 +223,13 @@ def _cells(site: Site, experiment: Experiment, left_out: Counter[str]) -> Iterat
     """All points but those that are left out, whose reasons are counted."""
     for use in experiment.uses():
         offer = site.access[use.access]
-        configuration = Configuration(
-            use.access, use.name, use.workload.client, offer.protocol, use.pool_by(site.access), use.levels
-        )
+        of = use.access, use.name, use.workload.client, offer.protocol, use.pool_by(site.access)
+        configuration = Configuration(*of, use.levels)
         for jobs in use.batches:
             levels = {"access": use.access, "workload": use.name, "jobs": jobs, **use.levels}
             because = next((entry.because for entry in experiment.left_out if entry.matches(levels)), None)
             if because is None:
-                arranged = use.conditions, use.work, use.placement
-                yield _Cell(configuration, jobs, use.replicas.folder, *arranged)
+                yield _Cell(configuration, jobs, use)
             else:
                 left_out[because] += 1
 
@@ -297,9 +275,7 @@ def _access_not_offered(site: Site, experiment: Experiment) -> Iterator[str]:
     own = f'have an experiment of your own say extends = "{experiment.name}" and' if comes_with_us else "say"
     for key, absent in missing.items():
         asked, offered = (f"{shown(name)}{meant(name, list(site.access))}" for name in absent), ", ".join(site.access)
-        yield (
-            f"{key}: there is no {', '.join(asked)}; site {site.name} offers {offered}: {own} access = [some of these]"
-        )
+        yield f"{key}: there is no {', '.join(asked)}; site {site.name} has {offered}: {own} access = [some of these]"
 
 
 def _problems(site: Site, use: Use) -> Iterator[str]:
@@ -316,24 +292,19 @@ def _problems(site: Site, use: Use) -> Iterator[str]:
     if protocols is not None and offer.protocol not in protocols:
         able = ", ".join(f'"{name}"' for name, other in site.access.items() if other.protocol in protocols)
         remedy = f"workloads.{use.name}.access can list {able}" if able else "this site offers none for it"
-        yield (
-            f'workloads.{use.name}: client "{client}" cannot read by access "{use.access}", whose protocol'
-            f' is "{offer.protocol}"; {remedy}'
-        )
+        whose = f'access "{use.access}", whose protocol is "{offer.protocol}"'
+        why = f" ({why})" if (why := use.workload.declared.unable.get(offer.protocol)) else ""
+        yield f'workloads.{use.name}: client "{client}" cannot read by {whose}{why}; {remedy}'
     elif use.replicas.is_written and offer.writes is None:
         able = ", ".join(f'"{name}"' for name, other in site.access.items() if other.writes)
         remedy = f"by {able} they may" if able else f"site {site.name} says of none where (writes)"
         yield f'workloads.{use.name}: trials may not write by access "{use.access}"; {remedy}'
     elif isinstance(use.replicas, WrittenFiles) and use.replicas.pattern == "partfile" and offer.protocol != "file":
-        yield (
-            f'workloads.{use.name}: access "{use.access}" takes whole files, not parts of one; write by a mount, or'
-            f" replicas.{use.replicas.name} by another pattern"
-        )
+        remedy = f"write by a mount, or replicas.{use.replicas.name} by another pattern"
+        yield f'workloads.{use.name}: access "{use.access}" takes whole files, not parts of one; {remedy}'
     elif offer.to and not use.workload.declared.third_party:
-        yield (
-            f'workloads.{use.name}: access "{use.access}" leads from server to server, and client'
-            f' "{client}" cannot have anything copied there'
-        )
+        unable = f'client "{client}" cannot have anything copied there'
+        yield f'workloads.{use.name}: access "{use.access}" leads from server to server, and {unable}'
 
 
 def _replica_sets(
@@ -351,10 +322,8 @@ def _replica_sets(
         else:
             entries = [listed[name] for name in replicas.files if name in listed]
             if len(entries) < replicas.count:
-                raise ConfigError(
-                    f"replicas.{replicas.name}: {replicas.count} are needed and the catalogue on the storage lists"
-                    f" {len(entries)} of them; `tierbench replicas` makes the others"
-                )
+                few = f"{replicas.count} are needed and the catalogue on the storage lists {len(entries)} of them"
+                raise ConfigError(f"replicas.{replicas.name}: {few}; `tierbench replicas` makes the others")
             checksums = tuple(entry.adler32 for entry in entries)
             yield ReplicaSet(*own, tuple(entry.bytes for entry in entries), checksums)
 
@@ -372,14 +341,11 @@ def _trials(experiment: Experiment, cells: Sequence[_Cell], sets: Mapping[str, R
     index = 0
     for repeat in range(1, most_repeats(experiment.repeats) + 1):
         for cell in _shuffled(cells, chance):
-            replicas = sets[cell.replicas]
-            offset = position[cell.replicas]
-            files = cell.jobs * cell.work.files_per_job
-            position[cell.replicas] = (offset + files) % replicas.count if replicas.lies_ready else 0
-            yield Trial(
-                index, cell.configuration, cell.jobs, repeat, cell.replicas, offset,
-                nominal_bytes=files * replicas.nominal_bytes, bytes=replicas.bytes_of(offset, files), work=cell.work,
-            )  # fmt: skip
+            folder, work = cell.use.replicas.folder, cell.use.work
+            replicas, offset, files = sets[folder], position[folder], cell.jobs * work.files_per_job
+            position[folder] = (offset + files) % replicas.count if replicas.lies_ready else 0
+            sizes = files * replicas.nominal_bytes, replicas.bytes_of(offset, files)
+            yield Trial(index, cell.configuration, cell.jobs, repeat, folder, offset, *sizes, work)
             index += 1
 
 
@@ -387,7 +353,7 @@ def _shuffled(cells: Sequence[_Cell], chance: random.Random) -> Iterator[_Cell]:
     """The cells of one repetition: blocks under the same conditions in a random order, and each in one of its own."""
     by_conditions: dict[tuple[tuple[str, Level], ...], list[_Cell]] = {}
     for cell in cells:
-        by_conditions.setdefault(tuple(sorted(cell.conditions.items())), []).append(cell)
+        by_conditions.setdefault(tuple(sorted(cell.use.conditions.items())), []).append(cell)
     blocks = list(by_conditions.values())
     chance.shuffle(blocks)
     for block in blocks:
@@ -402,55 +368,27 @@ def to_json(plan: Plan) -> str:
     content["factors"] = [dataclasses.asdict(factor) for factor in plan.factors]
     content["report"] = dataclasses.asdict(plan.report)
     content["replicas"] = [dataclasses.asdict(replicas) for replicas in plan.replicas.values()]
-    content["configurations"] = [
-        {"id": configuration.id, "name": configuration.name, **vars(configuration)}
-        for configuration in plan.configurations
-    ]
-    content["trials"] = [
-        {
-            "id": trial.id,
-            "name": trial.name,
-            **vars(trial),
-            "configuration": trial.configuration.id,
-            "levels": trial.levels,
-            "work": trial.work._asdict(),
-        }
-        for trial in plan.trials
-    ]
+    content["configurations"] = [{"id": own.id, "name": own.name, **vars(own)} for own in plan.configurations]
+    content["trials"] = []
+    for trial in plan.trials:
+        own = {"configuration": trial.configuration.id, "levels": trial.levels, "work": trial.work._asdict()}
+        content["trials"].append({"id": trial.id, "name": trial.name, **vars(trial), **own})
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 def from_json(text: str) -> Plan:
     """The plan that to_json has written."""
-    content = json_files.parse_as(dict[str, Any], text, names.PLAN)
+    content, configurations = json_files.parse_as(dict[str, Any], text, names.PLAN), {}
     number = content.pop("format", None)
     if number != FORMAT:
         raise ConfigError(f"{names.PLAN}: has format {number}; this tierbench reads format {FORMAT}")
     try:
-        return _plan(content)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise json_files.Damaged(f"{names.PLAN} is damaged: it lacks or misstates {error}; take a whole copy") from None
-
-
-def _plan(content: dict[str, Any]) -> Plan:
-    configurations = {table["id"]: _restored(Configuration, table) for table in content["configurations"]}
-    for table in content["replicas"]:
-        table["written"] = Written(**table["written"]) if table.get("written") else None
-    for table in content["trials"]:
-        table |= {"configuration": configurations[table["configuration"]], "work": Work(**table.get("work", {}))}
-    sets = [_restored(ReplicaSet, table) for table in content["replicas"]]
-    made = {
-        "pools": {name: tuple(workers) for name, workers in content["pools"].items()},
-        "factors": tuple(_restored(Factor, table) for table in content["factors"]),
-        "report": _restored(Layout, content["report"]),
-        "replicas": {replicas.folder: replicas for replicas in sets},
-        "configurations": tuple(configurations.values()),
-        "trials": tuple(_restored(Trial, table) for table in content["trials"]),
-    }
-    return Plan(**{**content, **made})
-
-
-def _restored(cls: Any, table: Mapping[str, Any]) -> Any:
-    """A dataclass from its fields, whose lists are tuples, without the derived values that stand beside them."""
-    values = {field.name: table[field.name] for field in dataclasses.fields(cls)}
-    return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+        for table in content["configurations"]:
+            configurations[table["id"]] = json_files.typed(Configuration, table, names.PLAN)
+        for table in content["trials"]:
+            table["configuration"] = configurations[table["configuration"]]
+        content["replicas"] = {PurePath(table["directory"]).name: table for table in content["replicas"]}
+    except (KeyError, TypeError) as error:
+        raise json_files.Damaged(f"{names.PLAN} is damaged: it lacks or misstates {error}") from None
+    content["configurations"] = list(configurations.values())
+    return json_files.typed(Plan, content, names.PLAN)

@@ -33,7 +33,10 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
     traits = workload.declared.traits(dataclasses.asdict(workload.options))
     if access.to:  # no process of its clients sees the bytes
         traits = {**traits, "does": "copies", "taken_in": "bytes_app"}
-    flushed = flushed_hosts(site, experiment, plan, configuration)
+    flushed, sampled = flushed_hosts(site, experiment, plan, configuration), sampled_hosts(site, plan, configuration)
+    where: list[str] = []  # evenly is a wish: who has run elsewhere has not run where it must not
+    if experiment.placement != EVENLY:
+        where = places(experiment.placement, plan.pools[configuration.pool], trial.jobs)
     record = trials.Trial(
         id=trial.id,
         name=trial.name,
@@ -52,20 +55,11 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
         credentials=credentials.of(access),
         workers=plan.pools[configuration.pool],
         flush=trials.Flush(site.flush.strategy if flushed else "none", [host.host for host in flushed]),
-        samplers=[
-            trials.Sampler(sampler.host, sampler.role, sampler.via, sampler.interfaces)
-            for sampler in sampled_hosts(site, plan, configuration)
-        ],
+        samplers=[trials.Sampler(own.host, own.role, own.via, own.interfaces) for own in sampled],
         sample_period_s=experiment.sample_period_s,
         start=experiment.begins,
         ahead=experiment.ahead,
-        placement=trials.Placement(
-            placement_text(experiment.placement),
-            []  # evenly is a wish: who has run elsewhere has not run where it must not
-            if experiment.placement == EVENLY
-            else places(experiment.placement, plan.pools[configuration.pool], trial.jobs),
-            experiment.cores == "pinned",
-        ),
+        placement=trials.Placement(placement_text(experiment.placement), where, experiment.cores == "pinned"),
         limits=limits(experiment, trial.jobs),
         until_known=isinstance(experiment.repeats, Until),
         until_answered=(answered := isinstance(experiment.repeats, Until) and bool(experiment.repeats.until)),
@@ -86,7 +80,7 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
         writes=_write_area(access, plan, trial, run),
         conditions=arranged_hosts(site, experiment, plan),
     )
-    return record.to_record()
+    return trials.to_record(record)
 
 
 def _write_area(access: Access, plan: Plan, trial: Trial, run: str) -> dict[str, Any] | None:
@@ -167,10 +161,8 @@ def _lines(access: Access, replicas: ReplicaSet, client: int) -> list[str]:
 
 
 def _options(name: str, workload: Workload, access: Access) -> Mapping[str, Any]:
-    environment = dict(access.environment) | {
-        variable: value.record if isinstance(value, Secret) else value
-        for variable, value in workload.environment.items()
-    }
+    own = workload.environment.items()
+    environment = {**access.environment, **{name: v.record if isinstance(v, Secret) else v for name, v in own}}
     options = {**dataclasses.asdict(workload.options), "environment": environment}
     files = {option: names.option_file(name, path) for option, path in workload.option_files.items() if path}
     return options | files  # which travel with the programs

@@ -19,17 +19,9 @@ from tierbench.single_file_script import single_file
 from tierbench.site_configs.site import Site
 
 SCRIPTS = (
-    ("tierbench.monitors", "sampler.py"),
-    ("tierbench.wrappers", "flush.py"),
-    ("tierbench.submit.trial", "gate.py"),
-    ("tierbench.submit.trial", "stop.py"),
-    ("tierbench.submit.trial", names.FINISH),
-    ("tierbench.submit.trial", names.RESET_TRIAL),
-    ("tierbench.submit.trial", names.LOCK_SCRIPT),
-    ("tierbench.wrappers", "arrange.py"),
-    ("tierbench.wrappers", "write_area.py"),
-    ("tierbench.wrappers", names.PRESTART),
-)
+    "monitors.sampler", "wrappers.flush", "wrappers.arrange", "wrappers.write_area", "wrappers.prestart",
+    "submit.trial.gate", "submit.trial.stop", "submit.trial.finish", "submit.trial.reset_trial", "submit.trial.lock",
+)  # fmt: skip
 SETTING = re.compile(r"^\s*([+\w.]+)\s*=", re.MULTILINE)
 ON_THE_ACCESS_POINT = re.compile(r"^universe\s*=\s*local$", re.MULTILINE)
 LAST = re.compile(r"^queue\b", re.MULTILINE)
@@ -40,34 +32,26 @@ def shipped_files(site: Site, experiment: Experiment) -> Iterator[tuple[str, byt
     """Where in a run directory each of them goes, and its content."""
     yield from submit_files(site)
     yield from scripts(experiment.client_files)
+    with_clients = [(path.name, path) for client in experiment.client_files for path in client.ships]
+    for use in experiment.uses():
+        options = filter(None, use.workload.option_files.values())
+        with_clients += [(names.option_file(use.name, option), Path(option)) for option in options]
     shipped: dict[str, Path] = {}
-    for name, path in _with_clients(experiment):
+    for name, path in with_clients:
         if shipped.setdefault(name, path).read_bytes() != path.read_bytes():
             raise ConfigError(f"{path} and {shipped[name]} would both travel as {name}; call one of them otherwise")
     for name, path in shipped.items():
         yield f"{names.PROGRAMS}/{name}", path.read_bytes()
 
 
-def _with_clients(experiment: Experiment) -> Iterator[tuple[str, Path]]:
-    """What travels with the clients: the name that it has there, and where it is."""
-    for client in experiment.client_files:
-        for path in client.ships:
-            yield path.name, path
-    for use in experiment.uses():
-        for option in filter(None, use.workload.option_files.values()):
-            yield names.option_file(use.name, option), Path(option)
-
-
 def scripts(clients: Iterable[ClientFile] = ()) -> Iterator[tuple[str, bytes]]:
     """All that runs on hosts and, beside DAGMan, on the access point; with clients of the users' own."""
     bindings = importlib.util.find_spec("htcondor2")  # with which HTCondor's client of its access points comes
     if bindings is None or bindings.origin is None:
-        raise UnmetNeed(
-            "the HTCondor Python bindings are missing, of which each job takes a file: pip install htcondor"
-        )
+        raise UnmetNeed("each job takes a file of HTCondor's Python bindings, which are missing: pip install htcondor")
     yield f"{names.SCRIPTS}/htchirp.py", (Path(bindings.origin).parent / "htchirp" / "htchirp.py").read_bytes()
-    for package, name in SCRIPTS:
-        yield f"{names.SCRIPTS}/{name}", single_file(f"{package}.{name.removesuffix('.py')}").encode()
+    for module in SCRIPTS:
+        yield f"{names.SCRIPTS}/{module.rpartition('.')[2]}.py", single_file(f"tierbench.{module}").encode()
     all_clients = {**shipped_clients(), **{client.name: client for client in clients}}  # the others serve by hand
     yield f"{names.SCRIPTS}/client.py", single_file("tierbench.wrappers.main", as_parts(all_clients.values())).encode()
 

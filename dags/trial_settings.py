@@ -1,6 +1,6 @@
 """Keys of an experiment that have values of their own: how clients begin, what each does, where, and how often.
 
-What kinds of start there are is said where those that run on workers read it, too: tierbench/starts.py.
+What kinds of start there are is said where those that run on the access point and workers read it, too: starts.py.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from typing import Literal
 
 from tierbench.checked_text import Host, Line
 from tierbench.dags.nodes import item
-from tierbench.spec import bounded
+from tierbench.spec import Checked, bounded
 from tierbench.trials import Work
 
-# What these are is said where those that run on the access point and on workers read it, too: tierbench/starts.py
 StartKind = Literal["together", "natural", "in-turn"]
 MOST_FILES, MOST_PROCESSES, LONGEST_S = 100_000, 10_000, 86_400
 PlacementName = Literal["evenly", "as-matched", "one-worker", "in-turn"]
@@ -56,10 +55,8 @@ class WorkKeys:
 def work_problems(work: Work, time_limit_s: int) -> Iterator[str]:
     """What of a work cannot be done."""
     if work.for_s is None and work.processes > work.files_per_job:
-        yield (
-            f"processes: {work.processes} processes of a job have {work.files_per_job} files between them; make"
-            f" files_per_job {work.processes} or more, or say for_s, for how long they read them again and again"
-        )
+        remedy = f"make files_per_job {work.processes} or more, or say for_s, so long they read them again and again"
+        yield f"processes: {work.processes} processes of a job have {work.files_per_job} files between them; {remedy}"
     if work.for_s is not None and work.for_s >= time_limit_s:
         yield f"for_s: must be less than time_limit_s, after which a client is ended, and not {work.for_s:g}"
 
@@ -72,17 +69,17 @@ def resolved_work(*said: WorkKeys) -> Work:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dealt:
+class Dealt(Checked):
     """So many clients on each worker, one worker after the other; or dealt round to hosts that are named."""
 
     per_worker: int | None = field(default=None, metadata={"bounds": (1, 100_000)})
     hosts: tuple[Host, ...] | None = None
 
-    def __post_init__(self) -> None:
+    def problems(self) -> Iterator[str]:
         if (self.per_worker is None) == (self.hosts is None):
-            raise ValueError("needs per_worker, a number, or hosts, a list of workers, and not both")
+            yield "needs per_worker, a number, or hosts, a list of workers, and not both"
         if self.hosts is not None and not 0 < len(self.hosts) == len(set(self.hosts)):
-            raise ValueError("hosts: must name at least one worker, and none twice")
+            yield "hosts: must name at least one worker, and none twice"
 
 
 Placement = PlacementName | Dealt
@@ -109,14 +106,11 @@ def placement_problems(placement: Placement, pool: str, workers: Sequence[str], 
         if host not in workers:
             yield f"placement.hosts: {host} is no worker of pool {pool} ({', '.join(workers)})"
     if placement.per_worker is not None and jobs > placement.per_worker * len(workers):
-        yield (
-            f"placement.per_worker: {placement.per_worker} on each of the {len(workers)} workers of pool {pool} are"
-            f" too few for a batch of {jobs}"
-        )
+        each = f"{placement.per_worker} on each of the {len(workers)} workers of pool {pool}"
+        yield f"placement.per_worker: {each} are too few for a batch of {jobs}"
 
 
 def placement_text(placement: Placement) -> str:
-    """How it stands in tables and reports."""
     if not isinstance(placement, Dealt):
         return placement
     return f"{placement.per_worker} per worker" if placement.hosts is None else f"on {', '.join(placement.hosts)}"
@@ -132,7 +126,7 @@ def place_lines(where: Sequence[str], jobs: int, placement: Placement = IN_TURN)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Until:
+class Until(Checked):
     """Repeat until the mean rate of a batch is known to within so many per cent, or the run's question is answered."""
 
     within_pct: float | None = bounded(None, 0.1, 100)  # of the mean, by its 95 % interval
@@ -141,15 +135,15 @@ class Until:
     at_least: int = bounded(3, 2, MOST_REPEATS)
     at_most: int = bounded(10, 2, MOST_REPEATS)
 
-    def __post_init__(self) -> None:
+    def problems(self) -> Iterator[str]:
         if (self.within_pct is None) == (self.until is None):
-            raise ValueError('needs within_pct, a number, or until = "answered", and not both')
+            yield 'needs within_pct, a number, or until = "answered", and not both'
         if self.at_most < self.at_least:
-            raise ValueError(f"at_most is {self.at_most}, which is less than at_least, {self.at_least}")
+            yield f"at_most is {self.at_most}, which is less than at_least, {self.at_least}"
         if self.budget is not None and (self.until is None or not SPAN.fullmatch(self.budget)):
-            raise ValueError('budget: must be a time such as "10min" or "2h", beside until = "answered"')
+            yield 'budget: must be a time such as "10min" or "2h", beside until = "answered"'
         if self.until and self.at_least < LEAST_TO_ANSWER:
-            raise ValueError(f"at_least: an answer takes {LEAST_TO_ANSWER} repetitions, not {self.at_least}")
+            yield f"at_least: an answer takes {LEAST_TO_ANSWER} repetitions, not {self.at_least}"
 
     @property
     def budget_s(self) -> float:
@@ -166,7 +160,6 @@ Repeats = int | Until
 
 
 def most_repeats(repeats: Repeats) -> int:
-    """How many repetitions a plan has to hold."""
     return repeats.at_most if isinstance(repeats, Until) else repeats
 
 

@@ -6,11 +6,11 @@ import dataclasses
 import math
 import types
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any, ClassVar, Literal
 
 from tierbench import checked_text
-from tierbench.checked_text import Key, Kind, LocalFile, Value, Variable, shown
+from tierbench.checked_text import Key, Kind, LocalFile, Value, VariableName
 from tierbench.dags.clients import ClientFile
 from tierbench.dags.credentials import Secret
 from tierbench.dags.trial_settings import WorkKeys
@@ -31,23 +31,16 @@ class Workload(WorkKeys):
     batches: tuple[int, ...] | None = None
     access: tuple[Key, ...] | None = None
     options: Any
-    environment: dict[str, Value | Secret] = field(default_factory=dict)
+    environment: dict[VariableName, Value | Secret] = field(default_factory=dict)
     memory_mb: int | None = bounded(None, 16, 1_048_576)
     file: ClassVar[ClientFile]
 
-    def __post_init__(self) -> None:
-        for name in self.environment:
-            if not Variable.fits(name):
-                raise ValueError(f"environment: must hold {Variable.must_be}, not {shown(name)}")
-
     @property
     def declared(self) -> type[Client]:
-        """What its client declares."""
         return self.file.client
 
     @property
     def does(self) -> str:
-        """What its client does, as it is told to."""
         return self.declared.doing(dataclasses.asdict(self.options))
 
     def asks_mb(self, processes: int = 1) -> int:
@@ -58,7 +51,6 @@ class Workload(WorkKeys):
 
     @property
     def option_files(self) -> dict[str, str]:
-        """The options that are the paths of files, which travel with the client."""
         return {name: getattr(self.options, name) for name, option in self.declared.options.items() if option.file}
 
 
@@ -71,14 +63,11 @@ def workload_class(file: ClientFile) -> type[Workload]:
 
     name = file.client.__name__
     fields = [(key, *_declared_field(file, key, option)) for key, option in file.client.options.items()]
-    options = dataclasses.make_dataclass(
-        f"{name}Options", fields, namespace={"__post_init__": check}, frozen=True, kw_only=True
-    )
+    frozen = partial(dataclasses.make_dataclass, frozen=True, kw_only=True)
+    options = frozen(f"{name}Options", fields, namespace={"__post_init__": check})
     needs = any(option.needed for option in file.client.options.values())
     own = [("options", options, field() if needs else field(default_factory=options))]
-    return dataclasses.make_dataclass(
-        f"{name}Workload", own, bases=(Workload,), namespace={"file": file}, frozen=True, kw_only=True
-    )
+    return frozen(f"{name}Workload", own, bases=(Workload,), namespace={"file": file})
 
 
 def _declared_field(file: ClientFile, name: str, option: Option) -> tuple[Any, Any]:

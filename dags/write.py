@@ -74,17 +74,15 @@ def _dags(plan: Plan, experiment: Experiment, done: Collection[str] = ()) -> Ite
 
 def _check_workers(plan: Plan, site: Site, experiment: Experiment) -> None:
     """Caches are emptied on each worker by name, so the names must be known."""
-    unknown = [name for name, workers in plan.pools.items() if not workers]
-    if unknown and experiment.flushes and site.flush.strategy != "none":
-        raise ConfigError(
-            f"site {site.name}: pools.{unknown[0]}: no workers are known, so their caches cannot be flushed;"
-            f" list them there (workers), write the run where the pool can be asked, or set flush = false"
-        )
-    if unknown and any(point.experiment.placement not in (AS_MATCHED, EVENLY) for point in experiment.points):
-        raise ConfigError(
-            f"site {site.name}: pools.{unknown[0]}: no workers are known, so clients cannot be placed; list them there"
-            f' (workers), write the run where the pool can be asked, or set placement = "{AS_MATCHED}"'
-        )
+    unknown = next((name for name, workers in plan.pools.items() if not workers), None)
+    if unknown is None:
+        return
+    where = f"site {site.name}: pools.{unknown}: no workers are known"
+    remedy = "list them there (workers), write the run where the pool can be asked, or set"
+    if experiment.flushes and site.flush.strategy != "none":
+        raise ConfigError(f"{where}, so their caches cannot be flushed; {remedy} flush = false")
+    if any(point.experiment.placement not in (AS_MATCHED, EVENLY) for point in experiment.points):
+        raise ConfigError(f'{where}, so clients cannot be placed; {remedy} placement = "{AS_MATCHED}"')
 
 
 def _write_plan(plan: Plan, site: Site, experiment: Experiment, run: Path) -> None:

@@ -42,7 +42,7 @@ def table(heads: tuple[str, ...], rows: Iterator[tuple[Any, ...]]) -> str:
 
 
 def columns(file: str) -> str:
-    """A table's columns; an interval's ends stand beside its value, and what begins each row is told once."""
+    """A table's columns; an interval's ends stand beside its value, and what begins each row stands once."""
     declared = [column for column in schema()["files"][file]["columns"] if column["name"] not in LEVELS]
     names = [column["name"] for column in declared]
     averaged = [name for name in names if all(f"{name}{end}" in names for end in AVERAGED)]
@@ -57,11 +57,11 @@ def columns(file: str) -> str:
         else:
             unit = "" if column["unit"] == "1" else column["unit"]
             rows.append((f"`{column['name']}`", unit, column["meaning"]))
-    told = table(("column", "unit", "meaning"), iter(rows))
+    text = table(("column", "unit", "meaning"), iter(rows))
     if averaged:
         listed = ", ".join(f"`{name}`" for name in averaged)
-        told += f"\nOf these columns of trials the mean over the trials, with `_sd`, `_low` and `_high`: {listed}.\n"
-    return told
+        text += f"\nOf these columns of trials the mean over the trials, with `_sd`, `_low` and `_high`: {listed}.\n"
+    return text
 
 
 def levels(_: str) -> str:
@@ -123,8 +123,8 @@ def findings(experiment: str) -> str:
     if unknown:
         raise SystemExit(f"{MEASURED.name}: {experiment} has no claim {unknown.pop()!r}")
     rows = ((c.says, c.source, theirs(c), *known.get(str(c.says), ("–", NOT_TESTED))) for c in claims)
-    told = table(("finding", "source", "paper", "here (95 % interval)", "answer"), rows)
-    return told + (f"\nMeasured by {noted['run']} on {noted['date']}: {noted['trials']}.\n" if noted else "")
+    text = table(("finding", "source", "paper", "here (95 % interval)", "answer"), rows)
+    return text + (f"\nMeasured by {noted['run']} on {noted['date']}: {noted['trials']}.\n" if noted else "")
 
 
 def answers(_: str) -> str:

@@ -93,9 +93,14 @@ def csv_lines(lead: str, fields: Sequence[Number | Choice], count: int) -> bytes
 
 def _number(field: Number) -> Bytes:
     """The field's characters, right-aligned in columns."""
-    whole, unknown = _scaled(field)
+    decimals, unknown = field.decimals, None
+    if np.issubdtype(field.values.dtype, np.integer):
+        whole = field.values.astype(np.int64) * 10**decimals
+    else:
+        scaled = np.rint(field.values * 10.0**decimals)
+        unknown = ~(np.abs(scaled) < MOST)
+        whole = np.where(unknown, 0, scaled).astype(np.int64)
     size = np.abs(whole)
-    decimals = field.decimals
     digits = max(len(str(size.max(initial=0))), decimals + 1)
     units = digits - decimals  # how many of them stand before the point
     characters = np.full((len(size), 1 + digits + (decimals > 0)), POINT, np.uint8)
@@ -108,15 +113,6 @@ def _number(field: Number) -> Bytes:
     if unknown is not None:
         characters[unknown] = DROPPED
     return characters
-
-
-def _scaled(field: Number) -> tuple[Integers, NDArray[np.bool_] | None]:
-    """The numbers in units of their last decimal, and which of them are not known."""
-    if np.issubdtype(field.values.dtype, np.integer):
-        return field.values.astype(np.int64) * 10**field.decimals, None
-    scaled = np.rint(field.values * 10.0**field.decimals)
-    known = np.abs(scaled) < MOST
-    return np.where(known, scaled, 0).astype(np.int64), ~known
 
 
 def _quads(size: Integers, count: int) -> NDArray[np.uint32]:

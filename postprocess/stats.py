@@ -93,14 +93,18 @@ def mean_interval(values: Sequence[float]) -> Interval:
     return Interval(mean, mean - reach, mean + reach)
 
 
-def student(df: float, together: float = 1) -> float:
+def student(df: float, together: float = 1, level: float = LEVEL) -> float:
     """By what a standard error is multiplied, if so many intervals are to hold together (Šidák)."""
-    return _quantile(2, df, together)
+    from scipy import special
+
+    return float(special.stdtrit(df, (1 + level ** (1 / together)) / 2))
 
 
 def tukey(levels: int, df: float, together: float = 1) -> float:
     """The same for all pairs of so many levels, in each of so many places: whichever is picked by its result."""
-    return _quantile(levels, float(math.floor(df)) if levels > 2 and df >= 1 else df, together)
+    if levels <= 2:
+        return student(df, together)
+    return _studentized_range(levels, float(math.floor(df)) if df >= 1 else df, together)
 
 
 def over_looks(number: int) -> float:
@@ -112,13 +116,10 @@ def over_looks(number: int) -> float:
 
 
 @functools.cache
-def _quantile(levels: int, df: float, together: float) -> float:
+def _studentized_range(levels: int, df: float, together: float) -> float:
     from scipy import stats
 
-    level = LEVEL ** (1 / together)
-    if levels <= 2:
-        return float(stats.t.ppf((1 + level) / 2, df))
-    return float(stats.studentized_range.ppf(level, levels, min(df, LARGEST_DF))) / math.sqrt(2)
+    return float(stats.studentized_range.ppf(LEVEL ** (1 / together), levels, min(df, LARGEST_DF))) / math.sqrt(2)
 
 
 class Blocks:
@@ -149,7 +150,10 @@ class Blocks:
         self.free = 1 - 1 / self.counts[self.at] - np.einsum("ij,jk,ik->i", self.own, self.inverse, self.own)
         self.freedom = np.bincount(self.at, self.free, len(self.points)).astype(float)
         self.squares = np.bincount(self.at, self.rest**2, len(self.points)).astype(float)
-        self.linked = _linked(there)
+        joined = (there @ there.T) > 0
+        for _ in range(len(joined).bit_length()):
+            joined = (joined.astype(float) @ joined) > 0
+        self.linked = [int(row.argmax()) for row in joined]  # by points, a number of all that repetitions link
         self.variances, self.dfs = moderated(self.squares, self.freedom)
 
     @property
@@ -244,14 +248,6 @@ def _inverse_trigamma(value: float) -> float:
     return root
 
 
-def _linked(there: Numbers) -> list[int]:
-    """By points, a number that those have in common which repetitions link."""
-    joined = (there @ there.T) > 0
-    for _ in range(len(joined).bit_length()):
-        joined = (joined.astype(float) @ joined) > 0
-    return [int(row.argmax()) for row in joined]
-
-
 def _compared(log: float, parts: Numbers, dfs: Numbers, most: float) -> Compared:
     """A ratio from its logarithm and the parts of that one's variance (Satterthwaite)."""
     variance = float(parts.sum())
@@ -261,6 +257,17 @@ def _compared(log: float, parts: Numbers, dfs: Numbers, most: float) -> Compared
         return Compared(Interval(math.exp(log)))
     reach = student(df) * math.sqrt(variance)
     return Compared(Interval(math.exp(log), math.exp(log - reach), math.exp(log + reach)), df)
+
+
+def over(first: Compared, second: Compared) -> Compared:
+    """One ratio over another that shares no trial with it, so that their variances add up."""
+    value, of = (first.ratio.value or 1.0) / (second.ratio.value or 1.0), (first, second)
+    if not all(each.df and each.ratio.interval and min(each.ratio.interval) > 0 for each in of):
+        return Compared(Interval(value))
+    dfs = np.array([each.df for each in of], dtype=float)
+    reaches = np.array([math.log((each.ratio.high or 1) / (each.ratio.low or 1)) / 2 for each in of])
+    errors = reaches / [student(df) for df in dfs]
+    return _compared(math.log(value), errors**2, dfs, float(dfs.sum()))
 
 
 def changes(before: Values, after: Values, *, with_strays: bool = False) -> dict[Hashable, Compared]:
@@ -319,6 +326,6 @@ def round_trips(trials: Sequence[tuple[float, float]]) -> RoundTrips | None:
     if len(far) < LEAST_TRIALS or not np.ptp(far):
         return None
     line = stats.linregress(far, took)
-    reach, slope = float(stats.t.ppf((1 + LEVEL) / 2, len(far) - 2) * line.stderr), float(line.slope)
+    reach, slope = student(len(far) - 2) * float(line.stderr), float(line.slope)
     each = Interval(slope, slope - reach, slope + reach) if math.isfinite(reach) else Interval(slope)
     return RoundTrips(each, float(line.intercept))

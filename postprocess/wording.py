@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 NOTHING = "–"
 TIMES = "\N{MULTIPLICATION SIGN}"
 TO = "–"
+CI, INTERVAL = "95\N{NO-BREAK SPACE}% CI ", "95\N{NO-BREAK SPACE}% interval "  # labels of intervals
 OF_WRITING, OF_BOTH = "received", "carried"
 SENT_WORD = re.compile(r"\bsent\b(?! again)", re.IGNORECASE)
 SHOWN = 8
@@ -26,7 +27,11 @@ def figures(value: float | None, unit: str = "") -> str:
         return NOTHING
     size = abs(value)
     decimals = 0 if size >= 100 else 1 if size >= 10 else 2
-    return _minus(f"{value:.{decimals}f}") + (f"\N{NO-BREAK SPACE}{unit}" if unit else "")
+    return _minus(f"{value:.{decimals}f}") + _of_unit(unit)
+
+
+def _of_unit(unit: str) -> str:
+    return f"\N{NO-BREAK SPACE}{unit}" if unit else ""
 
 
 def span(bounded: Interval) -> str:
@@ -51,10 +56,12 @@ def between(low: float, high: float) -> str:
     return f"{factor(low)}{TO}{factor(high)}"
 
 
-def with_interval(bounded: Interval, label: str = "", write: Callable[[float | None], str] = factor) -> str:
+def with_interval(
+    bounded: Interval, label: str = "", write: Callable[[float | None], str] = factor, unit: str = ""
+) -> str:
     """A ratio, or what else is written so, with its interval: 1.18 (1.13–1.22)."""
     ends = f" ({label}{TO.join(map(write, bounded.interval))})" if bounded.interval else ""
-    return f"{write(bounded.value)}{ends}"
+    return f"{write(bounded.value)}{_of_unit(unit)}{ends}"
 
 
 def percent(value: float | None) -> str:

@@ -19,12 +19,13 @@ from tierbench.checked_text import (
     Proxy,
     Requirements,
     SubmitLine,
+    TableName,
     Value,
-    Variable,
+    VariableName,
     shown,
 )
 from tierbench.errors import refuse
-from tierbench.spec import bounded, build, find_definition, misnamed, read_toml, shipped_definitions, unknown_name
+from tierbench.spec import Checked, bounded, build, find_definition, read_toml, shipped_definitions, unknown_name
 
 SHIPPED = Path(__file__).parent
 INSTALLED = Path("/etc/tierbench")  # sites of this machine, which go before those that come with tierbench
@@ -43,7 +44,7 @@ def together(interface: Interface | tuple[Interface, ...]) -> str:
 
 
 @dataclass(frozen=True)
-class Pool:
+class Pool(Checked):
     """Workers that are alike in what they can reach."""
 
     requirements: Requirements
@@ -53,9 +54,9 @@ class Pool:
     sampled_workers: int | None = bounded(None, 1, 100_000)
     link: Literal["storage", "gateway", "door", "metadata"] | None = None  # of [links], for one of its workers
 
-    def __post_init__(self) -> None:
+    def problems(self) -> Iterator[str]:
         if self.interface is None and self.sampled_workers is not None:
-            raise ValueError("sampled_workers: needs interface, which says on what its workers are sampled")
+            yield "sampled_workers: needs interface, which says on what its workers are sampled"
         if self.interface is not None:
             together(self.interface)
 
@@ -76,15 +77,15 @@ class Kerberos:
 
 
 @dataclass(frozen=True)
-class Token:
+class Token(Checked):
     """A bearer token: a file on the access point that comes with each job, or one of HTCondor's credentials."""
 
     file: AbsolutePath | None = None
     condor: Name | None = None  # the service that jobs ask for
 
-    def __post_init__(self) -> None:
+    def problems(self) -> Iterator[str]:
         if bool(self.file) == bool(self.condor):
-            raise ValueError("needs either file, a path on the access point, or condor, a name of use_oauth_services")
+            yield "needs either file, a path on the access point, or condor, a name of use_oauth_services"
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Destination:
 
 
 @dataclass(frozen=True)
-class Access:
+class Access(Checked):
     """A way from the workers of one pool to the replicas, or by their word from there to another server."""
 
     pool: Key
@@ -126,7 +127,7 @@ class Access:
     kerberos: Kerberos | None = None
     token: Token | None = None
     x509: GridProxy | None = None
-    environment: dict[str, Value] = field(default_factory=dict)  # of who reads this way
+    environment: dict[VariableName, Value] = field(default_factory=dict)  # of who reads this way
     writes: AbsolutePath | None = None
     to: Destination | None = None
     proxy: Proxy = NO_PROXY  # by which clients reach the server
@@ -135,54 +136,43 @@ class Access:
     on_disk: bool = False  # those are on each worker's own disk
     servers: tuple[Host, ...] = ()  # the storage servers that its bytes come from or go to; else all of them
 
-    def __post_init__(self) -> None:
-        for name in self.environment:
-            if not Variable.fits(name):
-                raise ValueError(f"environment: must hold {Variable.must_be}, not {shown(name)}")
-        if self.writes is not None and self.protocol not in CLEARED:
-            raise ValueError(f"writes: what trials write is removed after them by {' or '.join(CLEARED)} only")
-        if self.protocol == "xrootd" and not self.prefix.startswith(DOOR):
+    def problems(self) -> Iterator[str]:
+        served, protocol = "://" in self.prefix, self.protocol
+        if self.writes is not None and protocol not in CLEARED:
+            yield f"writes: what trials write is removed after them by {' or '.join(CLEARED)} only"
+        if protocol == "xrootd" and not self.prefix.startswith(DOOR):
             tls = "; write root://: a door that wants TLS asks for it" if self.prefix.startswith("roots://") else ""
-            raise ValueError(
-                f'prefix: must be like "root://host:1094/" for protocol "xrootd", not "{self.prefix}"{tls}'
-            )
-        served = "://" in self.prefix
-        if self.protocol == "file" and served:
-            raise ValueError(f'prefix: must be "" or like "/xrootd-fs" for protocol "file", not "{self.prefix}"')
-        if self.protocol != "file" and not served:
-            raise ValueError(
-                f'prefix: must be a server\'s "scheme://host:port/" for "{self.protocol}", not "{self.prefix}";'
-                f' what is mounted has protocol "file"'
-            )
-        schemes = [prefix.partition("://")[0] for prefix in self.prefixes]
-        if len(set(self.prefixes)) < len(schemes) or (self.further and (not served or len(set(schemes)) > 1)):
-            raise ValueError(f"further: must name other servers of the same kind as prefix, not {list(self.further)}")
+            yield f'prefix: must be like "root://host:1094/" for protocol "xrootd", not "{self.prefix}"{tls}'
+        elif protocol == "file" and served:
+            yield f'prefix: must be "" or like "/xrootd-fs" for protocol "file", not "{self.prefix}"'
+        elif protocol != "file" and not served:
+            mounted = 'what is mounted has protocol "file"'
+            yield f'prefix: must be a server\'s "scheme://host:port/" for "{protocol}", not "{self.prefix}"; {mounted}'
+        yield from self._further_problems(served)
+
+    def _further_problems(self, served: bool) -> Iterator[str]:
+        schemes = {prefix.partition("://")[0] for prefix in self.prefixes}
+        if self.further and (not served or len(schemes) > 1 or len(set(self.prefixes)) < len(self.prefixes)):
+            yield f"further: must name other servers of the same kind as prefix, not {list(self.further)}"
         if self.further and self.writes is not None:
-            raise ValueError("further: several doors are for reading; what trials write goes by one")
-        self._check_copies()
-        self._check_proxies()
+            yield "further: several doors are for reading; what trials write goes by one"
+        if self.replicas is not None and self.protocol != "file":
+            yield f'replicas: copies of its own are for protocol "file", not "{self.protocol}"'
+        if self.on_disk and (self.replicas is None or self.servers or self.path or self.writes):
+            yield "on_disk: needs replicas, a folder on the worker's disk, and no servers, path or writes"
+        if self.proxy and self.protocol != "http":
+            yield f'proxy: is for protocol "http", not "{self.protocol}"'
+        if self.further_proxies and (not all(self.proxies) or len(set(self.proxies)) < len(self.proxies)):
+            yield f"further_proxies: must name other proxies beside proxy, not {list(self.further_proxies)}"
 
     @property
     def prefixes(self) -> tuple[Prefix, ...]:
-        """Of all its doors."""
         return (self.prefix, *self.further)
 
     @property
     def proxies(self) -> tuple[Proxy, ...]:
         """All of them; the empty one where clients go there themselves."""
         return (self.proxy, *self.further_proxies)
-
-    def _check_proxies(self) -> None:
-        if self.proxy and self.protocol != "http":
-            raise ValueError(f'proxy: is for protocol "http", not "{self.protocol}"')
-        if self.further_proxies and (not all(self.proxies) or len(set(self.proxies)) < len(self.proxies)):
-            raise ValueError(f"further_proxies: must name other proxies beside proxy, not {list(self.further_proxies)}")
-
-    def _check_copies(self) -> None:
-        if self.replicas is not None and self.protocol != "file":
-            raise ValueError(f'replicas: copies of its own are for protocol "file", not "{self.protocol}"')
-        if self.on_disk and (self.replicas is None or self.servers or self.path or self.writes):
-            raise ValueError("on_disk: needs replicas, a folder on the worker's disk, and no servers, path or writes")
 
     def place(self, directory: str) -> str:
         """Where this way finds a set of replicas that the storage has in this directory: there, or in its copy."""
@@ -221,7 +211,6 @@ class Sampler:
         return together(self.interface)
 
     def is_of(self, ways: Container[str]) -> bool:
-        """Whether it is sampled in trials over any of these ways."""
         return not self.access or any(way in ways for way in self.access)
 
 
@@ -234,7 +223,7 @@ class Flush:
 
 
 @dataclass(frozen=True)
-class Condition:
+class Condition(Checked):
     """What a site can change for a trial: which word of whose helper, and how near the value has to come."""
 
     word: Key
@@ -247,9 +236,9 @@ class Condition:
     helper: AbsolutePath = AbsolutePath("/usr/local/sbin/tierbench-arrange")
     description: Line = Line("")
 
-    def __post_init__(self) -> None:
+    def problems(self) -> Iterator[str]:
         if not (self.hosts or self.pool):
-            raise ValueError("needs hosts, which are all told to change it, or pool, for all its workers, or both")
+            yield "needs hosts, which are all told to change it, or pool, for all its workers, or both"
 
     def allows(self, value: object) -> bool:
         """Whether it may be changed to that, as far as the file says."""
@@ -258,7 +247,6 @@ class Condition:
 
     @property
     def possible(self) -> str:
-        """What it may be changed to."""
         return " or ".join(filter(None, [self.unit and f"a number of {self.unit}", *map(shown, self.words)]))
 
 
@@ -292,13 +280,13 @@ class Site:
     caveat: Line = Line("")
     scale: float = bounded(1.0, 0.000001, 1_000_000)
     core: float = bounded(1.0, 0.0001, 1)
-    pools: dict[str, Pool]
-    access: dict[str, Access]
+    pools: dict[TableName, Pool]
+    access: dict[TableName, Access]
     storage: Storage
-    samplers: dict[str, Sampler]
+    samplers: dict[TableName, Sampler]
     flush: Flush = field(default_factory=Flush)
     links: Links = field(default_factory=Links)
-    conditions: dict[str, Condition] = field(default_factory=dict)
+    conditions: dict[TableName, Condition] = field(default_factory=dict)
     submission: Submission = field(default_factory=Submission)
 
     @property
@@ -317,7 +305,6 @@ def find_site(name_or_path: str) -> Site:
 
 
 def known_sites() -> list[str]:
-    """The names of the sites that the machine's admin has installed or that come with tierbench."""
     return sorted({*shipped_definitions(INSTALLED), *shipped_definitions(SHIPPED)})
 
 
@@ -331,11 +318,9 @@ def load_site(path: Path) -> Site:
 
 
 def _problems(site: Site) -> Iterator[str]:
-    for key, names in (("pools", site.pools), ("access", site.access), ("samplers", site.samplers)):
-        yield from misnamed(key, names)
-        if not names:
+    for key, tables in (("pools", site.pools), ("access", site.access), ("samplers", site.samplers)):
+        if not tables:
             yield f"{key}: is empty; at least one [{key}.NAME] table is needed"
-    yield from misnamed("conditions", site.conditions)
     for name, condition in site.conditions.items():
         if condition.pool and condition.pool not in site.pools:
             yield unknown_name(f"conditions.{name}.pool", condition.pool, site.pools)
@@ -344,63 +329,9 @@ def _problems(site: Site) -> Iterator[str]:
         yield 'samplers: at least one must have role = "storage", which is what the rates are taken from; none has'
     if storage and site.storage.sampled is not None and site.storage.sampled not in storage:
         yield unknown_name("storage.sampled", site.storage.sampled, storage)
-    yield from _access_problems(site)
-    yield from _unproven(site, storage)
-    yield from _of_one_name(site)
     yield from _sampler_problems(site)
-    yield from _flushed_outside(site)
-
-
-def _share(path: str | None, other: str) -> bool:
-    """Whether one path leads into the other."""
-    if path is None:
-        return False
-    first, second = PurePath(path), PurePath(other)
-    return first.is_relative_to(second) or second.is_relative_to(first)
-
-
-def _access_problems(site: Site) -> Iterator[str]:
-    replicas, hosts = site.storage.replicas, [sampler.host for sampler in site.samplers.values()]
-    for name, access in site.access.items():
-        key = f"access.{name}"
-        if access.pool not in site.pools:
-            yield unknown_name(f"{key}.pool", access.pool, site.pools)
-        elif access.on_disk and site.pools[access.pool].interface is None:
-            yield (
-                f"{key}.on_disk: nothing tells what the workers' disks read, since they are not sampled;"
-                f" give pools.{access.pool} its interface"
-            )
-        if _share(access.writes, replicas):
-            yield (
-                f'{key}.writes: trials write and remove below "{access.writes}", which must have nothing to do'
-                f' with storage.replicas, "{replicas}"'
-            )
-        if _share(access.replicas, replicas):
-            yield f'{key}.replicas: has copies of what is in storage.replicas, "{replicas}", so it must be elsewhere'
-        if access.to and access.to.host not in hosts:  # whose counters nobody reads
-            yield unknown_name(f"{key}.to.host", access.to.host, hosts)
-
-
-def _of_one_name(site: Site) -> Iterator[str]:
-    """Tokens and proxies that would travel under the name of another."""
-    taken: dict[str, str] = {}
-    for name, access in site.access.items():
-        token, proxy = access.token and access.token.file, access.x509 and access.x509.proxy
-        for key, path in (("token.file", token), ("x509.proxy", proxy)):
-            if path and taken.setdefault(PurePath(path).name, path) != path:
-                yield f'access.{name}.{key}: "{path}" and "{taken[PurePath(path).name]}" would travel under one name'
-
-
-def _unproven(site: Site, storage: Sequence[Host]) -> Iterator[str]:
-    """Access methods of which nothing would tell where the bytes came from."""
-    unseen = {(sampler.host, name) for sampler in site.samplers.values() for name in site.access
-              if not sampler.is_of({name})}  # fmt: skip
-    for name, access in site.access.items():
-        for server in access.servers:
-            if server not in storage:
-                yield unknown_name(f"access.{name}.servers", server, storage)
-            elif (server, name) in unseen:
-                yield f"access.{name}.servers: {server} is not sampled in its trials, by its sampler's access"
+    yield from _access_problems(site)
+    yield from _host_problems(site, storage)
 
 
 def _sampler_problems(site: Site) -> Iterator[str]:
@@ -414,15 +345,48 @@ def _sampler_problems(site: Site) -> Iterator[str]:
             yield f'samplers.{name}.host: "{sampler.host}" is sampled by samplers.{first} already; one per host'
 
 
-def _flushed_outside(site: Site) -> Iterator[str]:
-    """Hosts that are flushed, which takes a job there, and yet are said not to be in the pool."""
-    if site.flush.strategy == "none":
-        return
-    outside = {sampler.host: name for name, sampler in site.samplers.items() if sampler.via == "ssh"}
+def _access_problems(site: Site) -> Iterator[str]:
+    replicas = site.storage.replicas
+    travelling: dict[str, str] = {}
     for name, access in site.access.items():
-        for host in access.path:
-            if host in outside:
-                yield (
-                    f'access.{name}.path: "{host}" is flushed by a job, but samplers.{outside[host]} has via = "ssh",'
-                    f" as for a host that is not in the pool; let it join the pool, or leave it out of path"
-                )
+        key = f"access.{name}"
+        if access.pool not in site.pools:
+            yield unknown_name(f"{key}.pool", access.pool, site.pools)
+        elif access.on_disk and site.pools[access.pool].interface is None:
+            unsampled = "nothing tells what the workers' disks read, since they are not sampled"
+            yield f"{key}.on_disk: {unsampled}; give pools.{access.pool} its interface"
+        if _share(access.writes, replicas):
+            apart = f'must have nothing to do with storage.replicas, "{replicas}"'
+            yield f'{key}.writes: trials write and remove below "{access.writes}", which {apart}'
+        if _share(access.replicas, replicas):
+            yield f'{key}.replicas: has copies of what is in storage.replicas, "{replicas}", so it must be elsewhere'
+        token, proxy = access.token and access.token.file, access.x509 and access.x509.proxy
+        for kind, path in (("token.file", token), ("x509.proxy", proxy)):
+            if path and travelling.setdefault(PurePath(path).name, path) != path:
+                other = travelling[PurePath(path).name]
+                yield f'{key}.{kind}: "{path}" and "{other}" would travel under one name'
+
+
+def _host_problems(site: Site, storage: Sequence[Host]) -> Iterator[str]:
+    """Hosts of access methods that nothing tells of, or that no job can reach."""
+    sampled = {sampler.host: name for name, sampler in site.samplers.items()}
+    for name, access in site.access.items():
+        key = f"access.{name}"
+        if access.to and access.to.host not in sampled:
+            yield unknown_name(f"{key}.to.host", access.to.host, sampled)
+        for server in access.servers:
+            if server not in storage:
+                yield unknown_name(f"{key}.servers", server, storage)
+            elif not site.samplers[sampled[server]].is_of({name}):
+                yield f"{key}.servers: {server} is not sampled in its trials, by its sampler's access"
+        for host in access.path if site.flush.strategy != "none" else ():  # where a job flushes
+            if host in sampled and site.samplers[sampled[host]].via == "ssh":
+                outside = f'samplers.{sampled[host]} has via = "ssh", as for a host that is not in the pool'
+                remedy = "let it join the pool, or leave it out of path"
+                yield f'{key}.path: "{host}" is flushed by a job, but {outside}; {remedy}'
+
+
+def _share(path: str | None, other: str) -> bool:
+    """Whether one path leads into the other."""
+    first, second = PurePath(path or ""), PurePath(other)
+    return path is not None and (first.is_relative_to(second) or second.is_relative_to(first))

@@ -33,6 +33,12 @@ class Catalogue:
     entries: dict[str, Entry] = field(default_factory=dict)
     damaged_lines: int = 0
 
+    def add(self, entry: Entry, file: IO[str]) -> None:
+        """A replica that has been made, also to the catalogue's file."""
+        file.write(json.dumps(dataclasses.asdict(entry)) + "\n")
+        file.flush()
+        self.entries[entry.name] = entry
+
 
 def parse(text: str) -> Catalogue:
     entries, damaged = {}, 0
@@ -54,21 +60,9 @@ def read(directory: Path) -> Catalogue:
         return Catalogue()
 
 
-class Additions:
-    """A catalogue that is being added to, by nobody else meanwhile."""
-
-    def __init__(self, file: IO[str], catalogue: Catalogue) -> None:
-        self._file, self.catalogue = file, catalogue
-
-    def add(self, entry: Entry) -> None:
-        self._file.write(json.dumps(dataclasses.asdict(entry)) + "\n")
-        self._file.flush()
-        self.catalogue.entries[entry.name] = entry
-
-
 @contextlib.contextmanager
-def adding(directory: Path) -> Iterator[Additions]:
-    """Hold the catalogue of the set in this directory, to add to it."""
+def adding(directory: Path) -> Iterator[tuple[Catalogue, IO[str]]]:
+    """Hold the catalogue of the set in this directory, and its file, to add to it."""
     path = directory / names.CATALOGUE
     with _alone(path), path.open("a+", encoding="utf-8", errors="replace") as file:
         hand_over(path)
@@ -76,7 +70,7 @@ def adding(directory: Path) -> Iterator[Additions]:
         text = file.read()
         if text and not text.endswith("\n"):  # cut off; what follows begins anew
             file.write("\n")
-        yield Additions(file, parse(text))
+        yield parse(text), file
 
 
 @contextlib.contextmanager

@@ -15,9 +15,8 @@ from tierbench.errors import BusyError, ConfigError, TierbenchError
 from tierbench.site_configs.site import find_site
 from tierbench.spec import NAMED
 from tierbench.submit import catalogue
-from tierbench.submit.arguments import add_command
 from tierbench.submit.catalogue import adding
-from tierbench.submit.output import show
+from tierbench.submit.console import add_command, show
 from tierbench.submit.progress import Run
 
 DESCRIPTION = """\
@@ -82,10 +81,8 @@ def removable(folder: Path) -> Removable:
     if folder.is_symlink() or not marks:
         raise ConfigError(f"{folder}: is neither a run directory nor a set of replicas, and is left alone")
     if marks[0] == names.CATALOGUE and not catalogue.read(folder).entries:
-        raise ConfigError(
-            f"{folder}: its {names.CATALOGUE} lists no replica, so nothing tells that these are any: it is left alone;"
-            " if it is the rest of a set, remove it yourself"
-        )
+        why = f"its {names.CATALOGUE} lists no replica, so nothing tells that these are any"
+        raise ConfigError(f"{folder}: {why}: it is left alone; if it is the rest of a set, remove it yourself")
     return Removable(folder, marks[0], identity)
 
 

@@ -6,20 +6,26 @@ import argparse
 import sys
 from collections.abc import Iterator
 from functools import partial
+from importlib import import_module
 from typing import Any
 
-from tierbench import interrupts, version
+from tierbench import version
 from tierbench.checked_text import shown
-from tierbench.errors import TierbenchError, UnmetNeed
+from tierbench.errors import TierbenchError, UnmetNeed, exit_status, listen
 from tierbench.spec import suggestion
-from tierbench.submit import output
-from tierbench.submit.arguments import add_command
+from tierbench.submit.console import Quiet, add_command, speak_any_encoding, warn
 
 DESCRIPTION = """\
 Tierbench turns a question about storage access into HTCondor DAGs, runs them so that the numbers
 can be trusted, and hands back tables, plots and a verdict.
 """
 
+# The modules that add commands, in the order of the help.
+PARTS = (
+    "submit.preview", "submit.init_site", "submit.doctor", "submit.replication", "submit.commands",
+    "submit.try_commands", "submit.watch", "submit.results", "submit.clean", "submit.nightly.cli", "submit.history",
+    "testbed.cli",
+)  # fmt: skip
 RUNS = ("RUN", "A", "B", "FOLDER")  # what arguments are called that are run directories
 COMPLETION = """\
   tierbench completion bash > ~/.local/share/bash-completion/completions/tierbench
@@ -40,28 +46,28 @@ _tierbench_run() {{ local -a runs; runs=(runs/*(N/)); compadd -a runs; _files -/
 
 
 def main(arguments: list[str] | None = None) -> int:
-    output.speak_any_encoding()
+    speak_any_encoding()
     arguments = sys.argv[1:] if arguments is None else arguments
     parser = command_line(arguments[0] if arguments else "")
     parsed = parser.parse_args(arguments)
     if not parsed.subcommand:
         parser.print_help()
         return 0
-    output.Quiet.asked = parsed.quiet
-    interrupts.listen()
+    Quiet.asked = parsed.quiet
+    listen()
     try:
         return int(parsed.run(parsed))
     except TierbenchError as error:
-        output.warn(f"tierbench: {error}")
+        warn(f"tierbench: {error}")
         return error.exit_status
     except KeyboardInterrupt as interrupt:
         print("tierbench: interrupted", file=sys.stderr)
-        return interrupts.exit_status(interrupt)
+        return exit_status(interrupt)
     except BrokenPipeError:  # whoever read our output has seen enough
         return 141
     except OSError as error:
         named = f"{error.filename}: " if error.filename else ""
-        output.warn(f"tierbench: {named}{error.strerror or error}")
+        warn(f"tierbench: {named}{error.strerror or error}")
         return 1
 
 
@@ -77,43 +83,14 @@ def command_line(word: str = "") -> argparse.ArgumentParser:
     """The commands; the one that this word begins alone, where it can do without loading all others."""
     parser = Parser(prog="tierbench", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
     subcommands = parser.add_subparsers(dest="subcommand", metavar="COMMAND")
-    if word == "nightly":  # a monitoring system gives its plugins little time
-        from tierbench.submit.nightly import cli as nightly
-
-        nightly.register(subcommands)
-    else:
-        from tierbench.submit import (
-            clean,
-            commands,
-            doctor,
-            history,
-            init_site,
-            listing,
-            replication,
-            results,
-            try_commands,
-            watch,
-        )
-        from tierbench.submit.nightly import cli as nightly
-        from tierbench.testbed import cli as testbed
-
+    if word != "nightly":  # a monitoring system gives its plugins little time
         parser.add_argument("--version", action="version", version=f"tierbench {version()}")
-        for part in (
-            listing,
-            init_site,
-            doctor,
-            replication,
-            commands,
-            try_commands,
-            watch,
-            results,
-            clean,
-            nightly,
-            history,
-            testbed,
-        ):
-            part.register(subcommands)
-        _register_completion(subcommands, parser)
+    for part in ("submit.nightly.cli",) if word == "nightly" else PARTS:
+        import_module(f"tierbench.{part}").register(subcommands)
+    if word != "nightly":
+        text = "Print a script by which a shell completes commands, options, names of experiments, sites and runs"
+        completion = add_command(subcommands, "completion", partial(_completion, parser), text, examples=COMPLETION)
+        completion.add_argument("shell", choices=("bash", "zsh"))
     for command in leaves(parser):
         command.add_argument("-q", "--quiet", action="store_true", help="tell results and troubles only")
     return parser
@@ -129,12 +106,6 @@ def leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]
             yield from leaves(command)
 
 
-def _register_completion(subcommands: Any, root: argparse.ArgumentParser) -> None:
-    text = "Print a script by which a shell completes commands, options, and the names of experiments, sites and runs"
-    parser = add_command(subcommands, "completion", partial(_completion, root), text, examples=COMPLETION)
-    parser.add_argument("shell", choices=("bash", "zsh"))
-
-
 def _completion(root: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     try:
         import shtab
@@ -148,9 +119,8 @@ def _completion(root: argparse.ArgumentParser, arguments: argparse.Namespace) ->
             function = COMPLETED.get(action.dest) or COMPLETED.get(str(action.metavar))
             if action.nargs != 0 and not action.choices:
                 action.complete = dict.fromkeys(("bash", "zsh"), function) if function else shtab.FILE  # type: ignore[attr-defined]
-    functions = {"bash": BASH, "zsh": ZSH}[arguments.shell].format(
-        experiments=" ".join(shipped_experiments()), sites=" ".join(known_sites())
-    )
+    names = {"experiments": " ".join(shipped_experiments()), "sites": " ".join(known_sites())}
+    functions = {"bash": BASH, "zsh": ZSH}[arguments.shell].format(**names)
     preamble: Any = {arguments.shell: functions}  # which its types say is a text
     print(shtab.complete(root, arguments.shell, preamble=preamble))
     return 0

@@ -11,22 +11,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tierbench import files, names
+from tierbench import files, json_files, names
 from tierbench.checked_text import printable
 from tierbench.dags.plan import from_json
 from tierbench.dags.write import write_run
-from tierbench.errors import BusyError, ConfigError, TierbenchError
-from tierbench.interrupts import exit_status, held_back
+from tierbench.errors import BusyError, ConfigError, TierbenchError, exit_status, held_back
 from tierbench.site_configs.site import find_site
-from tierbench.spec import NAMED
+from tierbench.spec import NAMED, resolved
 from tierbench.submit import pool
-from tierbench.submit.arguments import add_command, as_json, experiment_at_site, run_directory
+from tierbench.submit.console import Quiet, add_command, as_json, experiment_at_site, run_directory, say, show, warn
 from tierbench.submit.links import leave_ceilings
-from tierbench.submit.output import Quiet, document, say, show, warn
-from tierbench.submit.planning import asked_experiment, expanded, run_bytes, ship_programs
+from tierbench.submit.planning import asked_experiment, expanded, preflight, refuse, ship_programs
 from tierbench.submit.pool import PoolError, have_command_on_path
-from tierbench.submit.preflight import preflight, refuse
-from tierbench.submit.preview import as_content, preview
+from tierbench.submit.preview import plan_document, preview
 from tierbench.submit.progress import FIRST, Run
 from tierbench.submit.repetitions import Asked, decide, extension
 from tierbench.submit.results import show_tables
@@ -47,9 +44,8 @@ def register(subcommands: Any) -> None:
 
     def new_directory(parser: argparse.ArgumentParser) -> None:
         choice(parser)
-        parser.add_argument(
-            "--into", type=Path, metavar="DIR", help="the run directory (default: runs/EXPERIMENT-TIME)"
-        )
+        into = "the run directory (default: runs/EXPERIMENT-TIME)"
+        parser.add_argument("--into", type=Path, metavar="DIR", help=into)
         parser.add_argument("--yes", action="store_true", help=f"more than {MANY} trials are meant: do not ask")
 
     def choice(parser: argparse.ArgumentParser) -> None:
@@ -74,9 +70,8 @@ def register(subcommands: Any) -> None:
     runs.add_argument("--more", type=int, metavar="N", help="add N repetitions to a run that has ended")
     new_directory(runs)
     runs.add_argument("--no-links", action="store_true", help="do not measure the links with iperf3 first")
-    runs.add_argument(
-        "--anyway", action="store_true", help="also where something is missing, or the first trials are INVALID"
-    )
+    anyway = "also where something is missing, or the first trials are INVALID"
+    runs.add_argument("--anyway", action="store_true", help=anyway)
 
     run_directory(command("submit", _submit, "Submit a run directory's DAG, or what is not complete of it"))
     attach = command("watch", _watch, "Watch a run; Ctrl-C stops the watching, not the run")
@@ -85,19 +80,15 @@ def register(subcommands: Any) -> None:
     run_directory(command("stop", _stop, "End a run cleanly; what was measured is kept"))
 
 
-# -- from definitions to a run directory ---------------------------------------------------------------
-
-
 def _plan(arguments: argparse.Namespace) -> int:
     site, experiment = find_site(arguments.site), asked_experiment(arguments.experiment)
-    plan, slots = expanded(site, experiment, arguments.only)
-    given = f"{arguments.experiment} --site {arguments.site}"
-    findings, needed = preflight(plan, site, experiment, slots, given), run_bytes(plan, site, experiment)
+    planned = expanded(site, experiment, arguments.only)
+    findings = preflight(planned, f"{arguments.experiment} --site {arguments.site}")
     if arguments.json:
-        print(document("plan", {**as_content(plan, site, experiment, slots, findings), "run_bytes": needed}))
+        print(plan_document(planned, findings))
         return 0
-    show("\n".join([*preview(plan, site, experiment, slots, findings), *without_tables("RUN")]))
-    show(f"the run directory takes up to {needed / 1e6:.0f} MB")
+    show("\n".join([*preview(planned, findings), *without_tables("RUN")]))
+    show(f"the run directory takes up to {planned.run_bytes / 1e6:.0f} MB")
     return 0
 
 
@@ -118,17 +109,17 @@ def _write(arguments: argparse.Namespace) -> int:
 def _written(arguments: argparse.Namespace, incomplete: bool) -> Run:
     """A run directory; refused, unless an incomplete one will do, where something is missing that trials would need."""
     site, experiment = find_site(arguments.site), asked_experiment(arguments.experiment)
-    plan, slots = expanded(site, experiment, arguments.only)
+    planned = expanded(site, experiment, arguments.only)
+    plan = planned.plan
     if len(plan.trials) > MANY and not arguments.yes and not _confirmed(f"{len(plan.trials)} trials; really?"):
-        raise ConfigError(
-            f"{arguments.experiment}: has {len(plan.trials)} trials, more than {MANY}; `tierbench plan` shows what"
-            " makes them, --yes runs them"
-        )
+        remedy = "`tierbench plan` shows what makes them, --yes runs them"
+        raise ConfigError(f"{arguments.experiment}: has {len(plan.trials)} trials, more than {MANY}; {remedy}")
     given = f"{arguments.experiment} --site {arguments.site}"
     directory = arguments.into or Path("runs") / f"{experiment.name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    refuse(preflight(plan, site, experiment, slots, given, directory), incomplete, warn)
+    refuse(preflight(planned, given, directory), incomplete, warn)
     write_run(plan, site, experiment, directory)
-    Asked.of(arguments.experiment, arguments.site, arguments.only).leave(directory)
+    asked = Asked(resolved(arguments.experiment), resolved(arguments.site), arguments.only)
+    json_files.write(directory / names.ASKED, asked)
     ship_programs(experiment, directory, say)
     return Run(directory)
 
@@ -139,9 +130,6 @@ def _confirmed(question: str) -> bool:
     except EOFError:
         print()  # Ctrl-D ends no line
         return False
-
-
-# -- running ---------------------------------------------------------------------------------------------
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -165,16 +153,14 @@ def run(arguments: argparse.Namespace) -> int:
 def _extended(arguments: argparse.Namespace) -> tuple[Run, str]:
     """A run that has ended, with more repetitions; and its site."""
     if arguments.site or arguments.into or arguments.only:
-        raise ConfigError(
-            "--more: site, trials and directory are those of the run; leave --site, --only and --into out"
-        )
+        raise ConfigError("--more: site, trials and directory are those of the run; leave --site, --only, --into out")
     more = extension(Run(Path(arguments.experiment)), arguments.more)
     directory, given = more.run.directory, f"{more.asked.experiment} --site {more.asked.site}"
-    findings = preflight(more.added, more.site, more.experiment, more.slots, given, directory)
+    findings = preflight(more.added, given, directory)
     refuse(findings, arguments.anyway, warn)
     more.write()
     more.run.forget_lost_dagman()
-    say(f"{directory}: {len(more.added.trials)} trials more")
+    say(f"{directory}: {len(more.added.plan.trials)} trials more")
     return Run(directory), more.asked.site
 
 
@@ -251,10 +237,8 @@ def _submitted(run: Run) -> int:
     if run.submission is None:
         raise ConfigError(f"{run.directory}: was not submitted by tierbench; `tierbench submit` does that")
     if run.copy_of:
-        raise ConfigError(
-            f"{run.directory}: is a copy; job {run.submission.cluster} is that of {run.copy_of}."
-            " `tierbench submit` runs what is not complete in the copy"
-        )
+        whose = f"is a copy; job {run.submission.cluster} is that of {run.copy_of}"
+        raise ConfigError(f"{run.directory}: {whose}. `tierbench submit` runs what is not complete in the copy")
     run.check_here()
     return run.submission.cluster
 

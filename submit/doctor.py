@@ -15,18 +15,30 @@ from tierbench.postprocess.history.database import default_place, doubt_of_place
 from tierbench.site_configs.site import Site, Submission, find_site
 from tierbench.spec import NAMED
 from tierbench.submit import catalogue, pool, probes
-from tierbench.submit.arguments import add_command, as_json
 from tierbench.submit.catalogue import Catalogue
+from tierbench.submit.console import add_command, as_json, document, say, show
 from tierbench.submit.links import links
-from tierbench.submit.output import document, say, show
-from tierbench.submit.planning import asked_experiment, matching_slots
+from tierbench.submit.planning import (
+    STATES,
+    Finding,
+    Planned,
+    asked_experiment,
+    checks,
+    credentials,
+    matching_slots,
+    table,
+)
 from tierbench.submit.pool import PoolError, Slots
-from tierbench.submit.preflight import STATES, Finding, checks, credentials, table
 from tierbench.submit.probes import Report
 from tierbench.submit.questions import Visit, contents, pools_of, used_accesses, visits
 
 SHOWN = ("state", "thing", "seen", "remedy", "host")  # of a finding, as JSON
 COARSE_S = 1.0  # a comparison of clocks that resolves no more than this says little
+UNREACHED = {
+    "ssh": "let the user who submits log in there with a key, without a password",
+    "pool": "does the START expression there let jobs with TierbenchService = True in, and is a core free? Raise"
+    " --patience on a busy pool",
+}
 LET_IN = "where a pool does not let you in, above all one older than the bindings, `condor_token_fetch` helps"
 
 
@@ -37,9 +49,8 @@ def register(subcommands: Any) -> None:
     parser.add_argument("--experiment", help=f"check what this one needs, and no more: {NAMED}")
     as_json(parser)
     parser.add_argument("--quick", action="store_true", help="measure no links, read no replicas")
-    parser.add_argument(
-        "--patience", type=float, default=120, metavar="SECONDS", help="how long a job may take to answer (%(default)s)"
-    )
+    patience = "how long a job may take to answer (%(default)s)"
+    parser.add_argument("--patience", type=float, default=120, metavar="SECONDS", help=patience)
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
@@ -76,11 +87,10 @@ def _sections(
     entries = {folder: files.entries for folder, files in catalogues.items() if files}
     if experiment:
         yield list(_replicas(site, experiment, given, catalogues))
-        whole = {
-            folder: listed for folder, listed in entries.items()
-            if listed.keys() >= {*experiment.used_replicas[folder].files}
-        }  # fmt: skip
-        yield list(checks(expand(site, experiment, workers, whole), site, experiment, slots))
+        needed = {folder: {*replicas.files} for folder, replicas in experiment.used_replicas.items()}
+        whole = {folder: listed for folder, listed in entries.items() if listed.keys() >= needed[folder]}
+        plan = expand(site, experiment, workers, whole)
+        yield list(checks(Planned(plan, site, experiment, slots)))
     else:
         yield [Finding("bad", "the site's file", problem) for problem in submission_problems(site)]
         yield list(credentials(accesses, 0.0))
@@ -188,15 +198,8 @@ def _ask(
 
 def findings_of(visit: Visit, report: Report) -> Iterator[Finding]:
     if report.trouble:
-        thing, remedy = {
-            "ssh": ("ssh", "let the user who submits log in there with a key, without a password"),
-            "pool": (
-                "slot",
-                "does the START expression there let jobs with TierbenchService = True in, and is a core free?"
-                " Raise --patience on a busy pool",
-            ),
-        }[visit.via]
-        yield Finding("bad", thing, report.trouble, remedy, visit.host)
+        thing = "ssh" if visit.via == "ssh" else "slot"
+        yield Finding("bad", thing, report.trouble, UNREACHED[visit.via], visit.host)
         return
     if visit.via == "pool":
         yield Finding("good", "slot", "takes service jobs", host=visit.host)
@@ -211,12 +214,9 @@ def clocks_not_compared(site: Site, experiment: Experiment | None) -> Iterator[F
     for name, sampler in site.samplers.items():
         sampled = sampler.is_of(used_accesses(site, experiment))
         if sampled and sampler.role == "storage" and sampler.via == "ssh":
-            yield Finding(
-                "doubtful", f"sampler {name}",
-                "is sampled over ssh, so its clock is not compared: no trial will be VALID",
-                'let it join the pool (site-configs/htcondor/50-tierbench-server.conf), and say via = "pool"',
-                sampler.host,
-            )  # fmt: skip
+            seen = "is sampled over ssh, so its clock is not compared: no trial will be VALID"
+            remedy = 'let it join the pool (site-configs/htcondor/50-tierbench-server.conf), and say via = "pool"'
+            yield Finding("doubtful", f"sampler {name}", seen, remedy, sampler.host)
 
 
 def clocks(compared: Mapping[str, probes.Clock]) -> Iterator[Finding]:
@@ -234,9 +234,6 @@ def clocks(compared: Mapping[str, probes.Clock]) -> Iterator[Finding]:
             yield Finding("doubtful", thing, words, "repeat this on an idle pool", host)
     well = [clock.resolution for clock in compared.values() if clock.agrees and clock.resolution <= COARSE_S]
     if well:
-        yield Finding(
-            "good", thing,
-            f"{len(well)} hosts agree with the access point: an offset of {max(well):.2f} s"
-            f" would have shown (on the best, {min(well):.2f} s), since each read its clock after HTCondor had sent"
-            " its questions and before its answer arrived",
-        )  # fmt: skip
+        seen = f"{len(well)} hosts agree with the access point: an offset of {max(well):.2f} s would have shown"
+        why = "each read its clock after HTCondor had sent its questions and before its answer arrived"
+        yield Finding("good", thing, f"{seen} (on the best, {min(well):.2f} s), since {why}")

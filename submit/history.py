@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import re
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tierbench.errors import ConfigError
+from tierbench.postprocess.history.database import Chronicle, History, chronicle, default_place, nightlies, nights
+from tierbench.submit.console import add_command, add_group, say
 
 DESCRIPTION = """\
 What the nights of a nightly have measured: each configuration with a mark for each night, what has
@@ -20,20 +23,10 @@ DAY_NS = 86_400 * 10**9
 
 def register(subcommands: Any) -> None:
     """Add `history` and its own sub-commands to the command line."""
-    parser = subcommands.add_parser(
-        "history",
-        help="What was measured night by night, and what has changed",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    text = "What was measured night by night, and what has changed"
+    parser, verbs = add_group(subcommands, "history", text, DESCRIPTION)
+    verb = partial(add_command, verbs)
     parser.add_argument("--history", type=Path, metavar="FILE", help="where it is, if not at the usual place")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-
-    def verb(name: str, run: Any, text: str) -> argparse.ArgumentParser:
-        sub: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text + ".")
-        sub.set_defaults(run=run)
-        return sub
-
     listed = verb("list", _list, "Draw the nights of each nightly, or of one")
     listed.add_argument("nightly", metavar="NAME", nargs="?")
     listed.add_argument("--configuration", default="*", metavar="PATTERN", help="only these, such as 'lan-*'")
@@ -59,9 +52,7 @@ def register(subcommands: Any) -> None:
     collect.add_argument("--dry-run", action="store_true", help="only tell what would be removed")
 
 
-def _chronicle(arguments: argparse.Namespace, nightly: str) -> Any:
-    from tierbench.postprocess.history.database import History, chronicle
-
+def _chronicle(arguments: argparse.Namespace, nightly: str) -> Chronicle:
     with History(arguments.history) as history:
         return chronicle(history, nightly)
 
@@ -69,14 +60,13 @@ def _chronicle(arguments: argparse.Namespace, nightly: str) -> Any:
 def _watch(name: str) -> Any:
     """What the admin has set of a nightly, if it is one of this user's, as its messages go by; else what is usual."""
     from tierbench.postprocess.history.alarms import Watch
-    from tierbench.submit.nightly.changes import watch_of
-    from tierbench.submit.nightly.definition import all_nightlies
+    from tierbench.submit.nightly.monitoring import watch_of
+    from tierbench.submit.nightly.record import all_nightlies
 
     return next((watch_of(nightly) for nightly in all_nightlies() if nightly.name == name), Watch())
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from tierbench.postprocess.history.database import History, nightlies
     from tierbench.postprocess.history.sentences import overview
 
     with History(arguments.history) as history:
@@ -112,9 +102,7 @@ def _page(arguments: argparse.Namespace) -> int:
 
 
 def _rebuild(arguments: argparse.Namespace) -> int:
-    from tierbench.postprocess.history.database import default_place
     from tierbench.postprocess.history.runs import rebuild
-    from tierbench.submit.output import say
 
     place = arguments.history or default_place()
     count = rebuild(place, arguments.directories, say, arguments.nightly, arguments.control)
@@ -135,7 +123,6 @@ def _export(arguments: argparse.Namespace) -> int:
 
 
 def _gc(arguments: argparse.Namespace) -> int:
-    from tierbench.postprocess.history.database import History, nightlies, nights
     from tierbench.postprocess.history.runs import nights_with_samples, remove_samples
 
     age = AGE.fullmatch(arguments.keep_samples)

@@ -17,8 +17,7 @@ from tierbench.errors import ConfigError
 from tierbench.host import Mount, mounts
 from tierbench.site_configs.site import load_site
 from tierbench.submit import pool
-from tierbench.submit.arguments import add_command
-from tierbench.submit.output import say, show
+from tierbench.submit.console import add_command, say, show
 from tierbench.submit.pool import Machine, PoolError
 
 DESCRIPTION = """\
@@ -37,6 +36,12 @@ SCHEMES = {
     "http": ("http", "http", 80), "https": ("http", "https", 443),
     "dav": ("http", "http", 80), "davs": ("http", "https", 443), "gsiftp": ("gridftp", "gsiftp", 2811),
 }  # fmt: skip
+HEADING = """\
+# Made by `tierbench init-site` on {day}: what it guessed is marked GUESSED, what it
+# could not find out CHANGE. docs/sites.md has all keys. What is missing still, and what to do about it:
+#     tierbench doctor --site ./{name}.toml
+
+name = "{name}\""""
 SERVERS = "server"  # TierbenchNetwork of slots that take no clients
 PATIENCE_S = 5.0
 SHOWN = 4  # machines in a comment
@@ -115,39 +120,27 @@ def mount_at(path: str) -> Mount:
     return max(above, key=lambda mount: len(mount.point), default=Mount("", "/", "?"))._replace(point=path)
 
 
-# -- the file ------------------------------------------------------------------------------------------------
-
-
 def site_lines(
     name: str, machines: Sequence[Machine], trouble: str, places: Sequence[Mount], servers: Sequence[Server]
 ) -> Iterator[str]:
-    yield f"# Made by `tierbench init-site` on {time.strftime('%Y-%m-%d')}: what it guessed is marked GUESSED, what it"
-    yield "# could not find out CHANGE. docs/sites.md has all keys. What is missing still, and what to do about it:"
-    yield f"#     tierbench doctor --site ./{name}.toml"
-    yield ""
-    yield f'name = "{name}"'
+    yield HEADING.format(day=time.strftime("%Y-%m-%d"), name=name)
     pools = list(_pools(machines, {server.host for server in servers}))
     for pool_name, requirements, members in pools or [("workers", 'TierbenchNetwork == "public"', [])]:
         cores = sum(machine.cores for machine in members)
-        yield ""
-        yield _line(f"[pools.{pool_name}]", f"{cores} cores on {_listed(members)}" if members else "")
+        yield "\n" + _line(f"[pools.{pool_name}]", f"{cores} cores on {_listed(members)}" if members else "")
         why = "" if members else f"CHANGE: {trouble or 'the pool has no workers now'}"
         yield _line(f"requirements = '{requirements}'", why or "a ClassAd expression: which machines are meant")
         yield _line('interface = "auto"', "GUESSED: that of the default route; or as `ip link` has it there")
     names = [pool_name for pool_name, *_ in pools] or ["workers"]
     places = [place for place in places if AbsolutePath.fits(place.point)]
     yield from _accesses(names, places, servers)
-    yield ""
-    yield "[storage]"
+    yield "\n[storage]"
     yield _replicas(places, servers)
     yield from _samplers(machines, places, servers)
-    yield ""
-    yield "[flush]"
+    yield "\n[flush]"
     yield _line('strategy = "fadvise"', "needs no privilege where jobs run as the files' owner; or drop_caches")
-    yield ""
-    yield "# [links]                 what the links carry, in Mb/s: `tierbench doctor` measures it"
-    yield "# wan = 10000"
-    yield "# storage = 10000"
+    yield "\n# [links]                 what the links carry, in Mb/s: `tierbench doctor` measures it"
+    yield "# wan = 10000\n# storage = 10000"
 
 
 def _line(content: str, comment: str) -> str:
@@ -182,8 +175,7 @@ def _accesses(pools: Sequence[str], places: Sequence[Mount], servers: Sequence[S
         wanted = name if len(pools) == 1 else f"{pool_name}-{name}"
         tables[wanted] += 1
         key = wanted if tables[wanted] == 1 else f"{wanted}-{tables[wanted]}"
-        yield ""
-        yield _line(f"[access.{key}]", comment)
+        yield "\n" + _line(f"[access.{key}]", comment)
         yield f'pool = "{pool_name}"'
 
     for pool_name in pools:
@@ -202,9 +194,7 @@ def _accesses(pools: Sequence[str], places: Sequence[Mount], servers: Sequence[S
                 yield _line(f'replicas = "{place.point}/tierbench"', copies)
         if not servers and not places:
             yield from table("disk", pool_name, "GUESSED: no URL and no network file system, so the workers' own disks")
-            yield 'protocol = "file"'
-            yield 'replicas = "/var/tmp/tierbench-copies"'
-            yield "on_disk = true"
+            yield 'protocol = "file"\nreplicas = "/var/tmp/tierbench-copies"\non_disk = true'
 
 
 def _replicas(places: Sequence[Mount], servers: Sequence[Server]) -> str:
@@ -231,8 +221,7 @@ def _samplers(machines: Sequence[Machine], places: Sequence[Mount], servers: Seq
         doubt = "" if first in in_pool and not places else "CHANGE: the storage server whose interface is to be counted"
     workers = [machine.host for machine in machines if machine.network != SERVERS]
     for number, (host, role) in enumerate(roles.items(), 1):
-        yield ""
-        yield f"[samplers.{role}-{number}]"
+        yield f"\n[samplers.{role}-{number}]"
         alone = "CHANGE: it is the only worker, too, and reads of itself by lo, which is not counted"
         yield _line(f'host = "{host}"', doubt or (alone if workers == [host] and servers else ""))
         yield _line('interface = "auto"', "GUESSED: that of the default route")

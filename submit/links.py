@@ -17,12 +17,11 @@ from typing import Any
 from tierbench import files, json_files, names
 from tierbench.dags.plan import Plan
 from tierbench.errors import TierbenchError
-from tierbench.json_files import Damaged
 from tierbench.site_configs.site import Sampler, Site, Submission
 from tierbench.submit import probes
-from tierbench.submit.output import say
+from tierbench.submit.console import say
+from tierbench.submit.planning import Finding
 from tierbench.submit.pool import PoolError
-from tierbench.submit.preflight import Finding
 from tierbench.submit.probes import Jobs, Report
 from tierbench.submit.questions import Question, Visit, pinned
 
@@ -33,9 +32,7 @@ FORMAT = 1
 ROUND_S = 3  # of each measurement, after its first second
 PATIENCE_S = 60.0
 SILENT_S = 15.0  # for hosts that have not answered in the round before
-HOW = (
-    f"iperf3 over TCP for {ROUND_S} s after the first second, four streams to each host of a line, all of them at once"
-)
+HOW = f"iperf3 over TCP for {ROUND_S} s after the first second, four streams to each host of a line, all at once"
 
 
 @dataclass(frozen=True)
@@ -54,9 +51,6 @@ class Received:
 
     mbps: float
     rtt_ms: float | None
-
-
-# -- for the doctor --------------------------------------------------------------------------------------
 
 
 def links(
@@ -88,9 +82,8 @@ def _has_iperf3(visit: Visit, report: Report) -> bool:
 
 
 def _unmeasured(thing: str, why: str) -> Finding:
-    return Finding(
-        "doubtful", thing, f"not measured: {why}", "install iperf3 on both, and let them connect; or --quick"
-    )
+    remedy = "install iperf3 on both, and let them connect; or --quick"
+    return Finding("doubtful", thing, f"not measured: {why}", remedy)
 
 
 def judged(site: Site, thing: str, rates: Mapping[str, float]) -> Finding:
@@ -111,9 +104,6 @@ def judged(site: Site, thing: str, rates: Mapping[str, float]) -> Finding:
     if total > 1.05 * limit:
         return Finding("doubtful", thing, f"{seen}, which is more than {expected}", "correct [links]")
     return Finding("good", thing, f"{seen}; {expected}")
-
-
-# -- measured by jobs ------------------------------------------------------------------------------------
 
 
 def measured(
@@ -155,10 +145,8 @@ def received(
     say: Callable[[str], None],
 ) -> dict[str, Received]:  # fmt: skip
     """What each of these hosts received from the server's ports, all of them at once."""
-    visits = [
-        replace(visit, questions=[Question("link", "", {"host": host, "port": port, "seconds": seconds})])
-        for visit, port in zip(clients, ports, strict=True)
-    ]
+    about = [Question("link", "", {"host": host, "port": port, "seconds": seconds}) for port in ports]
+    visits = [replace(visit, questions=[question]) for visit, question in zip(clients, about, strict=True)]
     with probes.submitted(visits, submission) as receiving:
         reports = receiving.wait(patience, say)
     answers = {name: report.answers[0] for name, report in reports.items() if report.answers}
@@ -182,15 +170,13 @@ def _ports(serving: Jobs, patience: float) -> list[int]:
     raise PoolError("the server's iperf3 did not begin to listen")
 
 
-# -- for a run -------------------------------------------------------------------------------------------
-
-
 def leave_ceilings(site: Site, plan: Plan, run: Path, say: Callable[[str], None]) -> None:
     """Write ceilings.json into the run directory: what was measured, and why the rest was not.
 
     What was measured there before is not lost: of several rounds the median counts.
     """
-    began, before, lines = time.time_ns(), rounds_before(run), list(_lines(site, plan))
+    before: dict[str, Any] = json_files.read_or({}, run / names.CEILINGS)
+    began, lines = time.time_ns(), list(_lines(site, plan))
     records, missing = [], {}
     for line, hosts in measured(site, lines, ROUND_S, PATIENCE_S, say, before.get("not_measured", {})):
         if isinstance(hosts, Exception):
@@ -207,13 +193,6 @@ def leave_ceilings(site: Site, plan: Plan, run: Path, say: Callable[[str], None]
     content = {"format": FORMAT, "began_wall_ns": began, "ended_wall_ns": time.time_ns(), "how": HOW}
     content |= {"from": site.server.host, "measured": records, "not_measured": missing}
     files.replace(run / names.CEILINGS, json.dumps(with_rounds_before(content, before), indent=1) + "\n")
-
-
-def rounds_before(run: Path) -> dict[str, Any]:
-    try:
-        return json_files.read_table(run / names.CEILINGS)
-    except (FileNotFoundError, Damaged):
-        return {}
 
 
 def with_rounds_before(content: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:

@@ -1,22 +1,35 @@
-"""From the names that a user gives to a plan and its run, and what the run takes at the least."""
+"""From the names that a user gives to a plan, what its run takes at the least, and what is looked at before it.
+
+Each check is a function that yields findings, and `preflight` is all of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, cast, get_args
 
 from tierbench import names
+from tierbench.dags.credentials import by_kind
 from tierbench.dags.experiment import Experiment, find_experiment
-from tierbench.dags.hosts import sampled_hosts
+from tierbench.dags.hosts import sampled_hosts, slot_problems
+from tierbench.dags.levels import PAIR
 from tierbench.dags.plan import Plan, Trial, expand
 from tierbench.dags.trial_settings import Every, places
-from tierbench.errors import refuse
-from tierbench.site_configs.site import Site
+from tierbench.errors import UnmetNeed
+from tierbench.errors import refuse as refuse_problems
+from tierbench.site_configs.site import Access, Site
 from tierbench.starts import IN_TURN
 from tierbench.submit import pool, programs
 from tierbench.submit.catalogue import catalogues
 from tierbench.submit.pool import PoolError, Slots
-from tierbench.submit.trial.disk_reserve import LOW_BYTES, RESERVE_BYTES
+from tierbench.submit.questions import REMEDIES, used_accesses
+from tierbench.submit.trial.disk_reserve import LOW_BYTES, RESERVE_BYTES, free_bytes
+from tierbench.wrappers.client import CHECKSUM
+from tierbench.wrappers.credentials import judged
 
 OVERHEAD_S = 4.5  # of a trial in which nothing is read: flush, start, gate, tables
 TURN_S = 2.0  # from a client's end to the next one's begin, where they take turns
@@ -28,34 +41,78 @@ SAMPLE_BYTES = 700
 AROUND_S = 15.0  # samplers run before the go and after the last end
 MARGIN = 3.0  # times are estimated at the links' full rates, and trials are tried again
 
+State = Literal["good", "doubtful", "bad"]
+STATES = get_args(State)
+HOSTS_SHOWN = 4
+CLIENTS_PER_CORE = 100  # beside a sampler of the usual priority
+SECRET_NAME = re.compile(r"(?i)(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|API_?KEY|ACCESS_KEY)$")
+JSON_WEB_TOKEN = re.compile(r"eyJ[\w-]+\.[\w-]+\.")
+
 
 def asked_experiment(name_or_path: str) -> Experiment:
     """An experiment whose axes can be columns of its tables."""
-    from tierbench.postprocess.compare.claims import (
-        problems as claim_problems,  # here, as the tables need numpy, and other commands do not
-    )
+    # Here, as the tables need numpy, and other commands do not.
+    from tierbench.postprocess.compare.claims import problems as claim_problems
     from tierbench.postprocess.schema import columns
     from tierbench.postprocess.schema.run_rows import FILES
 
     experiment = find_experiment(name_or_path)
     taken = {name for table in FILES.values() for name in columns.places(table)}
-    problems = [
-        f"{name_or_path}: axes.{axis.name}: the tables have a column of that name already; call the axis otherwise"
-        for axis in experiment.axes
-        if axis.name in taken
-    ]
+    axes, why = [axis.name for axis in experiment.axes], "the tables have a column of that name already"
+    problems = [f"{name_or_path}: axes.{name}: {why}; call the axis otherwise" for name in axes if name in taken]
     problems += [f"{name_or_path}: {problem}" for problem in claim_problems(experiment.claims, experiment.expects)]
-    refuse(problems)
+    refuse_problems(problems)
     return experiment
 
 
-def expanded(site: Site, experiment: Experiment, only: Sequence[str] = ()) -> tuple[Plan, dict[str, Slots] | str]:
-    """The plan, with all that the live pool and the storage can tell; and the pool's slots, or why not."""
+@dataclass(frozen=True)
+class Planned:
+    """A plan, what it was made of, and the slots of the live pool, or why it was not asked."""
+
+    plan: Plan
+    site: Site
+    experiment: Experiment
+    slots: dict[str, Slots] | str
+
+    @property
+    def run_s(self) -> float:
+        """So long the plan's trials take at the least."""
+        return sum(map(self.trial_s, self.plan.trials))
+
+    def trial_s(self, trial: Trial) -> float:
+        """A lower bound: what the slowest link whose rate the site tells takes for the trial's bytes."""
+        own, pool = self.experiment.at(trial.configuration.levels), self.plan.pools[trial.configuration.pool]
+        links, in_turn = self.site.links, own.start == IN_TURN
+        placed = set(places(own.placement, pool, trial.jobs))
+        workers = 1 if in_turn else min(len(placed or pool) or trial.jobs, trial.jobs)
+        ceilings = list(filter(None, (links.wan, links.storage, links.worker and links.worker * workers)))
+        work_s = (trial.bytes or trial.nominal_bytes) * 8 / 1e6 / min(ceilings) if ceilings else 0.0
+        if trial.work.for_s is not None:
+            work_s = trial.work.for_s * (trial.jobs if in_turn else 1)
+        if isinstance(own.start, Every):
+            return OVERHEAD_S + max(work_s, (trial.jobs - 1) * own.start.every_s + (trial.work.for_s or 0.0))
+        return OVERHEAD_S + work_s + (TURN_S * (trial.jobs - 1) if in_turn else 0.0)
+
+    @property
+    def run_bytes(self) -> int:
+        """What the run directory will hold at its end, and what a trial needs to begin."""
+        trials = 0.0
+        for trial in self.plan.trials:
+            sampled_s = self.trial_s(trial) + AROUND_S
+            samplers = len(sampled_hosts(self.site, self.plan, trial.configuration))
+            samples = samplers * sampled_s / self.experiment.sample_period_s
+            trials += TRIAL_BYTES + CLIENT_BYTES * trial.jobs + SAMPLE_BYTES * samples
+        return round(MARGIN * trials) + LOW_BYTES + RESERVE_BYTES
+
+
+def expanded(site: Site, experiment: Experiment, only: Sequence[str] = ()) -> Planned:
+    """The plan, with all that the live pool and the storage can tell."""
     slots = matching_slots(site, site.pools)
     there = {} if isinstance(slots, str) else slots
     workers = {name: matching.machines for name, matching in there.items()}
     cores = {host: number for matching in there.values() for host, number in matching.cores.items()}
-    return expand(site, experiment, workers, catalogues(site, experiment), cores, only), slots
+    plan = expand(site, experiment, workers, catalogues(site, experiment), cores, only)
+    return Planned(plan, site, experiment, slots)
 
 
 def matching_slots(site: Site, pools: Iterable[str]) -> dict[str, Slots] | str:
@@ -73,35 +130,189 @@ def ship_programs(experiment: Experiment, directory: Path, say: Callable[[str], 
         say(programs.ship(sorted(sources), directory / names.PROGRAMS))
 
 
-# -- what a run takes at the least: the time of its trials, and the room that its directory needs ----------
+@dataclass(frozen=True)
+class Finding:
+    """One thing, on one host or at the site as a whole, what was seen of it, and what to do about it."""
+
+    state: State
+    thing: str
+    seen: str
+    remedy: str = ""
+    host: str = ""
+    indispensable: bool = False  # nothing can be run without it, whoever wants it all the same
+
+    @property
+    def line(self) -> str:
+        state = "missing" if self.state == "bad" else self.state
+        return f"{state}: {self.thing}: {self.seen}" + (f"; {self.remedy}" if self.remedy else "")
 
 
-def run_s(plan: Plan, site: Site, experiment: Experiment) -> float:
-    """So long the plan's trials take at the least."""
-    return sum(trial_s(plan, site, experiment, trial) for trial in plan.trials)
+def table(findings: Iterable[Finding]) -> Iterator[str]:
+    """A line for each, and one more for what to do; what is the same on several hosts is said once."""
+    hosts: dict[Finding, list[str]] = {}
+    for finding in findings:
+        alike = Finding(finding.state, finding.thing, finding.seen, finding.remedy)
+        hosts.setdefault(alike, []).extend([finding.host] if finding.host else [])
+    for finding, where in hosts.items():
+        # All the hosts that need something done are named; of many that are well some will do.
+        named = where if finding.state == "bad" or len(where) <= HOSTS_SHOWN else where[: HOSTS_SHOWN - 1]
+        more = f" and {len(where) - len(named)} more" if len(named) < len(where) else ""
+        place = f" ({', '.join(named)}{more})" if where else ""
+        yield f"{finding.state:<8}  {finding.thing}{place}: {finding.seen}"
+        if finding.remedy and finding.state != "good":
+            yield f"{'':<8}  → {finding.remedy}"
 
 
-def trial_s(plan: Plan, site: Site, experiment: Experiment, trial: Trial) -> float:
-    """A lower bound: what the slowest link whose rate the site tells takes for the trial's bytes."""
-    own, pool = experiment.at(trial.configuration.levels), plan.pools[trial.configuration.pool]
-    placed = set(places(own.placement, pool, trial.jobs))
-    workers = 1 if own.start == IN_TURN else min(len(placed or pool) or trial.jobs, trial.jobs)
-    ceilings = [rate for rate in (site.links.wan, site.links.storage) if rate]
-    if site.links.worker:
-        ceilings.append(site.links.worker * workers)
-    work_s = (trial.bytes or trial.nominal_bytes) * 8 / 1e6 / min(ceilings) if ceilings else 0.0
-    if trial.work.for_s is not None:
-        work_s = trial.work.for_s * (trial.jobs if own.start == IN_TURN else 1)
-    if isinstance(own.start, Every):
-        return OVERHEAD_S + max(work_s, (trial.jobs - 1) * own.start.every_s + (trial.work.for_s or 0.0))
-    return OVERHEAD_S + work_s + (TURN_S * (trial.jobs - 1) if own.start == IN_TURN else 0.0)
+def preflight(planned: Planned, given: str, directory: Path = Path("runs")) -> list[Finding]:
+    """All that is not good; `given` is what the user has typed."""
+    findings = (*replicas_there(planned.plan, given), *checks(planned, directory))
+    return [finding for finding in findings if finding.state != "good"]
 
 
-def run_bytes(plan: Plan, site: Site, experiment: Experiment) -> int:
-    """What the run directory will hold at its end, and what a trial needs to begin."""
-    trials = 0.0
+def checks(planned: Planned, directory: Path = Path("runs")) -> Iterator[Finding]:
+    """What is looked at before a run, and by the doctor."""
+    site, experiment = planned.site, planned.experiment
+    yield from enough_slots(planned)
+    yield from long_enough(planned)
+    yield from samplers_in_time(planned)
+    yield from comparison(planned.plan)
+    yield from checksums(planned.plan, experiment)
+    yield from credentials(used_accesses(site, experiment), planned.run_s)
+    yield from open_secrets(site, experiment)
+    yield disk_space(planned.run_bytes, directory)
+
+
+def refuse(findings: Sequence[Finding], anyway: bool = False, tell: Callable[[str], None] | None = None) -> None:
+    """UnmetNeed where something is missing; `anyway`, where it is indispensable. Who wants it is told of the others."""
+    stops = [finding for finding in findings if finding.state == "bad" and (finding.indispensable or not anyway)]
+    for finding in findings:
+        if tell and finding not in stops:
+            tell(finding.line)
+    if stops:
+        hint = "; nothing was submitted, --anyway does where it can be done" if tell and not anyway else ""
+        raise UnmetNeed("; ".join(finding.line for finding in stops) + hint)
+
+
+def enough_slots(planned: Planned) -> Iterator[Finding]:
+    plan, slots = planned.plan, planned.slots
+    if isinstance(slots, str):
+        yield Finding("doubtful", "the live pool", f"was not asked: {slots}")
+        return
+    cores = {name: slots[name].cores for name in plan.pools}
+    remedy = "make the batches smaller, or have the workers advertise more (NUM_CPUS)"
+    for problem in slot_problems(planned.site, planned.experiment, plan, cores):
+        yield Finding("bad", "slots", problem, remedy)
+
+
+def samplers_in_time(planned: Planned) -> Iterator[Finding]:
+    """Machines where a sampler may wait for its core, since so many clients run beside it."""
+    plan, site, slots = planned.plan, planned.site, planned.slots
+    if isinstance(slots, str):
+        return
+    crowds: dict[str, tuple[int, int]] = {}
     for trial in plan.trials:
-        sampled_s = trial_s(plan, site, experiment, trial) + AROUND_S
-        samples = len(sampled_hosts(site, plan, trial.configuration)) * sampled_s / experiment.sample_period_s
-        trials += TRIAL_BYTES + CLIENT_BYTES * trial.jobs + SAMPLE_BYTES * samples
-    return round(MARGIN * trials) + LOW_BYTES + RESERVE_BYTES
+        pool = trial.configuration.pool
+        for host in {sampler.host for sampler in sampled_hosts(site, plan, trial.configuration)} & {*plan.pools[pool]}:
+            clients, cores = math.ceil(trial.jobs / len(plan.pools[pool])), slots[pool].detected.get(host, 0)
+            if cores and clients > CLIENTS_PER_CORE * cores:
+                crowds[host] = max(crowds.get(host, (0, 0)), (clients, cores))
+    for machine, (clients, cores) in crowds.items():
+        seen = f"{clients} clients run beside it on {cores} cores, so it may get no core for seconds"
+        remedy = "give HTCondor's unit there LimitNICE=-10 (`systemctl edit condor`), which lets it go first, or take"
+        seen += " (96 a core were sampled in time, 500 were not)"
+        yield Finding("doubtful", "sampler", seen, f"{remedy} fewer clients or more workers", machine)
+
+
+def long_enough(planned: Planned) -> Iterator[Finding]:
+    """Trials that, as far as the links tell, are over before enough samples are taken.
+
+    Of a scale model the links do not tell it: there clients wait more for other things.
+    """
+    # Here and not above: it loads numpy, which takes a while and which other commands do not need.
+    from tierbench.postprocess.verdict.sampling_rules import few_samples
+
+    plan, experiment, limit = planned.plan, planned.experiment, few_samples.limits.suspect
+    if plan.scale != 1 or experiment.measure == "operations" or limit is None:
+        return
+    shares = []
+    for trial in plan.trials:
+        reading_s = planned.trial_s(trial) - OVERHEAD_S
+        period_s = experiment.at(trial.configuration.levels).sample_period_s
+        if 0 < reading_s < 100 * period_s / limit:
+            shares.append((100 * period_s / reading_s, reading_s, period_s))
+    if shares:
+        share, reading_s, period_s = max(shares)
+        seen = f"at the links' full rate {len(shares)} trials are too short: the shortest reads for {reading_s:.1f} s"
+        part = f"a sampling period of {period_s:g} s is {share:.0f} % (verdict: {few_samples.name}, {limit:g} %)"
+        remedy = f"make size_mb {math.ceil(share / limit)} times as large, or sample_period_s shorter"
+        yield Finding("doubtful", "length of trials", f"{seen}, of which {part}", remedy)
+
+
+def comparison(plan: Plan) -> Iterator[Finding]:
+    """That no trial has another one to be compared with."""
+    lines, panels = plan.report.lines, (*plan.report.panels, plan.report.x)
+    seen: dict[tuple[object, ...], set[object]] = {}
+    for trial in plan.trials:
+        levels: dict[str, object] = {**trial.levels, PAIR: (trial.configuration.access, trial.configuration.workload)}
+        seen.setdefault(tuple(levels[name] for name in panels), set()).add(levels[lines])
+    if all(len(compared) == 1 for compared in seen.values()):
+        nothing = f"nothing will be compared: nowhere do trials differ in {lines} alone"
+        remedy = "give the experiment another access, or say in [report] what the lines are"
+        yield Finding("doubtful", "comparison", nothing, remedy)
+
+
+def replicas_there(plan: Plan, given: str) -> Iterator[Finding]:
+    for name, replicas in plan.replicas.items():
+        if replicas.sizes is None and replicas.lies_ready:
+            making = f"where the storage is mounted, `tierbench replicas {given}` makes the {replicas.count} files"
+            yield Finding("bad", f"the catalogue of replicas {name}", f"not in {replicas.directory}", making)
+
+
+def checksums(plan: Plan, experiment: Experiment) -> Iterator[Finding]:
+    """Workloads that compare what they read with a catalogue that is not at hand: each trial of theirs would fail."""
+    (option,) = CHECKSUM
+    for folder, replicas in plan.replicas.items():
+        uses = [use for use in experiment.uses() if use.replicas.folder == folder]
+        asking = sorted({use.name for use in uses if getattr(use.workload.options, option, False)})
+        if asking and replicas.checksums is None and replicas.lies_ready:
+            thing, remedy = f"workloads.{', '.join(asking)}", "make them first, or leave it out"
+            seen = f"{option} = true compares with the catalogue of replicas {folder}, which is not at hand here"
+            yield Finding("bad", thing, seen, remedy, indispensable=True)
+
+
+def credentials(accesses: Mapping[str, Access], needed_s: float) -> Iterator[Finding]:
+    """Of the tokens and proxies that clients are to show: are they there, nobody else's to read, and lasting?"""
+    for name, access in accesses.items():
+        for kind, path in by_kind(access).items():
+            state, seen, why = judged(kind, Path(path), needed_s)
+            yield Finding(cast("State", state), f"access {name}, its {kind}", seen, REMEDIES.get(f"{kind} {why}", ""))
+        if access.token and access.token.condor:
+            seen = f"comes from HTCondor's credential daemons ({access.token.condor}), which are not asked here"
+            remedy = "store it before (`condor_store_cred`, `condor_vault_storer`); a client that has none says so"
+            yield Finding("doubtful", f"access {name}, its token", seen, remedy)
+
+
+def open_secrets(site: Site, experiment: Experiment) -> Iterator[Finding]:
+    """Variables whose values look like secrets and would be in the run directory."""
+    environments: dict[str, Mapping[str, object]] = {}
+    for use in experiment.uses():
+        environments[f"workloads.{use.name}"] = use.workload.environment
+        environments[f"access.{use.access}"] = site.access[use.access].environment
+    for place, environment in environments.items():
+        # Only an experiment's variables may be secret ones; an access method has tokens by name.
+        instead = '{name} = {{ from_file = "/a/path" }}' if place[0] == "w" else 'token = {{ file = "/a/path" }}'
+        for name, value in environment.items():
+            if isinstance(value, str) and (SECRET_NAME.search(name) or JSON_WEB_TOKEN.match(value)):
+                seen = "is a secret by its looks, and its value would be in the run directory for all to read"
+                remedy = f"say where it is instead: {instead.format(name=name)}"
+                yield Finding("doubtful", f"{place}.environment.{name}", seen, remedy)
+
+
+def disk_space(needed: int, directory: Path) -> Finding:
+    """Whether a run fits on the disk of a directory that is to be made."""
+    there = next(path for path in (directory.absolute(), *directory.absolute().parents) if path.exists())
+    free = free_bytes(there)
+    if free >= needed:
+        return Finding("good", "disk", f"there is room for a run directory of up to {needed / 1e6:.0f} MB")
+    seen = f"the run takes up to {needed / 1e6:.0f} MB and {free / 1e6:.0f} MB are free for {directory}"
+    return Finding("bad", "disk", seen, "make room, or run it on another disk (--into)", indispensable=True)

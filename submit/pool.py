@@ -126,7 +126,6 @@ def jobs(constraint: str, attributes: list[str]) -> list[dict[str, Any]]:
 
 
 def in_queue(cluster: int) -> bool:
-    """Whether a submitted DAG, or the DAG of a trial that it has started, is still in the queue."""
     return bool(jobs(f"ClusterId == {cluster} || DAGManJobId =?= {cluster}", ["ClusterId"]))
 
 

@@ -1,68 +1,130 @@
-"""What `tierbench plan` prints: just what will happen, what is there for it and what is missing."""
+"""What there is and what would happen: `tierbench list` and `show`, and what `tierbench plan` prints."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import argparse
+import shutil
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tierbench.dags.experiment import Experiment
-from tierbench.dags.levels import level_text
+from tierbench.dags.experiment import SHIPPED, Experiment, shipped_experiments
+from tierbench.dags.levels import Level, level_text
 from tierbench.dags.plan import Plan, Trial
 from tierbench.dags.trial_settings import Until, most_repeats
-from tierbench.site_configs.site import Site
-from tierbench.submit.planning import run_s, trial_s
-from tierbench.submit.pool import Slots
-from tierbench.submit.preflight import Finding
+from tierbench.site_configs.site import Site, find_site, known_sites
+from tierbench.spec import NAMED, find_definition
+from tierbench.submit.console import add_command, document
+from tierbench.submit.planning import Finding, Planned, asked_experiment
 
 MAKE_MBPS = 1500.0  # of `tierbench replicas`: random numbers come at 160 to 280 MB/s
+SCALED = "-scaled"
+LEAST_COLUMNS = 30  # for the text beside a name
 
 
-def preview(
-    plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slots] | str, findings: Sequence[Finding]
-) -> Iterator[str]:
-    """Lines of text; `slots` are the live pool's, or why it could not be asked"""
+def register(subcommands: Any) -> None:
+    add_command(subcommands, "list", _list, "List the experiments and the sites that there are, and what each is about")
+    text = "Show what an experiment asks, varies and needs, at which sites it can run, and where its file is"
+    show = add_command(subcommands, "show", _show, text)
+    show.add_argument("experiment", metavar="EXPERIMENT", help=NAMED)
+
+
+def _list(_arguments: argparse.Namespace) -> int:
+    names = shipped_experiments()
+    full = [name for name in names if name.removesuffix(SCALED) not in names or not name.endswith(SCALED)]
+    labels = {name: f"{name} [{SCALED}]" if f"{name}{SCALED}" in names else name for name in full}
+    questions = {labels[name]: asked_experiment(name).question for name in full}
+    print("\n".join(_entries("experiments", questions)))
+    print(f"\n[{SCALED}]: NAME{SCALED} asks the same in a size for the testbed\n")
+    print("\n".join(_entries("sites", {name: site.description for name, site in _sites().items()})))
+    print("\n`tierbench show EXPERIMENT` tells more; any experiment or site may be a TOML file of your own")
+    return 0
+
+
+def _entries(heading: str, entries: Mapping[str, str]) -> Iterator[str]:
+    yield heading
+    indent = max(map(len, entries)) + 4
+    columns = max(shutil.get_terminal_size().columns, indent + LEAST_COLUMNS)
+    for name, text in entries.items():
+        lines = textwrap.wrap(text, columns - indent, break_on_hyphens=False) or [""]
+        yield f"  {name:<{indent - 2}}{lines[0]}".rstrip()
+        yield from (" " * indent + line for line in lines[1:])
+
+
+def _sites() -> dict[str, Site]:
+    return {name: find_site(name) for name in known_sites()}
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    print("\n".join(_shown(asked_experiment(arguments.experiment), arguments.experiment)))
+    return 0
+
+
+def _shown(experiment: Experiment, asked: str) -> Iterator[str]:
+    yield experiment.name
+    yield f"{experiment.question}\n"
+    uses = list(experiment.uses())
+    factors: dict[str, list[Level]] = {
+        "access": list(dict.fromkeys(use.access for use in uses)),
+        "workload": list(dict.fromkeys(f"{use.name} ({use.workload.client})" for use in uses)),
+        "jobs": sorted({jobs for use in uses for jobs in use.batches}),
+        **{axis.name: list(axis.levels) for axis in experiment.axes},
+    }
+    for factor, levels in factors.items():
+        yield f"  {factor}: {', '.join(map(level_text, levels))}"
+    yield f"  repeated: {experiment.repeats}"
+    for condition, value in experiment.conditions.items():
+        yield f"  arranged for all of it: {condition} {level_text(value)}"
+    accesses, conditions = {use.access for use in uses}, {name for use in uses for name in use.conditions}
+    sites = _sites().items()
+    offering = [name for name, site in sites if accesses <= set(site.access) and conditions <= set(site.conditions)]
+    yield f"\n  sites that offer it: {', '.join(offering) or 'none that is known here'}"
+    for paper in dict.fromkeys(claim.paper for claim in experiment.claims):
+        yield f"  beside it: what was found in {paper}"
+    yield f"  file: {find_definition('experiment', SHIPPED, asked)}"
+
+
+def preview(planned: Planned, findings: Sequence[Finding]) -> Iterator[str]:
+    """Just what will happen, what is there for it and what is missing."""
+    plan, site, experiment = planned.plan, planned.site, planned.experiment
     yield f"{plan.experiment} at {plan.site}" + (f" (rates 1:{1 / plan.scale:g})" if plan.scale != 1 else "")
-    yield plan.question
-    yield ""
+    yield f"{plan.question}\n"
     yield from _product(plan, experiment)
-    yield ""
     width = max(len(trial.name) for trial in plan.trials)
-    yield f"{'':>5}  {'trial':<{width}}  {'MB':>10}  replicas"
+    yield f"\n{'':>5}  {'trial':<{width}}  {'MB':>10}  replicas"
     for number, trial in enumerate(plan.trials, 1):
         last = (trial.offset + trial.files - 1) % plan.replicas[trial.replicas].count + 1
-        yield (
-            f"{number:>5}  {trial.name:<{width}}  {_megabytes(trial)}"
-            f"  {trial.replicas} {trial.offset + 1:04d}-{last:04d}" + (f"  {trial.work}" if str(trial.work) else "")
-        )
+        files = f"{trial.replicas} {trial.offset + 1:04d}-{last:04d}"
+        yield f"{number:>5}  {trial.name:<{width}}  {_megabytes(trial)}  {files}  {trial.work}".rstrip()
     once = [trial for trial in plan.trials if trial.work.for_s is None]
     total = sum(trial.bytes or trial.nominal_bytes for trial in once)
-    seconds = run_s(plan, site, experiment)
-    yield ""
+    seconds = planned.run_s
     read = f"{len(once)} trials move {total / 1e9:.2f} GB"
     if len(once) < len(plan.trials):
         timed = f"{len(plan.trials) - len(once)} trials read for a given time, however much that is"
         read = f"{read}, {timed}" if once else timed
-    yield f"{read}; at the links' full rate that takes {_span(seconds)}"
+    yield f"\n{read}; at the links' full rate that takes {_span(seconds)}"
     if isinstance(experiment.repeats, Until):
         rule, each = experiment.repeats, seconds / most_repeats(experiment.repeats)
         least, most = each * rule.at_least, each * rule.at_most
-        yield (
-            f"repeated {rule}: {_span(least)} to {_span(max(least, min(most, rule.budget_s)))}; the plan holds all"
-            " repetitions, of which not all may be needed"
-        )
+        lasts = f"{_span(least)} to {_span(max(least, min(most, rule.budget_s)))}"
+        yield f"repeated {rule}: {lasts}; the plan holds all repetitions, of which not all may be needed"
         yield "(all are run of a DAG that is submitted by hand where no tierbench on the PATH can tell what is enough)"
     yield ""
     yield from _sets(plan, site)
-    yield from _pools(plan, site, slots)
+    yield from _pools(planned)
     yield ""
     yield from [finding.line for finding in findings] or ["nothing is missing"]
 
 
-def as_content(
-    plan: Plan, site: Site, experiment: Experiment, slots: dict[str, Slots] | str, findings: Sequence[Finding]
-) -> dict[str, Any]:
+def plan_document(planned: Planned, findings: Sequence[Finding]) -> str:
     """The same for programs."""
-    return {
+    plan, slots = planned.plan, planned.slots
+    pools: dict[str, dict[str, Any]] = {}
+    for name, workers in plan.pools.items():
+        cores = None if isinstance(slots, str) else slots[name].cores
+        pools[name] = {"requirements": planned.site.pools[name].requirements, "workers": list(workers), "cores": cores}
+    content = {
         "experiment": plan.experiment,
         "site": plan.site,
         "question": plan.question,
@@ -72,21 +134,16 @@ def as_content(
             {
                 "id": trial.id, "trial": trial.name, "levels": trial.levels, "repeat": trial.repeat,
                 "replicas": trial.replicas, "bytes": trial.bytes, "nominal_bytes": trial.nominal_bytes,
-                "least_s": round(trial_s(plan, site, experiment, trial), 3),
+                "least_s": round(planned.trial_s(trial), 3),
             }
             for trial in plan.trials
         ],
-        "pools": {
-            name: {
-                "requirements": site.pools[name].requirements,
-                "workers": list(workers),
-                "cores": None if isinstance(slots, str) else slots[name].cores,
-            }
-            for name, workers in plan.pools.items()
-        },
+        "pools": pools,
         "left_out": plan.left_out,
         "lacking": [finding.line for finding in findings],
+        "run_bytes": planned.run_bytes,
     }  # fmt: skip
+    return document("plan", content)
 
 
 def _product(plan: Plan, experiment: Experiment) -> Iterator[str]:
@@ -127,9 +184,10 @@ def _sets(plan: Plan, site: Site) -> Iterator[str]:
             yield f"replicas {folder}: {replicas.count} files, {size / 1e9:.2f} GB of room{making}"
 
 
-def _pools(plan: Plan, site: Site, slots: dict[str, Slots] | str) -> Iterator[str]:
-    for name, workers in plan.pools.items():
-        yield f"pool {name}: {site.pools[name].requirements}"
+def _pools(planned: Planned) -> Iterator[str]:
+    slots = planned.slots
+    for name, workers in planned.plan.pools.items():
+        yield f"pool {name}: {planned.site.pools[name].requirements}"
         if isinstance(slots, str):
             yield f"       {len(workers)} workers by the site's file"
         else:

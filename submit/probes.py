@@ -22,7 +22,7 @@ from tierbench.json_files import Damaged
 from tierbench.single_file_script import single_file
 from tierbench.site_configs.site import Submission
 from tierbench.submit import pool
-from tierbench.submit.output import warn
+from tierbench.submit.console import warn
 from tierbench.submit.pool import PoolError, plain_errors
 from tierbench.submit.questions import Visit
 
@@ -162,7 +162,6 @@ def read_report(output: str, errors: str, sent: float, received: float) -> Repor
 
 
 def script(clients: Iterable[ClientFile] = ()) -> str:
-    """The probe, which can answer for these clients what they need."""
     return single_file("tierbench.wrappers.probe", as_parts(clients))
 
 

@@ -65,9 +65,7 @@ def find_root() -> Root:
         return _installed(configuration)
     if executable:  # which interprets the programs
         return Root(executable, "without root-config", ())
-    raise UnmetNeed(
-        "there is no ROOT here: install it so that root-config is on the PATH, or with `pip install --pre ROOT`"
-    )
+    raise UnmetNeed("there is no ROOT here: install it with root-config on the PATH, or by `pip install --pre ROOT`")
 
 
 def _wheel(home: Path) -> Root:
@@ -80,7 +78,7 @@ def _wheel(home: Path) -> Root:
     flags = (
         "-O2", "-std=c++17", "-pthread", f"-I{home / 'include'}", f"-L{library}",
         f"-Wl,-rpath,{library}", f"-Wl,-rpath-link,{home.parent / 'root.libs'}",
-        *(f"-l{name}" for name in LIBRARIES),
+        *(f"-l{name}" for name in LIBRARIES), *_ntuple(library),
     )  # fmt: skip
     return Root(str(home / "bin/root.exe"), version, flags)
 
@@ -89,8 +87,15 @@ def _installed(configuration: str) -> Root:
     def ask(*questions: str) -> str:
         return subprocess.run([configuration, *questions], capture_output=True, text=True, check=True).stdout.strip()
 
-    flags = ("-O2", *ask("--cflags", "--libs").split(), "-lTreePlayer", "-lGenVector", f"-Wl,-rpath,{ask('--libdir')}")
+    library = Path(ask("--libdir"))
+    further = ("-lTreePlayer", "-lGenVector", *_ntuple(library), f"-Wl,-rpath,{library}")
+    flags = ("-O2", *ask("--cflags", "--libs").split(), *further)
     return Root(str(Path(ask("--bindir")) / "root.exe"), ask("--version"), flags)
+
+
+def _ntuple(library: Path) -> tuple[str, ...]:
+    """RNTuple's library, which older ones of ROOT do not have."""
+    return ("-lROOTNTuple",) if (library / "libROOTNTuple.so").exists() else ()
 
 
 def _compiled(sources: Iterable[Path]) -> Path:

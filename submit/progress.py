@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import dataclasses
 import functools
-import json
 import re
 import socket
 import time
@@ -18,7 +17,6 @@ from typing import Any
 from tierbench import files, json_files, names
 from tierbench.dags.records import read_outcome
 from tierbench.errors import ConfigError
-from tierbench.json_files import Damaged
 from tierbench.postprocess.schema.columns import parted
 from tierbench.postprocess.schema.rows import EVENTS, OPERATIONS, RATE, SUMMED, trial_column
 from tierbench.postprocess.verdict.counting import INVALID
@@ -142,13 +140,18 @@ class Submission:
         return self.host not in ("", socket.getfqdn())
 
 
+def check_run(directory: Path, needed: str = names.PLAN) -> None:
+    """Refuse what is no run directory, before libraries are loaded, which takes a second."""
+    if not directory.is_dir():
+        raise ConfigError(f"{directory}: no such directory")
+    if not (directory / needed).exists():
+        raise ConfigError(f"{directory}: is not a run directory (it has no {needed}); `tierbench write` makes one")
+
+
 class Run:
     def __init__(self, directory: Path) -> None:
+        check_run(directory)
         self.directory = directory.absolute()
-        if not (self.directory / names.PLAN).is_file():
-            raise ConfigError(
-                f"{directory}: is not a run directory (it has no {names.PLAN}); `tierbench write` makes one"
-            )
         self.plan = json_files.read_table(self.directory / names.PLAN)
         self.trial_directories = [self.directory / names.trial_directory(trial["id"]) for trial in self.plan["trials"]]
 
@@ -160,7 +163,7 @@ class Run:
 
     def record_submission(self, cluster: int, wall_s: float) -> None:
         record = Submission(cluster, str(self.directory.resolve()), socket.getfqdn(), wall_s)
-        (self.directory / names.SUBMITTED).write_text(json.dumps(dataclasses.asdict(record)) + "\n")
+        json_files.write(self.directory / names.SUBMITTED, record)
 
     @property
     def copy_of(self) -> str:
@@ -217,10 +220,8 @@ def progress(directory: Path, name: str, jobs: int, since_s: float = 0.0) -> Tri
 def _progress(waiting: TrialProgress, since_s: float) -> TrialProgress:
     directory, jobs = waiting.directory, waiting.jobs
     if outcome := read_outcome(directory):
-        ended = dataclasses.replace(
-            waiting, stage=Stage.FINISHED, ready=jobs, done=jobs, state=outcome.state, reasons=tuple(outcome.reasons),
-            again=outcome.again,
-        )  # fmt: skip
+        how: dict[str, Any] = {"state": outcome.state, "reasons": tuple(outcome.reasons), "again": outcome.again}
+        ended = dataclasses.replace(waiting, stage=Stage.FINISHED, ready=jobs, done=jobs, **how)
         return ended if ended.well or (directory / names.OUTCOME).stat().st_mtime >= since_s else waiting
     ahead = directory.parent.parent / names.AHEAD
     if ahead.exists() and files.read_text(ahead) == directory.name and not (directory / names.BEGUN).exists():
@@ -232,16 +233,9 @@ def _progress(waiting: TrialProgress, since_s: float) -> TrialProgress:
     ready, done = (sum(event in said for said in events) for event in ("ready", "end"))
     reading = (directory / names.GO).is_file() or any("go" in said for said in events)
     stage = Stage.READING if reading else Stage.GATHERING
-    return dataclasses.replace(waiting, stage=stage, ready=ready, done=done, waiting_for=_waiting_for(directory))
-
-
-def _waiting_for(directory: Path) -> str:
-    """What the gate waits for, and since when."""
-    try:
-        wait = json_files.read_as(Wait, directory / names.WAITING_FOR)
-    except (FileNotFoundError, Damaged):
-        return ""
-    return f"{wait.what}, since {max(0.0, time.time() - wait.since_wall_s):.0f} s" if wait.what else ""
+    wait = json_files.read_or(Wait("", 0.0), directory / names.WAITING_FOR)
+    waits = f"{wait.what}, since {max(0.0, time.time() - wait.since_wall_s):.0f} s" if wait.what else ""
+    return dataclasses.replace(waiting, stage=stage, ready=ready, done=done, waiting_for=waits)
 
 
 def _events(output: Path) -> set[str]:

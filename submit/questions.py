@@ -15,6 +15,7 @@ from tierbench.dags.hosts import condition_hosts
 from tierbench.dags.levels import Level, level_text
 from tierbench.dags.replicas import Entry
 from tierbench.site_configs.site import Access, Sampler, Site, together
+from tierbench.wrappers.clients.root import Root
 from tierbench.wrappers.credentials import KINDS
 
 CHOSEN = 64  # replicas whose contents are looked at, as far as the time allows
@@ -107,7 +108,6 @@ class Visit:
 
     @property
     def files(self) -> list[str]:
-        """What has to come along."""
         return list(dict.fromkeys(file for question in self.questions for file in question.brings))
 
     def ask(self, question: Question) -> None:
@@ -255,7 +255,9 @@ def _at_the_door(name: str, access: Access, paths: list[tuple[str, int]], *, flu
     elif access.protocol != "globus":
         for proxy in access.proxies:
             beside = f" at {proxy}" if access.further_proxies else ""
-            yield Question("server", f"access {name}{beside}", {"url": f"http://{proxy}/" if proxy else access.prefix})
+            about = {"url": f"http://{proxy}/" if proxy else access.prefix}
+            about |= {"caveat": f"; {Root.unable['http']}"} if access.prefix.startswith("https://") else {}
+            yield Question("server", f"access {name}{beside}", about)
 
 
 def _shown(access: Access) -> dict[str, Any]:

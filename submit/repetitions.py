@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,18 +18,13 @@ from tierbench.dags.shipping import shipped_files
 from tierbench.dags.trial_settings import MOST_REPEATS, Repeats, Until
 from tierbench.dags.write import extend_run
 from tierbench.errors import BusyError, ConfigError
-from tierbench.json_files import Damaged
 from tierbench.postprocess.verdict.counting import rule_of
 from tierbench.site_configs.site import Site, find_site
-from tierbench.submit.planning import asked_experiment, expanded
-from tierbench.submit.pool import Slots
+from tierbench.submit.planning import Planned, asked_experiment, expanded
 from tierbench.submit.progress import Run
 from tierbench.trials import SKIPPED
 
 ANEW = "start a new run"
-
-
-# -- more of them ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -40,15 +35,6 @@ class Asked:
     site: str
     only: list[str] = field(default_factory=list)
 
-    @classmethod
-    def of(cls, experiment: str, site: str, only: Sequence[str]) -> Asked:
-        """What the user has typed, so that it holds in any directory."""
-        experiment, site = (str(Path(name).resolve()) if Path(name).is_file() else name for name in (experiment, site))
-        return cls(experiment, site, list(only))
-
-    def leave(self, run: Path) -> None:
-        files.replace(run / names.ASKED, json.dumps({"format": 1, **dataclasses.asdict(self)}) + "\n")
-
 
 @dataclass(frozen=True)
 class Extension:
@@ -56,21 +42,18 @@ class Extension:
 
     run: Run
     asked: Asked
-    site: Site
-    experiment: Experiment
-    plan: Plan
-    slots: dict[str, Slots] | str
+    planned: Planned
     had: int  # trials
     rule: Repeats  # as it will stand in the run: intervals go on to count its looks
 
     @property
-    def added(self) -> Plan:
-        """The plan of what is new alone."""
-        return dataclasses.replace(self.plan, trials=self.plan.trials[self.had :])
+    def added(self) -> Planned:
+        plan = self.planned.plan
+        return dataclasses.replace(self.planned, plan=dataclasses.replace(plan, trials=plan.trials[self.had :]))
 
     def write(self) -> None:
-        done = {trial.directory.name for trial in self.run.trials() if trial.well}
-        extend_run(self.plan, self.site, self.experiment, self.run.directory, self.had, done, self.rule)
+        done, own = {trial.directory.name for trial in self.run.trials() if trial.well}, self.planned
+        extend_run(own.plan, own.site, own.experiment, self.run.directory, self.had, done, self.rule)
 
 
 def extension(run: Run, number: int) -> Extension:
@@ -92,27 +75,22 @@ def extension(run: Run, number: int) -> Extension:
     if number < 1 or repeats > MOST_REPEATS:
         raise ConfigError(f"--more {number}: must be 1 to {MOST_REPEATS - repeats + number}")
     site, experiment = find_site(asked.site), asked_experiment(asked.experiment)
-    changed = [
-        *_changed(directory / names.SITE, site, "site"),
-        *_changed(directory / names.EXPERIMENT, experiment, "experiment"),
-    ]
-    _refuse(directory, changed)
+    of_site = _changed(directory / names.SITE, site, "site")
+    _refuse(directory, [*of_site, *_changed(directory / names.EXPERIMENT, experiment, "experiment")])
     _refuse(directory, _scripts_changed(site, experiment, directory))
-    plan, slots = expanded(site, repeated(experiment, repeats), asked.only)
-    plan = dataclasses.replace(plan, cores=before.cores)
-    _refuse(directory, _plan_changed(before, plan, slots))
+    planned = expanded(site, repeated(experiment, repeats), asked.only)
+    planned = dataclasses.replace(planned, plan=dataclasses.replace(planned.plan, cores=before.cores))
+    _refuse(directory, _plan_changed(before, planned))
     rule = experiment.repeats
     rule = dataclasses.replace(rule, at_most=repeats) if isinstance(rule, Until) else repeats
-    return Extension(run, asked, site, repeated(experiment, repeats), plan, slots, len(before.trials), rule)
+    return Extension(run, asked, planned, len(before.trials), rule)
 
 
 def repeated(experiment: Experiment, repeats: int) -> Experiment:
     """The experiment with so many repetitions, all of which are run."""
-    variants = tuple(
-        dataclasses.replace(point, experiment=dataclasses.replace(point.experiment, repeats=repeats))
-        for point in experiment.variants
-    )
-    return dataclasses.replace(experiment, repeats=repeats, variants=variants)
+    replace = dataclasses.replace
+    points = [(point, replace(point.experiment, repeats=repeats)) for point in experiment.variants]
+    return replace(experiment, repeats=repeats, variants=tuple(replace(point, experiment=own) for point, own in points))
 
 
 def _refuse(directory: Path, changed: Iterator[str] | list[str]) -> None:
@@ -137,7 +115,8 @@ def _scripts_changed(site: Site, experiment: Experiment, directory: Path) -> Ite
             return
 
 
-def _plan_changed(before: Plan, now: Plan, slots: dict[str, Slots] | str) -> Iterator[str]:
+def _plan_changed(before: Plan, planned: Planned) -> Iterator[str]:
+    now, slots = planned.plan, planned.slots
     if isinstance(slots, str) and any(now.pools[name] != workers for name, workers in before.pools.items()):
         yield f"the pool cannot be asked for its workers: {slots}"
         return
@@ -153,14 +132,10 @@ def _plan_changed(before: Plan, now: Plan, slots: dict[str, Slots] | str) -> Ite
         if workers != others:
             yield f"pool {name} had {', '.join(workers) or 'no workers'}, and has {', '.join(others) or 'none'}"
             return
-    differing = [
-        field.name for field in dataclasses.fields(Plan) if getattr(before, field.name) != getattr(same, field.name)
-    ]
+    keys = (field.name for field in dataclasses.fields(Plan))
+    differing = [key for key in keys if getattr(before, key) != getattr(same, key)]
     if differing:
         yield f"it would be planned otherwise now ({', '.join(differing)})"
-
-
-# -- those that are not needed, as answered.json has them -------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -174,24 +149,17 @@ class Decision:
     sentence: str = ""
 
 
-def read_decision(run: Path) -> Decision:
-    try:
-        return json_files.read_as(Decision, run / names.ANSWERED)
-    except (FileNotFoundError, Damaged):
-        return Decision()
-
-
 def decide(run: Path) -> Decision:
     """What to do after the repetitions that are measured whole; the same as before where there are no more of them."""
     plan, experiment = json_files.read_table(run / names.PLAN), json_files.read_table(run / names.EXPERIMENT)
     rule = rule_of(run)
     if not isinstance(rule, Until) or rule.until is None:
         raise ConfigError(f"{run}: does not go on until its question is answered; name a trial")
-    before, measured = read_decision(run), _measured(run, plan)
+    before, measured = json_files.read_or(Decision(), run / names.ANSWERED), _measured(run, plan)
     if before.ended or measured == before.repeats:
         return before
     decision = _decided(run, plan, experiment, rule, dataclasses.replace(before, repeats=measured))
-    files.replace(run / names.ANSWERED, json.dumps({"format": 1, **dataclasses.asdict(decision)}, indent=1) + "\n")
+    json_files.write(run / names.ANSWERED, decision)
     return decision
 
 
@@ -208,11 +176,8 @@ def _decided(run: Path, plan: dict[str, Any], experiment: dict[str, Any], rule: 
     if at > decision.look:
         folders = (_folder(run, trial) for trial in plan["trials"] if trial["repeat"] <= at)
         look = look_at((row for folder in folders for row in read_rows(TrialRow, folder)), question)
-        needed = look.needed
-        decision = dataclasses.replace(
-            decision, look=at,
-            spared=[trial["id"] for trial in to_come if trial["name"].rpartition(" #")[0] not in needed],
-        )  # fmt: skip
+        spared = [trial["id"] for trial in to_come if trial["name"].rpartition(" #")[0] not in look.needed]
+        decision = dataclasses.replace(decision, look=at, spared=spared)
         if look.is_enough:
             ceilings = ", ".join(sorted({f"the {each.same_ceiling}" for each in look.open}))
             limited = f"stopped {after}: more cannot answer what is open, as {ceilings} limits both sides"

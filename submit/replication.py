@@ -8,29 +8,20 @@ import os
 import shutil
 import subprocess
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypedDict
 
 import tierbench.wrappers
 from tierbench import json_files, names
-from tierbench.dags.replicas import (
-    CopiedReplicas,
-    DoublingReplicas,
-    Entry,
-    HiggsReplicas,
-    RandomReplicas,
-    Replicas,
-    TreeReplicas,
-)
+from tierbench.dags.replicas import CopiedReplicas, DoublingReplicas, Entry, HiggsReplicas, Replicas, TreeReplicas
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.site_configs.site import find_site
 from tierbench.spec import unknown_name
 from tierbench.submit import catalogue, programs
-from tierbench.submit.arguments import add_command, experiment_at_site
 from tierbench.submit.catalogue import Catalogue, adding, hand_over
-from tierbench.submit.output import say
+from tierbench.submit.console import add_command, experiment_at_site, say
 from tierbench.submit.planning import asked_experiment
 
 MAKE_TREE = Path(tierbench.wrappers.__file__).with_name("make_tree.C")
@@ -46,9 +37,8 @@ class Made(TypedDict):
 
 
 def register(subcommands: Any) -> None:
-    parser = add_command(
-        subcommands, "replicas", _replicas, "Make, or verify, the unique files that an experiment's clients read"
-    )
+    text = "Make, or verify, the unique files that an experiment's clients read"
+    parser = add_command(subcommands, "replicas", _replicas, text)
     experiment_at_site(parser)
     parser.add_argument("--verify", action="store_true", help="read all that is there and compare checksums")
     parser.add_argument("--processes", type=int, default=4 * (os.cpu_count() or 1), help="at once (%(default)s)")
@@ -85,9 +75,8 @@ def _replicas(arguments: argparse.Namespace) -> int:
 def make(replicas: Replicas, parent: Path, processes: int) -> None:
     """Make what is missing of a set; what an interrupted call has finished is kept."""
     directory = parent / replicas.folder
-    if isinstance(replicas, TreeReplicas | HiggsReplicas) and any(
-        missing(replicas, directory, catalogue.read(directory))
-    ):
+    is_root = isinstance(replicas, TreeReplicas | HiggsReplicas)
+    if is_root and any(missing(replicas, directory, catalogue.read(directory))):
         programs.command(MAKE_TREE, [])  # compiled now, and not by each of the many
 
     def write(number: int, path: Path) -> int | None:
@@ -101,10 +90,8 @@ def copy(replicas: Replicas, storage: Path, parent: Path, processes: int) -> Non
     source = storage / replicas.folder
     listed = catalogue.read(source).entries
     if unlisted := [name for name in replicas.files if name not in listed]:
-        raise TierbenchError(
-            f"{source}: has no {unlisted[0]} to be copied; make the replicas first, and call this where the storage is"
-            " mounted"
-        )
+        remedy = "make the replicas first, and call this where the storage is mounted"
+        raise TierbenchError(f"{source}: has no {unlisted[0]} to be copied; {remedy}")
 
     def write(number: int, path: Path) -> int | None:
         entry = listed[replicas.files[number - 1]]
@@ -132,18 +119,16 @@ def _complete(
         if not any(missing(replicas, directory, catalogue.read(directory))):
             say(f"{replicas.name}: all {replicas.count} files are there, in {directory}")
             return
-        with adding(directory) as additions, ThreadPoolExecutor(processes) as pool:
-            absent = list(missing(replicas, directory, additions.catalogue))
+        with adding(directory) as (listed, file), ThreadPoolExecutor(processes) as pool:
+            absent = list(missing(replicas, directory, listed))
             needed, free = len(absent) * replicas.nominal_bytes, shutil.disk_usage(directory).free
             if needed > free:
-                raise TierbenchError(
-                    f"{directory}: {needed / 1e9:.1f} GB are needed and {free / 1e9:.1f} GB are free; make room, or the"
-                    " experiment's files smaller or fewer"
-                )
+                room = f"{needed / 1e9:.1f} GB are needed and {free / 1e9:.1f} GB are free"
+                raise TierbenchError(f"{directory}: {room}; make room, or the experiment's files smaller or fewer")
             say(f"{replicas.name}: {replicas.count - len(absent)} of {replicas.count} files are there, in {directory}")
             try:
                 for count, entry in enumerate(pool.map(lambda numbered: _whole(write, expected, *numbered), absent), 1):
-                    additions.add(entry)
+                    listed.add(entry, file)
                     if count % max(1, len(absent) // 10) == 0 or count == len(absent):
                         say(f"{replicas.name}: made {count} of {len(absent)}")
             except BaseException:
@@ -170,9 +155,7 @@ def _whole(write: Write, expected: Mapping[str, Entry] | None, number: int, path
         events = write(number, unfinished)
         entry = Entry(path.name, unfinished.stat().st_size, adler32(unfinished), events)
         if expected and entry != expected[path.name]:
-            raise TierbenchError(
-                f"{path.name}: is not what its catalogue says; `tierbench replicas --verify` tells more"
-            )
+            raise TierbenchError(f"{path.name}: is not what its catalogue says; see `tierbench replicas --verify`")
         hand_over(unfinished)
         unfinished.rename(path)
     finally:
@@ -208,24 +191,27 @@ def _complaint(path: Path, entry: Entry | None) -> str | None:
 def _write(replicas: Replicas, path: Path, number: int) -> int | None:
     match replicas:
         case TreeReplicas():
-            return _make_tree(replicas, path, number, [str(replicas.branches), str(replicas.leaves)])
+            amount = (replicas.events or 0, replicas.cluster_events or 0)
+            return _make_tree(replicas, path, number, (replicas.branches, replicas.leaves), amount)
         case HiggsReplicas():
-            return _make_tree(replicas, path, number, ["0", "0"])
+            return _make_tree(replicas, path, number, (0, 0))
         case CopiedReplicas():
             sources = sorted(glob.glob(replicas.source))  # noqa: PTH207 - an absolute pattern, which Path cannot take
             if not sources:
                 raise TierbenchError(f"{replicas.source}: no file matches, so there is nothing to copy")
             shutil.copyfile(sources[(number - 1) % len(sources)], path)
-        case RandomReplicas():
-            _write_random(path, replicas.nominal_bytes)
         case DoublingReplicas():
             _write_random(path, replicas.sizes[(number - 1) % len(replicas.sizes)])
+        case _:
+            _write_random(path, replicas.nominal_bytes)
     return None
 
 
-def _make_tree(replicas: TreeReplicas | HiggsReplicas, path: Path, seed: int, shape: list[str]) -> int:
-    arguments = [replicas.kind, str(path), f"{replicas.size_mb:g}", str(seed), *shape]
-    command = programs.command(MAKE_TREE, [*arguments, str(replicas.basket_kb), replicas.codec])
+def _make_tree(
+    replicas: TreeReplicas | HiggsReplicas, path: Path, seed: int, shape: Sequence[int], amount: Sequence[int] = ()
+) -> int:
+    words = [replicas.kind, path, f"{replicas.size_mb:g}", seed, *shape, replicas.basket_kb, replicas.codec, *amount]
+    command = programs.command(MAKE_TREE, list(map(str, words)))
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         raise TierbenchError(f"{path}: could not be made: {result.stderr.strip() or result.stdout.strip()}")

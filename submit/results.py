@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import time
 from pathlib import Path
 from typing import Any
 
 from tierbench import names
 from tierbench.errors import ConfigError, TierbenchError, UnmetNeed
-from tierbench.submit.arguments import add_command, as_json, run_directory
-from tierbench.submit.output import document, say, show, warn
+from tierbench.submit.console import add_command, as_json, document, run_directory, say, show, warn
+from tierbench.submit.progress import check_run
 from tierbench.submit.repetitions import decide
 
 QUIET_SECONDS = 2.0
@@ -46,20 +47,24 @@ configuration the ratio with its 95 % interval, and faster, slower, equivalent o
 what differs in how the two were made. Runs that were made differently are refused, and why. A trial
 far off all others is left out and named; where that decides, the result is inconclusive.
 
-exit status: 0 equivalent or faster, 1 something is slower, 2 an error, 3 inconclusive
+With --sites, runs of one experiment at several sites: the ratios within each site side by side, and
+whether any two sites differ by --size or more, all agree within it, or neither is certain.
+
+exit status: 0 equivalent or faster, 1 something is slower, 2 an error, 3 inconclusive;
+with --sites 0 all ratios agree, 1 some differ
 """
 
 COMPARE_EXAMPLES = """\
   tierbench compare runs/monday runs/tuesday
   tierbench compare runs/tuesday --baseline quick      with the nights of the nightly quick
   tierbench compare A B --junit compare.xml            for a build server
+  tierbench compare --sites uf/quick-1 fiu/quick-1     the same experiment at two access points
 """
 
 
 def register(subcommands: Any) -> None:
-    tables = add_command(
-        subcommands, "tables", _tables, "Turn samples and job records into CSVs, and show them; can be repeated"
-    )
+    text = "Turn samples and job records into CSVs, and show them; can be repeated"
+    tables = add_command(subcommands, "tables", _tables, text)
     run_directory(tables)
     as_json(tables, "show trials, summary, ratios and the answer as JSON")
     tables.add_argument("--parquet", action="store_true", help="also write each table as Parquet, beside its CSV")
@@ -77,32 +82,22 @@ def register(subcommands: Any) -> None:
     parser = add_command(subcommands, "report", _report, text, REPORT, REPORT_EXAMPLES)
     parser.add_argument("directories", metavar="RUN", nargs="+", type=Path, help="a run directory, or a folder of runs")
     parser.add_argument("--check", action="store_true", help="whether the run's claims hold, as the exit status")
-    parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="the page (default: RUN/report.html, or A-against-B.html beside A)"
-    )
+    output = "the page (default: RUN/report.html, or A-against-B.html beside A)"
+    parser.add_argument("--output", type=Path, metavar="FILE", help=output)
     text = "Whether a run is faster or slower than another, or than a nightly's baseline; its exit status says so"
     parser = add_command(subcommands, "compare", _compare, text, COMPARE, COMPARE_EXAMPLES)
-    parser.add_argument("first", metavar="A", type=Path, help="a run directory")
+    parser.add_argument("first", metavar="A", type=Path, nargs="?", help="a run directory")
     parser.add_argument("second", metavar="B", type=Path, nargs="?", help="the later run, which is judged")
     parser.add_argument("--baseline", metavar="NAME", help="judge A against the nights of this nightly")
     parser.add_argument("--history", type=Path, metavar="FILE", help="where those are, if not at the usual place")
-    parser.add_argument(
-        "--metric", default="", help="of what summary.csv has the means (default: the rate of the experiment)"
-    )
-    parser.add_argument(
-        "--size", type=float, default=5.0, metavar="PERCENT", help="less than this is equivalent (%(default)s)"
-    )
+    text = "runs of one experiment at several sites, whose ratios are compared"
+    parser.add_argument("--sites", metavar="RUN", type=Path, nargs="+", help=text)
+    metric, size = "a column of summary.csv (default: the rate of the experiment)", "less is equivalent (%(default)s)"
+    parser.add_argument("--metric", default="", help=metric)
+    parser.add_argument("--size", type=float, default=5.0, metavar="PERCENT", help=size)
     parser.add_argument("--anyway", action="store_true", help="also where they were made differently")
     as_json(parser)
     parser.add_argument("--junit", type=Path, metavar="FILE", help="also as JUnit XML, into this file")
-
-
-def check_run(directory: Path, needed: str = names.PLAN) -> None:
-    """Refuse what is no run directory before libraries are loaded, which takes a second."""
-    if not directory.is_dir():
-        raise ConfigError(f"{directory}: no such directory")
-    if not (directory / needed).exists():
-        raise ConfigError(f"{directory}: is not a run directory (it has no {needed}); `tierbench write` makes one")
 
 
 def _tables(arguments: argparse.Namespace) -> int:
@@ -116,11 +111,11 @@ def _tables(arguments: argparse.Namespace) -> int:
     else:
         check_run(arguments.directory, names.TRIALS)
         if arguments.parquet:
-            from tierbench.postprocess.tables.parquet import arrow, write_tables
+            from tierbench.postprocess.tables.write import arrow, write_parquet
 
             arrow("use the CSVs")  # before the work of making them
         show_tables(arguments.directory, as_json=arguments.json)
-        for path in write_tables(arguments.directory) if arguments.parquet else ():
+        for path in write_parquet(arguments.directory) if arguments.parquet else ():
             say(f"wrote {path}")
     return 0
 
@@ -234,7 +229,7 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 
 def _compared(arguments: argparse.Namespace) -> int:
-    for directory in filter(None, (arguments.first, arguments.second)):
+    for directory in filter(None, (arguments.first, arguments.second, *(arguments.sites or ()))):
         check_run(directory)
     from tierbench.postprocess.compare import judgement as compare
     from tierbench.postprocess.history.against_baseline import compare_with_baseline
@@ -242,12 +237,14 @@ def _compared(arguments: argparse.Namespace) -> int:
     from tierbench.postprocess.schema.rows import SUMMARISED
     from tierbench.postprocess.tables.load_run import read_results
 
-    if bool(arguments.second) == bool(arguments.baseline):
+    if not 0 < arguments.size < 100:
+        raise ConfigError(f"--size {arguments.size:g}: must be between 0 and 100 per cent")
+    if arguments.sites:
+        return _sites(arguments)
+    if not arguments.first or bool(arguments.second) == bool(arguments.baseline):
         raise ConfigError("compare needs a second run, or --baseline NAME, and not both")
     if arguments.metric and arguments.baseline:
         raise ConfigError("--metric: a nightly's nights are watched by their own rate, so --baseline has no other")
-    if not 0 < arguments.size < 100:
-        raise ConfigError(f"--size {arguments.size:g}: must be between 0 and 100 per cent")
     if arguments.metric and arguments.metric not in SUMMARISED:  # of which it is known whether more is better
         raise ConfigError(f"--metric {arguments.metric}: must be one of {', '.join(sorted(SUMMARISED))}")
     size = arguments.size / 100
@@ -262,4 +259,21 @@ def _compared(arguments: argparse.Namespace) -> int:
     print(compare.as_json(made) if arguments.json else "\n".join([*compare.lines(made), compare.summary(made)]))
     if arguments.junit:
         arguments.junit.write_text(compare.as_junit(made), encoding="utf-8")
+    return made.exit_status
+
+
+def _sites(arguments: argparse.Namespace) -> int:
+    from tierbench.postprocess.compare.sites import across_sites, lines
+    from tierbench.postprocess.schema.rows import COMPARED
+    from tierbench.postprocess.tables.load_run import read_results
+
+    others = ("first", "second", "baseline", "history", "anyway", "junit")
+    if given := [name for name in others if getattr(arguments, name)]:
+        raise ConfigError(f"--sites: takes the runs, --metric, --size and --json, not {', '.join(given)}")
+    if len(arguments.sites) < 2:
+        raise ConfigError("--sites: needs two runs or more, of one experiment at several sites")
+    if arguments.metric and arguments.metric not in COMPARED:
+        raise ConfigError(f"--metric {arguments.metric}: must be one of {', '.join(sorted(COMPARED))}")
+    made = across_sites([read_results(run, say) for run in arguments.sites], arguments.size / 100, arguments.metric)
+    print(document("sites", dataclasses.asdict(made)) if arguments.json else "\n".join(lines(made)))
     return made.exit_status

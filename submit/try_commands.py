@@ -17,9 +17,8 @@ from tierbench.checked_text import AbsolutePath, Shell, printable, shown
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site, find_site
 from tierbench.spec import NAMED, unknown_name
-from tierbench.submit.arguments import add_command
 from tierbench.submit.commands import run
-from tierbench.submit.output import show
+from tierbench.submit.console import add_command, show
 
 USUAL_PORTS = {"root": 1094, "roots": 1094, "http": 80, "https": 443}
 BEFORE_A_FILE = re.compile(r"^[\w-]*[=<]")  # as in if=/mnt/f and </mnt/f
@@ -56,24 +55,17 @@ def _try(arguments: argparse.Namespace) -> int:
     directory = arguments.into or Path("runs") / f"try-{time.strftime('%Y%m%d-%H%M%S')}"
     if directory.exists():
         raise ConfigError(f"{directory}: is there already; a run gets a directory of its own")
-    text = experiment_of(
-        arguments.commands, find_site(arguments.site), arguments.jobs, arguments.access, arguments.budget
-    )
+    site, jobs = find_site(arguments.site), arguments.jobs
+    text = experiment_of(arguments.commands, site, jobs, arguments.access, arguments.budget)
     path = directory.with_name(f"{directory.name}.toml")
     if path.exists() and path.read_bytes() != text.encode():
         raise ConfigError(f"{path}: is there already, and would be written over; give another --into")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     show(f"{text}\nthat is {path}, of which `tierbench run` makes further runs")
-    asked: dict[str, Any] = {
-        "experiment": str(path),
-        "into": directory,
-        "only": [],
-        "more": None,
-        "yes": False,
-        "no_links": False,
-    }
-    return run(argparse.Namespace(**{**vars(arguments), **asked}))
+    arguments.experiment, arguments.into, arguments.only, arguments.more = str(path), directory, [], None
+    arguments.yes = arguments.no_links = False
+    return run(arguments)
 
 
 def experiment_of(commands: Sequence[str], site: Site, jobs: int, access: Sequence[str], budget: str) -> str:
@@ -86,9 +78,8 @@ def experiment_of(commands: Sequence[str], site: Site, jobs: int, access: Sequen
         raise ConfigError(f"--access: {len(access)} for {len(commands)} commands; give one for all, or one for each")
     if unusable := [command for command in commands if not Shell.fits(command) or not command.strip()]:
         raise ConfigError(f"{shown(unusable[0])}: must be {Shell.must_be}, of at most {Shell.longest} characters")
-    chosen = [
-        access[number % len(access)] if access else _access(command, site) for number, command in enumerate(commands)
-    ]
+    methods = access or [_access(command, site) for command in commands]
+    chosen = [methods[number % len(methods)] for number in range(len(commands))]
     return "\n".join(_lines(commands, chosen, site, jobs, budget))
 
 
@@ -134,10 +125,9 @@ def _access(command: str, site: Site) -> str:
     if len(able) == 1:
         return able[0]
     what = f"by any of {', '.join(able)}" if able else "by none of the site's access methods"
-    raise ConfigError(
-        f"{printable(command)}: reads {what}; choose with --access: {', '.join(able or site.access)}"
-        + ("" if able else f" (site {site.name} must name the server or the mount for its storage to be sampled)")
-    )
+    why = "" if able else f" (site {site.name} must name the server or the mount for its storage to be sampled)"
+    possible = ", ".join(able or site.access)
+    raise ConfigError(f"{printable(command)}: reads {what}; choose with --access: {possible}{why}")
 
 
 def _words(command: str) -> list[str]:
@@ -154,10 +144,9 @@ def _folder(command: str, site: Site, name: str) -> str:
     path = urlsplit(word).path if "://" in word else word.removeprefix(site.access[name].prefix)
     folder = os.path.normpath("/" + path.lstrip("/")).rpartition("/")[0] if word else ""
     if folder and not AbsolutePath.fits(folder):  # a pattern's own folders cannot be emptied of
-        raise ConfigError(
-            f"{printable(command)}: before each trial caches are emptied of the files in one folder, which must be"
-            f" {AbsolutePath.must_be}, not {shown(folder)}; {{n}} may stand in the file's name"
-        )
+        must_be = f"must be {AbsolutePath.must_be}, not {shown(folder)}; {{n}} may stand in the file's name"
+        emptied = "before each trial caches are emptied of the files in one folder"
+        raise ConfigError(f"{printable(command)}: {emptied}, which {must_be}")
     return folder
 
 

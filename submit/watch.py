@@ -14,8 +14,7 @@ from typing import Any, TextIO
 from tierbench import names
 from tierbench.checked_text import printable
 from tierbench.postprocess.verdict.counting import INVALID, VALID
-from tierbench.submit.arguments import add_command, as_json, run_directory
-from tierbench.submit.output import coloured, document, fitting, show
+from tierbench.submit.console import add_command, as_json, coloured, document, fitting, run_directory, show
 from tierbench.submit.pool import PoolError
 from tierbench.submit.progress import Judged, Run, Stage, TrialProgress, hopeless
 from tierbench.submit.trial.trial_monitor import SENT, counted, last_samples
@@ -51,9 +50,7 @@ def watch(
                 break
             asked = time.monotonic()
         if asked - unfinished > LEFT_SECONDS:  # a scheduler killed at the very end starts one that waits for ever
-            view.tell(
-                f"all trials have ended, but the DAG stays; `tierbench stop {run.directory}` takes it out of the queue"
-            )
+            view.tell(f"all trials have ended, but the DAG stays; `tierbench stop {run.directory}` ends it, too")
             break
         time.sleep(LOOK_SECONDS)
     view.show(list(run.trials()), ended=True)
@@ -224,9 +221,8 @@ class ObjectView:
         """Tell of what has changed since; of a trial that waits for its turn first when it does something."""
         for trial in trials:
             record = trial.as_record()
-            if record != self._before.get(trial.directory) and (
-                trial.stage is not Stage.WAITING or trial.directory in self._before
-            ):
+            is_news = trial.stage is not Stage.WAITING or trial.directory in self._before
+            if is_news and record != self._before.get(trial.directory):
                 self._before[trial.directory] = record
                 self._put(record)
         self.all_finished = all(trial.stage is Stage.FINISHED and not trial.again for trial in trials)
@@ -312,10 +308,8 @@ def lost(run: Run, trials: Sequence[TrialProgress]) -> str:
             return ""
     except PoolError:  # it may be restarted just now
         return ""
-    return printable(
-        f"job {own.cluster} is in no queue any more, so nobody runs {', '.join(at_work)}; "
-        f"`tierbench submit {run.directory}` does what is not complete"
-    )
+    gone = f"job {own.cluster} is in no queue any more, so nobody runs {', '.join(at_work)}"
+    return printable(f"{gone}; `tierbench submit {run.directory}` does what is not complete")
 
 
 def _lines(trials: Sequence[TrialProgress]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from tierbench.dags.trial_settings import least_repeats, most_repeats
 from tierbench.errors import TierbenchError
 from tierbench.site_configs.site import load_site
 from tierbench.spec import find_definition
-from tierbench.submit.planning import run_s
+from tierbench.submit.planning import Planned
 from tierbench.submit.preview import MAKE_MBPS
 from tierbench.submit.progress import Run, Stage
 from tierbench.testbed.offered import offered
@@ -63,7 +63,9 @@ def seconds_of(name: str) -> float:
         for replica_set in plan.replicas.values()
         if replica_set.lies_ready
     )
-    trials_s = run_s(plan, site, experiment) * least_repeats(experiment.repeats) / most_repeats(experiment.repeats)
+    trials_s = (
+        Planned(plan, site, experiment, "").run_s * least_repeats(experiment.repeats) / most_repeats(experiment.repeats)
+    )
     return UP_S + replicas * 8e-6 / min(MAKE_MBPS, settings.rates_mbps.storage) + trials_s
 
 

@@ -47,7 +47,6 @@ class Reading:
 
     access: str
     worker: str
-    user: str
     seconds: float
     bytes: int
     intact: bool
@@ -114,8 +113,8 @@ class Check:
         results = self._run_jobs(jobs)
         sent = self.sent() - before
         readings = (
-            Reading(method.name, worker, user, int(nanoseconds) / 1e9, megabytes << 20, digest == wanted)
-            for (worker, user, nanoseconds, digest), wanted in zip(results, paths.values(), strict=False)
+            Reading(method.name, worker, int(nanoseconds) / 1e9, megabytes << 20, digest == wanted)
+            for (worker, _, nanoseconds, digest), wanted in zip(results, paths.values(), strict=False)
         )
         return Outcome(tuple(readings), sent)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tierbench.errors import ConfigError
 from tierbench.spec import NAMED
-from tierbench.submit.output import warn
+from tierbench.submit.console import warn
 from tierbench.testbed import settings, terminal
 from tierbench.testbed.check import check
 from tierbench.testbed.run import attach, more, run
@@ -77,7 +77,8 @@ def register(subcommands: Any) -> None:
     every += "called again, it goes on where it stopped"
     experiment.add_argument("--all-papers", action="store_true", help=every)
     experiment.add_argument("--list", action="store_true", help="with --all-papers: show its hours, run nothing")
-    again = verb("attach", _attach, "watch a run that goes on in it, and bring it home when it has ended")
+    watching = "watch a run that goes on in it, and bring it home when it has ended"
+    again = verb("attach", lambda asked: attach(Testbed(asked.name), asked.into, Progress()), watching)
     again.add_argument("into", type=Path, metavar="DIR", help="the run directory, as it was to be called here")
     verb("down", _down, "take it down, whatever state it is in")
     states = "Exit status 1 if any is not well, 2 if there is no testbed."
@@ -170,10 +171,6 @@ def _run(arguments: argparse.Namespace) -> int:
         return more(testbed, arguments.more, Path(arguments.experiment), Progress(), arguments.anyway)
     into = arguments.into or runs / f"{Path(arguments.experiment).stem}-{time.strftime('%Y%m%d-%H%M%S')}"
     return run(testbed, arguments.experiment, into, Progress(), arguments.anyway)
-
-
-def _attach(arguments: argparse.Namespace) -> int:
-    return attach(Testbed(arguments.name), arguments.into, Progress())
 
 
 def _exec(arguments: argparse.Namespace) -> int:

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -106,7 +107,7 @@ class RunningHost:
 
     def __init__(self, host: Host, directory: Path) -> None:
         self.host = host
-        self.name = host.name
+        self.name, self.fqdn = host.name, host.fqdn
         self.namespaces = Namespaces(directory)
         self._upper = directory / "upper"
 
@@ -221,12 +222,10 @@ class UserNetworkHost(RunningHost):
         self.script(["ip link set lo up", *network.buffer_lines(topology.settings)])
         program = ["slirp4netns", "--configure", f"--mtu={MTU}", "--disable-host-loopback", "--netns-type=path"]
         self.daemon("slirp4netns", *outside, *program, "/proc/1/ns/net", device)
-        self.wait_until(self._has_card, f"{self.name}'s network did not begin", "slirp4netns.log")
+        has_card = partial(self.run, "ip", "-4", "route", "show", "default", timeout=5)
+        self.wait_until(lambda: bool(has_card().stdout), f"{self.name}'s network did not begin", "slirp4netns.log")
         route = network.route("default", self.host.nics[0], topology.settings, f"via {BEHIND_ROUTER}")
         self.script([route])  # its one, as others have theirs
-
-    def _has_card(self) -> bool:
-        return bool(self.run("ip", "-4", "route", "show", "default", timeout=5).stdout)
 
 
 def verbatim(name: str) -> str:

@@ -52,7 +52,9 @@ def _is_open(access: Mapping[str, Any], there: set[str], ports: Mapping[str, set
     doors = [urlsplit(prefix) for prefix in (access.get("prefix", ""), *access.get("further", ()))]
     proxies = [proxy.partition(":")[0] for proxy in (access.get("proxy", ""), *access.get("further_proxies", ()))]
     listening = all(
-        door.port in ports[door.hostname] for door in doors if door.scheme == "root" and door.hostname in ports
+        door.port in ports[door.hostname]
+        for door in doors
+        if door.scheme in ("root", "https") and door.hostname in ports
     )
     return listening and all(_is_there(host, there) for host in (*(door.hostname or "" for door in doors), *proxies))
 

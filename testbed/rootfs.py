@@ -26,7 +26,7 @@ from typing import TextIO
 
 from tierbench import files
 from tierbench.errors import UnmetNeed
-from tierbench.testbed.services import SERVICES
+from tierbench.testbed.services import SERVICES, services
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.topology import USER
 
@@ -71,8 +71,9 @@ Say = Callable[[str], None]
 
 def recipe(settings: Settings) -> Recipe:
     """What a testbed with these settings needs."""
-    own = {package for service in SERVICES for package in (*service.packages, *service.more_packages(settings))}
-    return Recipe(settings.suite, tuple(sorted({*own, *DEBIAN_PACKAGES})))
+    own = {package for service in SERVICES for package in service.packages}
+    more = {package for service in services(settings) for package in service.more_packages}
+    return Recipe(settings.suite, tuple(sorted({*own, *more, *DEBIAN_PACKAGES})))
 
 
 @dataclass(frozen=True)

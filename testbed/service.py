@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -12,9 +12,31 @@ from tierbench.testbed.host import START_SECONDS, RunningHost
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.topology import Host, Topology
 
-Hosts = dict[str, RunningHost]
-T = TypeVar("T")
 DELAY_LINE = "/usr/local/lib/tierbench/delayline.py"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Bed:
+    """The hosts of a testbed by their names, running or not, and the plan that they follow."""
+
+    topology: Topology
+    hosts: Mapping[str, RunningHost]
+
+    def __getitem__(self, name: str) -> RunningHost:
+        return self.hosts[name]
+
+    @property
+    def settings(self) -> Settings:
+        return self.topology.settings
+
+    def where(self, is_meant: Callable[[Host], object]) -> list[RunningHost]:
+        return [host for host in self.hosts.values() if is_meant(host.host)]
+
+    @property
+    def pool(self) -> list[RunningHost]:
+        """The hosts of HTCondor's pool."""
+        return self.where(lambda host: host.in_pool)
 
 
 @dataclass(frozen=True)
@@ -29,21 +51,27 @@ class Reply:
 
 @dataclass(frozen=True)
 class Question:
-    """Something to find out about a host: `ask` says yes or no, or itself what it saw."""
+    """Something to find out about a host: `ask` says yes or no, or itself what it saw; or a command that succeeds."""
 
     host: RunningHost
     thing: str
-    ask: Callable[[], bool | str]
+    ask: Callable[[], bool | str] | tuple[str, ...]
     yes: str = "answers"
     log: str = ""  # of the daemon that answers: with one, its service has started when the answer is yes
+    asker: RunningHost | None = None  # where a command runs, if not on the host
+
+    def answer(self) -> bool | str:
+        if isinstance(self.ask, tuple):
+            return (self.asker or self.host).succeeds(*self.ask)
+        return self.ask()
 
     def wait(self) -> None:
         complaint = f"{self.thing} on {self.host.name} did not answer"
-        self.host.wait_until(lambda: bool(self.ask()), complaint, self.log, START_SECONDS)
+        self.host.wait_until(lambda: bool(self.answer()), complaint, self.log, START_SECONDS)
 
     def put(self) -> Reply:
         try:
-            seen = self.ask()
+            seen = self.answer()
         except HostError as error:
             seen, well = str(error).splitlines()[0], False
         else:
@@ -52,24 +80,20 @@ class Question:
         return Reply(self.host.name, self.thing, well, seen)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Service:
     """Declared in a file of services/."""
 
     name: str  # for the progress of `up`; empty: not shown
-    packages: tuple[str, ...] = ()  # Debian's, for all hosts: they share a root file system
-    more_packages: Callable[[Settings], tuple[str, ...]] = lambda _: ()  # that only some suites have
+    packages: tuple[str, ...] = ()  # Debian's, for all hosts of all testbeds: they share a root file system
+    more_packages: tuple[str, ...] = ()  # of testbeds that have it
+    wanted: Callable[[Settings], object] = lambda _: True  # whether a testbed has it
     machines: Callable[[Settings], Iterable[Host]] = lambda _: ()  # that are there for it alone
     after: tuple[Service, ...] = ()  # those whose answers it needs when it starts
-    stage: Callable[[Hosts, Topology], None] = lambda *_: None  # before the hosts boot: their files
-    start: Callable[[Hosts, Topology], None] = lambda *_: None  # its questions with a log are then waited for
-    complete: Callable[[Hosts, Topology], None] = lambda *_: None  # when all services have started
-    questions: Callable[[Hosts, Topology], Iterable[Question]] = lambda *_: ()  # for `testbed status`
-
-
-def in_pool(hosts: Hosts) -> list[RunningHost]:
-    """The hosts of HTCondor's pool."""
-    return [host for host in hosts.values() if host.host.in_pool]
+    stage: Callable[[Bed], None] = lambda _: None  # before the hosts boot: their files
+    start: Callable[[Bed], None] = lambda _: None  # its questions with a log are then waited for
+    complete: Callable[[Bed], None] = lambda _: None  # when all services have started
+    questions: Callable[[Bed], Iterable[Question]] = lambda _: ()  # for `testbed status`
 
 
 def wait_for(questions: Iterable[Question]) -> None:
@@ -101,11 +125,10 @@ def at_once(do: Callable[[T], None], things: Iterable[T]) -> None:
 
 def waves(services: Iterable[Service]) -> Iterator[list[Service]]:
     """The services that can start side by side, then those that come after them, and so on."""
-    left, started = list(services), set[int]()
+    left = list(services)
     while left:
-        ready = [service for service in left if all(id(before) in started for before in service.after)]
+        ready = [service for service in left if not set(service.after) & set(left)]
         if not ready:
-            raise HostError(f"{left[0].name}: comes after a service that is not listed, or after itself")
+            raise HostError(f"{left[0].name}: comes after itself")
         yield ready
-        started |= set(map(id, ready))
-        left = [service for service in left if id(service) not in started]
+        left = [service for service in left if service not in ready]

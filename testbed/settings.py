@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tierbench.dags.experiment import SHIPPED as EXPERIMENTS
-from tierbench.dags.experiment import lineage
+from tierbench.dags.experiment import lineage, merge_tables
 from tierbench.errors import BusyError, ConfigError
 from tierbench.spec import bounded, build, find_definition, read_toml
 
@@ -41,7 +41,7 @@ class Settings:
     proxies: int = bounded(0, 0, 4)  # at each of the two sites, and as many workers beside the storage
     redirector: int = bounded(0, 0, 1)  # of XRootD, before the server beside the storage
     software_mounts: int = bounded(0, 0, 1)  # on the public workers, of ROOT by HTTP
-    token_door: int = bounded(0, 0, 1)  # of XRootD, beside the storage, and an issuer of its tokens
+    token_door: int = bounded(0, 0, 1)  # doors of XRootD with TLS, open and for tokens, and their issuer
     xrootd_copies: int = bounded(0, 0, 1)  # doors of XRootD on vmuf and dgt, by which files go from server to server
     slots_per_worker: int = bounded(96, 1, 1000)
     suite: Literal["trixie", "forky"] = "trixie"
@@ -110,7 +110,7 @@ def demands(experiment: str) -> dict[str, Any]:
 
 def with_demands(settings: Settings, needed: Mapping[str, Any], source: str) -> Settings:
     """The settings with what is demanded."""
-    return build(Settings, _merged(asdict(settings), needed), source, "testbed")
+    return build(Settings, merge_tables(asdict(settings), needed), source, "testbed")
 
 
 def check_demands(settings: Settings, needed: Mapping[str, Any], name: str) -> None:
@@ -121,12 +121,6 @@ def check_demands(settings: Settings, needed: Mapping[str, Any], name: str) -> N
             f"testbed {name!r} is up, and is not what this experiment needs ({lacking}); give --name another one, which"
             f" is brought up so, or take it down first"
         )
-
-
-def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    return {**below, **{
-        key: _merged(below[key], value) if isinstance(value, Mapping) else value for key, value in above.items()
-    }}  # fmt: skip
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from tierbench.interrupts import exit_status
+from tierbench.errors import exit_status
 from tierbench.testbed.host import RunningHost
 
 CHUNK = 4096
@@ -33,13 +33,9 @@ def descendants(pid: int) -> Iterator[int]:
 
 
 def run(
-    host: RunningHost,
-    argv: Sequence[str],
-    user: str | None = None,
-    *,
-    reads: bool = True,
+    host: RunningHost, argv: Sequence[str], user: str | None = None, *, reads: bool = True,
     signalled: Callable[[int], Iterable[int]] = descendants,
-) -> int:
+) -> int:  # fmt: skip
     """Run a command in a host to its end; its exit status.
 
     Signals that ask us to end are passed on: what stands between us and the command ends when that does.

@@ -1,4 +1,7 @@
-"""A testbed by its name: find it, bring it up, take it down. All of it lies in one directory."""
+"""A testbed by its name: find it, bring it up, take it down. All of it lies in one directory.
+
+To bring it up is to stage files, boot hosts, wire them, and start the daemons in their order.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +11,45 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import tierbench
 from tierbench import files
 from tierbench.errors import BusyError, ConfigError, HostError
 from tierbench.site_configs import site as sites
 from tierbench.spec import build
-from tierbench.testbed import assembly, rootfs
+from tierbench.testbed import network, rootfs
+from tierbench.testbed.cgroups import means
 from tierbench.testbed.host import Namespaces, RunningHost, UserNetworkHost
-from tierbench.testbed.offered import offered
+from tierbench.testbed.offered import INSTALLED, offered
 from tierbench.testbed.rootfs import Say
-from tierbench.testbed.service import Reply
-from tierbench.testbed.services import topology
+from tierbench.testbed.service import (
+    DELAY_LINE,
+    Bed,
+    Question,
+    Reply,
+    Service,
+    at_once,
+    delay_line_listens,
+    start_delay_line,
+    wait_for,
+    waves,
+)  # fmt: skip
+from tierbench.testbed.services import services, topology
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.topology import Topology
+from tierbench.testbed.topology import WAN, Topology
 from tierbench.testbed.virtual import VirtualHost, provide_kernel
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 
 SHIPPED = sites.SHIPPED / "testbed.toml"
+SOURCE = "/opt/tierbench"
+STAGES = ("dags", "submit", "wrappers", "monitors", "postprocess", "testbed", "site_configs")
 
 
 def home() -> Path:
@@ -96,7 +117,7 @@ class Testbed:
 
     def status(self) -> list[Reply]:
         """What each host and daemon replies when it is asked how it is."""
-        return assembly.status(self.hosts, self.topology)
+        return status(Bed(self.topology, self.hosts))
 
     def _recorded(self) -> dict[str, Any]:
         if not self.exists:
@@ -152,7 +173,7 @@ class Testbed:
             self._write_record(settings, complete=False)
             try:
                 self.site.write_text(offered(site.read_text(encoding="utf-8"), settings), encoding="utf-8")
-                assembly.assemble(self.hosts, self.topology, self.site.read_text(encoding="utf-8"), base, say)
+                assemble(Bed(self.topology, self.hosts), self.site.read_text(encoding="utf-8"), base, say)
             except BaseException as error:
                 say("taking down what was started")
                 failed = isinstance(error, (HostError, OSError, subprocess.SubprocessError))
@@ -194,3 +215,92 @@ class Testbed:
         elif self.directory.exists():
             files.remove(self.directory)
         return logs
+
+
+def assemble(bed: Bed, site: str, rootfs: Path, say: Say) -> None:
+    """Bring all hosts and their daemons up; return when each of them answers."""
+    say(f"{len(bed.hosts)} hosts")
+    stage(bed, site)
+    parts = {"root": tierbench, **{stage: import_module(f"tierbench.{stage}") for stage in STAGES}}
+    binds = [(Path(part.__file__ or "").parent, f"{SOURCE}/parts/{name}") for name, part in parts.items()]
+    for host in bed.where(lambda host: host.nics):  # the wan's delay line needs the root group's real-time priority
+        host.namespaces.cgroup.make()
+    if means().lacking:
+        say(means().lacking)
+    at_once(lambda host: host.namespaces.boot(host.name, rootfs, [*binds, *host.binds]), bed.hosts.values())
+
+    say("networks, and the WAN between the sites")
+    _wire(bed)
+
+    def start(service: Service) -> None:
+        service.start(bed)
+        wait_for(service.questions(bed))
+
+    for wave in waves(services(bed.settings)):
+        say(", ".join(service.name for service in wave if service.name))
+        at_once(start, wave)
+
+    say("waiting for the pool to be complete")
+    at_once(lambda service: service.complete(bed), services(bed.settings))
+
+
+def stage(bed: Bed, site: str) -> None:
+    etc_hosts = "\n".join(bed.topology.etc_hosts()) + "\n"
+    # The command `tierbench` of a host runs this very package, whose parts are bound to it.
+    command = f'#!/bin/sh\nPYTHONPATH={SOURCE} exec python3 -m tierbench "$@"\n'
+    for host in bed.hosts.values():
+        host.stage("/etc/hosts", etc_hosts)
+        host.stage("/etc/hostname", host.name + "\n")
+        host.stage(INSTALLED, site)
+        host.stage("/usr/local/bin/tierbench", command, 0o755)
+        for file in Path(tierbench.__file__).parent.glob("*.py"):
+            host.stage_link(f"{SOURCE}/tierbench/{file.name}", f"../parts/root/{file.name}")
+        for stage in STAGES:
+            host.stage_link(f"{SOURCE}/tierbench/{stage}", f"../parts/{stage}")
+    bed[WAN].stage(DELAY_LINE, Path(__file__).with_name("delayline.py").read_bytes())
+    for service in services(bed.settings):
+        service.stage(bed)
+
+
+def _wire(bed: Bed) -> None:
+    wan, pids = bed[WAN], {name: host.pid for name, host in bed.hosts.items()}
+    # From inside the wan's network, but with this machine's process numbers.
+    subprocess.run(
+        ["nsenter", "-t", str(wan.pid), "-n", "ip", "-batch", "-"],
+        input="\n".join(network.links(bed.topology, pids)), text=True, check=True,
+    )  # fmt: skip
+    wan.script([*network.wan_lines(bed.topology), *network.delay_lines(bed.settings)])
+    at_once(lambda host: host.wire(bed.topology), bed.where(lambda host: host.nics))
+    if _delay_method(bed) == "delay-line":
+        start_delay_line(wan, "delayline", network.RTT_FILE, network.QUEUES.values())
+
+
+def status(bed: Bed) -> list[Reply]:
+    """What each host and daemon replies, host by host in the topology's order."""
+    questions = [Question(bed[WAN], "delay", partial(_delay, bed))]
+    questions += [Question(host, "host", partial(_running, host)) for host in bed.hosts.values()]
+    questions += [question for service in services(bed.settings) for question in service.questions(bed)]
+    with ThreadPoolExecutor(8) as pool:
+        return sorted(pool.map(Question.put, questions), key=lambda reply: list(bed.hosts).index(reply.host))
+
+
+def _running(host: RunningHost) -> str:
+    interfaces = ", ".join(f"{nic.address} {nic.rate_mbps} Mb/s" for nic in host.host.nics)
+    if not interfaces:
+        return f"running as process {host.pid}; switches and the WAN between them"
+    cgroup = host.namespaces.cgroup
+    cpu = "counted apart, can be limited" if cgroup.limited else "counted apart" if cgroup.account else means().lacking
+    return f"running as process {host.pid}; {interfaces}; CPU: {cpu}"
+
+
+def _delay_method(bed: Bed) -> str:
+    return bed[WAN].read("/run/wan-delay").decode().strip()
+
+
+def _delay(bed: Bed) -> str:
+    method = _delay_method(bed)
+    if method == "none":
+        return "no delay configured"
+    if method == "delay-line" and not delay_line_listens(bed[WAN], network.QUEUES.values()):
+        raise HostError("the delay line is dead: nothing crosses the WAN")
+    return f"{bed.settings.rtt_ms:g} ms RTT by {'netem' if method == 'netem' else 'our NFQUEUE delay line'}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 from tierbench.errors import UnmetNeed
 
@@ -131,9 +131,7 @@ class AbsolutePath(Kind):
 
 
 class Glob(Kind):
-    must_be = (
-        "an absolute path on the storage, of letters, digits and . _ + @ = : ~ % -, or such a pattern with * ? [ ]"
-    )
+    must_be = "an absolute path on the storage, of letters, digits and . _ + @ = : ~ % -, or a pattern with * ? [ ]"
     pattern = r"(/(?!\.\.?(/|$))[A-Za-z0-9._+@=:~%*?\[\]!-]+)+"
 
 
@@ -217,3 +215,8 @@ class Proxy(Kind):
 class Variable(Kind):
     must_be = 'the name of a variable, like "XRD_STREAMTIMEOUT"'
     pattern = r"[A-Za-z_][A-Za-z0-9_]*"
+
+
+# The names of a file's own tables, which serve in file names, DAG nodes and CSV columns; and those of variables.
+TableName = Annotated[str, Key]
+VariableName = Annotated[str, Variable]

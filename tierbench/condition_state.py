@@ -56,7 +56,6 @@ class ConditionState:
 
     @property
     def number(self) -> "float | None":
-        """The value read back, if it is one."""
         try:
             return float(self.now)
         except ValueError:
@@ -67,9 +66,8 @@ class ConditionState:
         """Of what hosts have a number of, which each of them had."""
         each = self.records.get("arranged", {}).get("each")
         numbers = each.items() if isinstance(each, dict) else ()
-        return {
-            str(host): float(number) for host, number in numbers if type(number) in (int, float) and 0 <= number < 1e9
-        }
+        kinds = (int, float)
+        return {str(host): float(rate) for host, rate in numbers if type(rate) in kinds and 0 <= rate < 1e9}
 
     @property
     def cache_before(self) -> "dict[str, Any]":
@@ -78,11 +76,9 @@ class ConditionState:
 
     @property
     def cache_after(self) -> "dict[str, Any]":
-        """The same when the trial was over."""
         return dict(self.records.get("restored", {}).get("cache") or {})
 
     def unproven(self) -> str:
-        """That nothing says what was arranged, in words."""
         return "" if self.now else f"nothing says that {self.name} was arranged"
 
     def is_as_asked(self, value: str) -> bool:
@@ -109,7 +105,6 @@ class ConditionState:
 
 
 def condition_states(trial: Path, conditions: "Iterable[Condition]") -> "list[ConditionState]":
-    """All that is arranged for a trial."""
     return [ConditionState(trial, condition) for condition in conditions]
 
 

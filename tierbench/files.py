@@ -21,9 +21,6 @@ LARGEST = 1 << 28  # bytes of a file that is held in memory as a whole
 POLL_S = 0.2
 
 
-# -- reading ---------------------------------------------------------------------------------------------
-
-
 def opened(path: "str | Path", of: "int | None" = None) -> "io.BufferedReader":
     """A regular file, to be read; OSError where it is anything else, at once. In an open folder no link is followed."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if of is None else os.O_NOFOLLOW)
@@ -41,7 +38,6 @@ def opened(path: "str | Path", of: "int | None" = None) -> "io.BufferedReader":
 
 
 def opened_text(path: "str | Path", newline: "str | None" = None) -> io.TextIOWrapper:
-    """The same, of a text."""
     return io.TextIOWrapper(opened(path), encoding="utf-8", newline=newline)
 
 
@@ -60,14 +56,19 @@ def read_text(path: "str | Path", errors: str = "strict", largest: int = LARGEST
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
+def text_of(path: "str | Path") -> str:
+    """What a file of text holds; nothing where it is not there."""
+    try:
+        return Path(path).read_text()
+    except FileNotFoundError:
+        return ""
+
+
 def read_end(path: "str | Path", of: "int | None" = None, bytes_: int = 1 << 20) -> bytes:
     """The last of a regular file, as of a log."""
     with opened(path, of) as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - bytes_))
         return file.read(bytes_)
-
-
-# -- writing ---------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -89,7 +90,6 @@ def replacing(path: "str | Path", access: int = 0o666) -> "Iterator[BinaryIO]":
 
 
 def replace(path: "str | Path", content: "str | bytes", access: int = 0o666) -> None:
-    """Write a file whole, in place of what has its name."""
     with replacing(path, access) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
@@ -99,9 +99,6 @@ def refuse_links(*folders: Path) -> None:
     for folder in folders:
         if folder.is_symlink():
             raise OSError(errno.ELOOP, "is a link, and is not written through; put a folder in its place", str(folder))
-
-
-# -- waiting ---------------------------------------------------------------------------------------------
 
 
 def poll(ready: "Callable[[], Any]", limit_s: float, every_s: float = POLL_S) -> bool:
@@ -152,9 +149,6 @@ def _taken(number: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-# -- folders ---------------------------------------------------------------------------------------------
 
 
 def walk(top: "str | Path") -> "Iterator[tuple[int, os.DirEntry[str]]]":

@@ -32,7 +32,6 @@ def mono_ns() -> int:
 
 
 def now() -> "tuple[int, int]":
-    """Wall clock and monotonic clock, read together."""
     return wall_ns(), mono_ns()
 
 
@@ -87,7 +86,6 @@ class NoChirp(Exception):
 
 
 def in_job() -> bool:
-    """Whether this is an HTCondor job with a way to its access point."""
     return Path(os.environ.get("_CONDOR_CHIRP_CONFIG", ".chirp.config")).is_file()
 
 
@@ -128,7 +126,6 @@ class AccessPoint:
         self.chirp: Any = None
 
     def announce(self, text: str) -> None:
-        """Have a line written into the job event log."""
         self._ask("ulog", text)
 
     def fetch(self, name: str, copy: str = os.devnull) -> bool:

@@ -125,5 +125,4 @@ def write_area(writes: str, run: str, trial_id: str) -> str:
 
 
 def replica_files(replica_set: str, count: int, suffix: str) -> "list[str]":
-    """The names of a set's replicas; the first has number 1."""
     return [f"{replica_set}-{number:04d}{suffix}" for number in range(1, count + 1)]

@@ -45,25 +45,18 @@ sys.meta_path.insert(0, Parts())
 
 def single_file(entry: str, more: Mapping[str, str] | None = None) -> str:
     """The text of a script: a module that runs, more of them with their texts, all that they import of tierbench."""
-    source = _source(entry)
-    heading, body = _divided(source)
     parts = _needed(entry, more or {})
-    if len(parts) == 1:
+    source = parts.pop(entry)
+    if not parts:
         return source
-    return "\n".join([heading, LOADER, *(_quoted(name, text) for name, text in parts.items() if name != entry), body])
-
-
-def _quoted(name: str, text: str) -> str:
-    if QUOTES in text:
-        raise TierbenchError(f"{name}: holds {QUOTES}, which the script that it is shipped in uses itself")
-    return f"PARTS[{name!r}] = r{QUOTES}{text}{QUOTES}\n"
-
-
-def _divided(source: str) -> tuple[str, str]:
-    """A script's first lines, with its docstring, and the rest."""
-    docstring = ast.parse(source).body[0]
-    lines = source.splitlines(keepends=True)
-    return "".join(lines[: docstring.end_lineno]), "".join(lines[docstring.end_lineno :]).lstrip("\n")
+    quoted = []
+    for name, text in parts.items():
+        if QUOTES in text:
+            raise TierbenchError(f"{name}: holds {QUOTES}, which the script that it is shipped in uses itself")
+        quoted.append(f"PARTS[{name!r}] = r{QUOTES}{text}{QUOTES}\n")
+    docstring_end, lines = ast.parse(source).body[0].end_lineno, source.splitlines(keepends=True)
+    body = "".join(lines[docstring_end:]).lstrip("\n")
+    return "\n".join(["".join(lines[:docstring_end]), LOADER, *quoted, body])
 
 
 def _needed(entry: str, more: Mapping[str, str]) -> dict[str, str]:

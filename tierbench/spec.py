@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
+import json
 import math
 import re
 import tomllib
@@ -21,6 +22,7 @@ T = TypeVar("T")
 
 MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"  # with which some editors begin a file
 SHOWN_LETTERS = 200
+TABLES = (dict, Mapping)
 UNQUOTED = ("Invalid value", "Expected newline", "Illegal character")  # of tomllib's complaints
 QUOTES = """a text stands in quotes, '…' around one that has " in it"""
 NAMED = "a name (see `tierbench list`), or the path of a TOML file of your own"
@@ -34,6 +36,17 @@ def bounded(default: Any, low: float, high: float = math.inf) -> Any:
 def derived(default: Any) -> Any:
     """A dataclass field that is worked out from others, and no key of a file."""
     return dataclasses.field(default=default, metadata={"derived": True})
+
+
+class Checked:
+    """A dataclass whose values have to go together: `problems` says what of them does not, each by its key."""
+
+    def __post_init__(self) -> None:
+        if problems := list(self.problems()):
+            raise ValueError("; ".join(problems))
+
+    def problems(self) -> Iterator[str]:
+        raise NotImplementedError
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -64,145 +77,164 @@ def _mistaken(text: str, complaint: str) -> str:
 
 def build(cls: type[T], table: Mapping[str, Any], source: str, key: str = "") -> T:
     """Make a `cls` from a TOML table, or raise one ConfigError that names every wrong key."""
-    problems: list[str] = []
-    value = _dataclass(cls, table, key, problems)
-    refuse(problems, source)
+    reading = Reading(strict=True)
+    value = reading.record(cls, table, key)
+    refuse(reading.problems, source)
     return typing.cast(T, value)
 
 
 def build_each(classes: Mapping[str, type[T]], tag: str, tables: Any, source: str, key: str) -> dict[str, T]:
     """Each [key.NAME] table as the class that its tag (client, kind) chooses."""
-    problems: list[str] = []
     if not isinstance(tables, Mapping) or not tables:
         wrong = f"{tables!r} is no table" if tables else "missing"
         raise ConfigError(f"{source}: {key}: {wrong}; at least one [{key}.NAME] table is needed")
-    built = {}
+    reading, built = Reading(strict=True), {}
     for name, table in tables.items():
         path = _join(key, printable(name))
         chosen = table.get(tag) if isinstance(table, Mapping) else None
+        reading.value(Key, name, path)
         if chosen is None:
             possible = ", ".join(f'"{name}"' for name in classes)
-            problems.append(f"{path}.{tag}: missing; one of {possible} is needed")
+            reading.problems.append(f"{path}.{tag}: missing; one of {possible} is needed")
         elif not isinstance(chosen, str) or chosen not in classes:
-            problems.append(unknown_name(f"{path}.{tag}", str(chosen), classes))
+            reading.problems.append(unknown_name(f"{path}.{tag}", str(chosen), classes))
         else:
-            built[name] = _dataclass(classes[chosen], table, path, problems)
-    refuse(problems, source)
+            built[name] = reading.record(classes[chosen], table, path)
+    refuse(reading.problems, source)
     return built
 
 
-def _dataclass(cls: Any, table: Any, key: str, problems: list[str]) -> Any:
-    if not isinstance(table, Mapping):
-        problems.append(f"{key}: must be a table, not {_shown(table)}")
+class Reading:
+    """Makes what a type says of the content of a file, and collects what is wrong with it, each by its key.
+
+    A definition, of TOML, has no key that its dataclass has not. What a program has left, in JSON, may have others; a
+    TypedDict and a whole number in place of another one stay there what they are.
+    """
+
+    def __init__(self, *, strict: bool) -> None:
+        self.strict, self.problems = strict, []  # type: bool, list[str]
+
+    def record(self, cls: Any, table: Any, key: str) -> Any:
+        if not isinstance(table, Mapping):
+            self.problems.append(f"{key or 'it'}: must be a table, not {_shown(table)}")
+            return None
+        hints, needed, bounds = _fields(cls)
+        before = len(self.problems)
+        for name in table if self.strict else ():
+            if name not in hints:
+                self.problems.append(f"{_join(key, printable(name))}: unknown key{suggestion(name, hints)}")
+        said = [name for name in hints if name in table]
+        values = {name: self.value(hints[name], table[name], _join(key, name)) for name in said}
+        for name in needed:
+            if name not in values:
+                self.problems.append(f"{_join(key, name)}: missing; {_expected(hints[name])} is needed")
+        for name in bounds.keys() & values.keys():
+            self._check_bounds(*bounds[name], values[name], _join(key, name))
+        if typing.is_typeddict(cls) or len(self.problems) > before:
+            return table
+        try:
+            return cls(**values)
+        except ValueError as error:  # a dataclass' own check across its fields, in __post_init__
+            self.problems.append(f"{key}: {error}" if key else str(error))
+            return None
+
+    def value(self, hint: Any, value: Any, path: str) -> Any:
+        origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+        if origin is typing.Annotated:
+            hint = arguments[1]
+        if hint is Any or type(value) is hint or (origin is typing.Literal and value in arguments):
+            return value
+        if origin in (typing.Union, types.UnionType):
+            return self._union(arguments, value, path)
+        if _is_record(hint):
+            return self.record(hint, value, path)
+        if origin in (tuple, list) and isinstance(value, list):
+            return origin(self.value(arguments[0], item, f"{path}[{index}]") for index, item in enumerate(value))
+        if origin in TABLES and isinstance(value, Mapping):
+            of_key, of_value = arguments
+            items = ((key, item, _join(path, printable(key))) for key, item in value.items())
+            return {self.value(of_key, key, at): self.value(of_value, item, at) for key, item, at in items}
+        if hint is float and type(value) in (int, float) and math.isfinite(value):
+            return float(value) if self.strict else value
+        if _is_kind(hint) and type(value) is str:
+            try:
+                return hint(value)
+            except ValueError as error:
+                self.problems.append(f"{path}: {error}")
+                return None
+        self._refuse([hint], value, path)
         return None
-    fields = {f.name: f for f in dataclasses.fields(cls) if not f.metadata.get("derived")}
-    hints = _hints(cls)
-    before = len(problems)
-    unknown = [name for name in table if name not in fields]
-    problems.extend(f"{_join(key, printable(name))}: unknown key{suggestion(name, fields)}" for name in unknown)
-    values = {}
-    for name, field in fields.items():
-        path = _join(key, name)
-        if name in table:
-            values[name] = _value(hints[name], table[name], path, problems)
-            _check_bounds(field, values[name], path, problems)
-        elif field.default is field.default_factory is dataclasses.MISSING:
-            problems.append(f"{path}: missing; {_expected(hints[name])} is needed")
-    if len(problems) > before:
+
+    def _union(self, hints: typing.Sequence[Any], value: Any, path: str) -> Any:
+        """As the one of several types that such a value can be of; None where a program has left nothing."""
+        possible = [hint for hint in hints if hint is not types.NoneType]
+        if value is None and len(possible) < len(hints):
+            return None
+        fitting = possible if len(possible) == 1 else [hint for hint in possible if _may_be(hint, value)]
+        if fitting:
+            return self.value(fitting[0], value, path)
+        self._refuse(possible, value, path)
         return None
-    try:
-        return cls(**values)
-    except ValueError as error:  # a dataclass' own check across its fields, in __post_init__
-        problems.append(f"{key}: {error}" if key else str(error))
-        return None
+
+    def _refuse(self, hints: typing.Sequence[Any], value: Any, path: str) -> None:
+        words = [word for hint in hints if typing.get_origin(hint) is typing.Literal for word in typing.get_args(hint)]
+        meant = suggestion(value, words) if words else ""
+        expected = " or ".join(map(_expected, hints))
+        self.problems.append(f"{path or 'it'}: must be {expected}, not {_shown(value)}{meant}")
+
+    def _check_bounds(self, low: float, high: float, value: Any, path: str) -> None:
+        if isinstance(value, (int, float)) and not low <= value <= high:
+            limits = f"at least {low}" if high == math.inf else f"in {low} … {high}"
+            limits = f"at most {high}" if low == -math.inf else limits
+            self.problems.append(f"{path}: must be {limits}, not {value}")
 
 
 @functools.cache
-def _hints(cls: type) -> dict[str, Any]:
-    return typing.get_type_hints(cls)
+def _fields(cls: Any) -> tuple[dict[str, Any], list[str], dict[str, tuple[float, float]]]:
+    """The keys of a record with their types, those that it must have, and the bounds of numbers."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    if typing.is_typeddict(cls):  # whose __required_keys__ are wrong where annotations are texts
+        optional = {name for name, hint in hints.items() if typing.get_origin(hint) is typing.NotRequired}
+        hints = {name: typing.get_args(hint)[0] if name in optional else hint for name, hint in hints.items()}
+        return hints, [name for name in hints if name not in optional], {}
+    if not dataclasses.is_dataclass(cls):
+        return hints, [name for name in hints if name not in cls._field_defaults], {}
+    fields = [field for field in dataclasses.fields(cls) if not field.metadata.get("derived")]
+    needed = [field.name for field in fields if field.default is field.default_factory is dataclasses.MISSING]
+    bounds = {field.name: field.metadata["bounds"] for field in fields if "bounds" in field.metadata}
+    return {field.name: hints[field.name] for field in fields}, needed, bounds
 
 
-def _value(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
-    if hint is Any:
-        return value
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        return _union([a for a in arguments if a is not type(None)], value, path, problems)  # TOML has no null
-    if dataclasses.is_dataclass(hint):
-        return _dataclass(hint, value, path, problems)
-    if origin is tuple and isinstance(value, list):
-        return tuple(_value(arguments[0], v, f"{path}[{i}]", problems) for i, v in enumerate(value))
-    if origin is dict and isinstance(value, Mapping):
-        return {k: _value(arguments[1], v, _join(path, printable(k)), problems) for k, v in value.items()}
-    if origin is typing.Literal and value in arguments:
-        return value
-    if hint is float and type(value) in (int, float) and math.isfinite(value):
-        return float(value)
-    if _is_kind(hint) and type(value) is str:
-        return _of_kind(hint, value, path, problems)
-    if isinstance(hint, type) and type(value) is hint:
-        return value
-    hints = suggestion(value, arguments) if origin is typing.Literal else ""
-    problems.append(f"{path}: must be {_expected(hint)}, not {_shown(value)}{hints}")
-    return None
+def _is_record(hint: Any) -> bool:
+    made = dataclasses.is_dataclass(hint) or hasattr(hint, "_field_defaults") or typing.is_typeddict(hint)
+    return isinstance(hint, type) and made
 
 
 def _is_kind(hint: Any) -> bool:
     return isinstance(hint, type) and issubclass(hint, Kind)
 
 
-def _of_kind(kind: type[Kind], value: str, path: str, problems: list[str]) -> Kind | None:
-    try:
-        return kind(value)
-    except ValueError as error:
-        problems.append(f"{path}: {error}")
-        return None
-
-
-def _union(hints: list[Any], value: Any, path: str, problems: list[str]) -> Any:
-    """One of X, where the field may also be left out, or of a plain X and a table of its own class or a list of X.
-
-    Or a number, where words may stand in its place.
-    """
-    tables = [hint for hint in hints if dataclasses.is_dataclass(hint)]
-    lists = [hint for hint in hints if typing.get_origin(hint) is tuple]
-    if lists and isinstance(value, list):
-        return _value(lists[0], value, path, problems)
-    plain = [hint for hint in hints if hint not in tables]
-    if plain and tables and not isinstance(value, Mapping) and type(value) is not _type(plain[0]):
-        problems.append(f"{path}: must be {_expected(plain[0])} or {_expected(tables[0])}, not {_shown(value)}")
-        return None
-    if float in plain and len(plain) > 1:
-        if type(value) in (int, float):
-            return _value(float, value, path, problems)
-        if value not in typing.get_args(plain[0]):
-            problems.append(f"{path}: must be {_expected(plain[0])} or {_expected(float)}, not {_shown(value)}")
-            return None
-    chosen = tables if tables and (isinstance(value, Mapping) or not plain) else plain
-    return _value(chosen[0], value, path, problems)
-
-
-def _type(hint: Any) -> Any:
-    """The type that TOML has for what is no table."""
-    return str if _is_kind(hint) or typing.get_origin(hint) is typing.Literal else hint
-
-
-def _check_bounds(field: dataclasses.Field[Any], value: Any, path: str, problems: list[str]) -> None:
-    if isinstance(value, (int, float)) and "bounds" in field.metadata:
-        low, high = field.metadata["bounds"]
-        if not low <= value <= high:
-            limits = f"at least {low}" if high == math.inf else f"in {low} … {high}"
-            limits = f"at most {high}" if low == -math.inf else limits
-            problems.append(f"{path}: must be {limits}, not {value}")
+def _may_be(hint: Any, value: Any) -> bool:
+    """Whether a value is of what TOML or JSON has for a type, whatever is in it."""
+    origin = typing.get_origin(hint)
+    if origin is typing.Literal:
+        return value in typing.get_args(hint)
+    if origin in TABLES or _is_record(hint):
+        return isinstance(value, Mapping)
+    if hint is float:
+        return type(value) in (int, float)
+    return hint is Any or type(value) is (list if origin in (tuple, list) else str if _is_kind(hint) else hint)
 
 
 def _expected(hint: Any) -> str:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(_expected(each) for each in arguments if each is not types.NoneType)
     if origin is typing.Literal:
         return "one of " + ", ".join(f'"{a}"' for a in arguments)
-    if origin is tuple:
+    if origin in (tuple, list):
         return "a list"
-    if origin is dict or dataclasses.is_dataclass(hint):
+    if origin in TABLES or _is_record(hint):
         return "a table"
     if _is_kind(hint):
         return str(hint.must_be)
@@ -213,7 +245,8 @@ def _expected(hint: Any) -> str:
 def _shown(value: Any) -> str:
     if isinstance(value, str):
         return shown(value)
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= SHOWN_LETTERS else f"{text[:SHOWN_LETTERS]}…"
 
 
 def suggestion(word: object, possible: typing.Iterable[object]) -> str:
@@ -232,29 +265,29 @@ def _join(key: str, name: str) -> str:
     return f"{key}.{name}" if key else name
 
 
+def _is_path(name_or_path: str) -> bool:
+    return "/" in name_or_path or name_or_path.endswith(".toml")
+
+
+def resolved(name_or_path: str) -> str:
+    """A definition's name, or its path as it holds in any directory."""
+    return str(Path(name_or_path).resolve()) if _is_path(name_or_path) else name_or_path
+
+
 def find_definition(kind: str, folder: Path, name_or_path: str) -> Path:
     """The file that comes with tierbench under this name; what looks like a path is one."""
-    if "/" in name_or_path or name_or_path.endswith(".toml"):
+    if _is_path(name_or_path):
         return Path(name_or_path)
     possible = shipped_definitions(folder)
     if name_or_path not in possible:
-        raise ConfigError(
-            f'there is no {kind} "{name_or_path}"{suggestion(name_or_path, possible)};'
-            " a file of your own is given by its path"
-        )
+        there = suggestion(name_or_path, possible)
+        raise ConfigError(f'there is no {kind} "{name_or_path}"{there}; a file of your own is given by its path')
     return folder / f"{name_or_path}.toml"
 
 
 def shipped_definitions(folder: Path) -> list[str]:
     """The names of the definitions in a folder of the package; what lies beside one has a dot in its name."""
     return sorted(path.stem for path in folder.glob("*.toml") if "." not in path.stem)
-
-
-def misnamed(key: str, names: Iterable[str]) -> Iterator[str]:
-    """What is wrong with names that have to serve in file names, DAG nodes and CSV columns."""
-    for name in names:
-        if not Key.fits(name):
-            yield f"{key}.{printable(name)}: must be {Key.must_be}"
 
 
 def unknown_name(key: str, name: str, possible: Iterable[str]) -> str:

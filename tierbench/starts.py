@@ -52,7 +52,6 @@ class Go(NamedTuple):
 
     @property
     def together(self) -> bool:
-        """Whether all clients begin at one instant."""
         return self.turns_wall_ns is None and not self.step_ns
 
     def turns_away(self, client: int) -> int:
@@ -60,7 +59,6 @@ class Go(NamedTuple):
         return max(0, client - len(self.turns_wall_ns or ()))
 
     def text(self) -> str:
-        """The content of go.json."""
         return json.dumps({"format": 1, **{name: value for name, value in self._asdict().items() if value}})
 
 

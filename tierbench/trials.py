@@ -241,12 +241,10 @@ class Trial(NamedTuple):
 
     @property
     def flushed(self) -> "list[str]":
-        """The hosts whose caches are emptied."""
         return list(self.flush.hosts)
 
     @property
     def does(self) -> str:
-        """What its client does: reads, writes …"""
         return str(self.traits.get("does", ""))
 
     @property
@@ -255,18 +253,12 @@ class Trial(NamedTuple):
         wanted = "worker" if self.on_disk else "storage"
         return [sampler.host for sampler in self.samplers if sampler.role == wanted]
 
-    def to_record(self) -> "dict[str, Any]":
-        """The content of trial.json."""
-        return to_record(self)
-
 
 def to_record(value: Any) -> "dict[str, Any]":
-    """The content of the file of a record."""
     return {"format": FORMAT, **_plain(value)}
 
 
 def record_text(value: Any) -> str:
-    """The text of the file of a record."""
     return json.dumps(to_record(value), indent=1) + "\n"
 
 

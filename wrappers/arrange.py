@@ -80,6 +80,9 @@ class Helper:
     def __init__(self, helper: str, word: str, value: str, replicas: "Path | None" = None) -> None:
         if not Path(helper).exists():
             raise NotSet(f"there is no {helper} here; site-configs/tierbench-arrange is what an admin installs")
+        lines = replicas.read_text().splitlines() if replicas else []
+        # The files of the trial, each once, as they are called on the storage.
+        paths = dict.fromkeys("/" + urlsplit(line.partition("\t")[0]).path.lstrip("/") for line in lines)
         self.command = [*([] if os.geteuid() == 0 else ["sudo", "-n"]), helper, "hold", word, value]
         self.process = subprocess.Popen(
             self.command,
@@ -89,7 +92,7 @@ class Helper:
         pipes: Any = (self.process.stdin, self.process.stdout, self.process.stderr)
         self.stdin, self.stdout, self.stderr = pipes
         with contextlib.suppress(BrokenPipeError):  # it says itself why it has ended
-            self.stdin.write("".join(f"{path}\n" for path in [*paths_of(replicas), ""]).encode())
+            self.stdin.write("".join(f"{path}\n" for path in [*paths, ""]).encode())
         self.patience_s = HELPER_S
         self.restored = {}  # type: dict[str, Any]
         self.undoing_mono_ns: int | None = None  # since when what was arranged is no more
@@ -123,12 +126,6 @@ class Helper:
         complaint = self.stderr.read().decode(errors="replace").strip()
         status = self.process.wait()
         raise NotSet(complaint or f"{' '.join(self.command)}: ended with status {status}")
-
-
-def paths_of(replicas: "Path | None") -> "list[str]":
-    """The files of a trial, each once, as they are called on the storage."""
-    lines = replicas.read_text().splitlines() if replicas else []
-    return list(dict.fromkeys("/" + urlsplit(line.partition("\t")[0]).path.lstrip("/") for line in lines))
 
 
 def wait_for(stop_file: "str | None", seconds: float, helper: Helper) -> None:

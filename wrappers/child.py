@@ -152,12 +152,9 @@ class Child:
         return begin
 
     def wait(
-        self,
-        seconds: int,
-        has_begun: "Callable[[int, int], bool] | None",
-        tell: "Callable[[], int]",
+        self, seconds: int, has_begun: "Callable[[int, int], bool] | None", tell: "Callable[[], int]",
         tell_more: "Callable[[], int]" = lambda: 0,
-    ) -> Run:
+    ) -> Run:  # fmt: skip
         """Wait for its end, watching for its first byte if there is a way to see it; tell of the go meanwhile.
 
         Both that tell say how many bytes they have written: of the go once, of more whenever they like.
@@ -189,6 +186,7 @@ class Child:
         record_bytes = record_bytes or tell()
         # The kernel adds a reaped child's counts to its parent's, so they are complete; ours are taken off again.
         end = io_of("self")
+        fetched = [io.fetched for io in (end, own, self.io_before) if io.fetched is not None]
         read = end.read - own.read - own.text_bytes - polled - self.io_before.read
         written = end.written - own.written - record_bytes - self.io_before.written
         return Run(
@@ -198,7 +196,7 @@ class Child:
             cpu_system_s=max(0.0, usage.ru_stime - self.cpu_before[1]),
             peak_rss_kb=usage.ru_maxrss, stderr=self.stderr.read_text(errors="replace")[-8000:],
             stderr_bytes=self.stderr.stat().st_size,
-            disk_bytes=_more(end.fetched, own.fetched, self.io_before.fetched),
+            disk_bytes=max(0, fetched[0] - fetched[1] - fetched[2]) if len(fetched) == 3 else None,
         )  # fmt: skip
 
 
@@ -207,12 +205,6 @@ def io_of(pid: str) -> IO:
     text = read_text(f"/proc/{pid}/io")
     counts = {name: int(count) for name, count in re.findall(r"^(rchar|wchar|read_bytes): (\d+)$", text, re.MULTILINE)}
     return IO(counts.get("rchar", 0), counts.get("wchar", 0), len(text), counts.get("read_bytes"))
-
-
-def _more(end: "int | None", *before: "int | None") -> "int | None":
-    """What a count has risen by, where the kernel keeps it."""
-    counts = [count for count in before if count is not None]
-    return None if end is None or len(counts) < len(before) else max(0, end - sum(counts))
 
 
 def cpu_of(pid: int) -> "tuple[float, float]":

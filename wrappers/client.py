@@ -9,7 +9,7 @@ import json
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
@@ -95,6 +95,7 @@ class Client:
 
     does = "reads"  # or writes, copies (from storage to storage), metadata: dags/measure.py has what follows
     protocols: "tuple[str, ...] | None" = ("xrootd", "file")  # of the access methods that it can take; None: any
+    unable: "ClassVar[Mapping[str, str]]" = {}  # why not by another protocol, where somebody may look for it
     kinds: "tuple[str, ...] | None" = None  # of the replicas that it can read; None: any
     options: "ClassVar[Mapping[str, Option]]" = {}
     memory_mb = 128  # which HTCondor is asked for
@@ -106,7 +107,6 @@ class Client:
     usual_excess = 0.10  # what the storage sends beyond what is read, headers apart, as a share (docs/runs.md)
     taken_in = "bytes_client"  # the count of its record that is compared with what the storage sent
     programs: "tuple[str, ...]" = ()  # that it needs on a worker's PATH
-    programs_by: "ClassVar[Mapping[str, tuple[str, ...]]]" = {}  # and further ones by such a protocol
     remedy = "install it there"  # where something that it needs is missing
     ships: "tuple[str, ...]" = ()  # files beside its own that travel with it; C++ ones (.C) are compiled for ROOT
 
@@ -141,11 +141,6 @@ class Client:
         return cls.does
 
     @classmethod
-    def needed(cls, options: "Mapping[str, Any]") -> "tuple[str, ...]":
-        """The programs that it needs with these options."""
-        return cls.programs
-
-    @classmethod
     def settles(cls, options: "Mapping[str, Any]") -> bool:
         """Whether all that it wrote is on the storage when it ends; else it may be in a cache for a while."""
         return True
@@ -173,12 +168,12 @@ class Client:
     @classmethod
     def missing(cls, options: "Mapping[str, Any]") -> str:
         """What it needs and does not find on this worker; nothing is an empty text."""
-        return _absent(cls.needed(options))
+        return absent(*cls.programs)
 
     @classmethod
     def missing_by(cls, protocol: str) -> str:
         """What else it needs by this protocol."""
-        return _absent(cls.programs_by.get(protocol, ()))
+        return ""
 
     @classmethod
     def check(cls, options: "Mapping[str, Any]") -> None:
@@ -266,9 +261,9 @@ def check_size(size: int, expected: "int | None", words: str = "read {} of {} by
     return "short-read" if size < expected else "failed", words.format(size, expected)
 
 
-def _absent(programs: "Iterable[str]") -> str:
-    absent = [program for program in programs if not shutil.which(program)]
-    return f"there is no {absent[0]}" if absent else ""
+def absent(*programs: str) -> str:
+    """The first that is not there, in words; nothing is an empty text."""
+    return next((f"there is no {program}" for program in programs if not shutil.which(program)), "")
 
 
 def find_client(name: str) -> "type[Client]":

@@ -58,8 +58,7 @@ class Pages(NamedTuple):
 def main() -> int:
     arguments = command_line()
     try:
-        files = listed(arguments.paths_from) if arguments.paths_from else files_in(arguments.directory)
-        paths = list(dict.fromkeys(files))
+        paths = list(dict.fromkeys(files_of(arguments)))
     except OSError as error:
         print(f"flush: {error}", file=sys.stderr)
         return 2
@@ -100,29 +99,32 @@ def command_line() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def listed(replicas: Path) -> "Iterator[str]":
-    """The local paths in a list of replicas; what is read by XRootD is no matter of this host's."""
-    for line in replicas.read_text().splitlines():
-        url = line.partition("\t")[0]
-        if url.startswith("file://"):
-            url = url[len("file://") :]
-        if url.startswith("/"):
-            yield url
-
-
-def files_in(directory: str) -> "Iterator[str]":
-    """The files directly in a directory, which need not exist here."""
-    if directory:
-        with contextlib.suppress(FileNotFoundError), os.scandir(directory) as entries:
-            for entry in entries:
-                yield entry.path
+def files_of(arguments: argparse.Namespace) -> "Iterator[str]":
+    """The local paths in a list of replicas, not what is read by XRootD; or the files directly in a directory."""
+    if arguments.paths_from:
+        urls = [line.partition("\t")[0] for line in arguments.paths_from.read_text().splitlines()]
+        paths = [url[len("file://") :] if url.startswith("file://") else url for url in urls]
+        yield from (path for path in paths if path.startswith("/"))
+    elif arguments.directory:
+        with contextlib.suppress(FileNotFoundError), os.scandir(arguments.directory) as entries:
+            yield from (entry.path for entry in entries)
 
 
 def flush(strategy: str, helper: str, paths: "Iterable[str]", threads: concurrent.futures.Executor) -> None:
+    """By the kernel, or by the helper, which only root may have written and sudo lets us call without a password."""
     if strategy == "fadvise":
         list(threads.map(forget, paths))
-    elif strategy in PRIVILEGED:
-        ask_root(helper, strategy)
+    if strategy not in PRIVILEGED:
+        return
+    if not Path(helper).exists():
+        raise Failure("no-helper", f"there is no {helper} here; site-configs/tierbench-flush is what an admin installs")
+    command = [*([] if os.geteuid() == 0 else ["sudo", "-n"]), helper, strategy]
+    try:
+        result = run_program(*command, patience_s=HELPER_TIMEOUT_S)
+    except OSError as error:
+        raise Failure("refused", f"{' '.join(command)}: {error}") from None
+    if result.status != 0:
+        raise Failure("refused", f"{' '.join(command)}: {result.output.strip() or result.last_words}")
 
 
 def forget(path: str) -> None:
@@ -133,19 +135,6 @@ def forget(path: str) -> None:
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(descriptor)
-
-
-def ask_root(helper: str, strategy: str) -> None:
-    """Call the helper, which only root may have written and which sudo lets us call without a password."""
-    if not Path(helper).exists():
-        raise Failure("no-helper", f"there is no {helper} here; site-configs/tierbench-flush is what an admin installs")
-    command = [helper, strategy] if os.geteuid() == 0 else ["sudo", "-n", helper, strategy]
-    try:
-        result = run_program(*command, patience_s=HELPER_TIMEOUT_S)
-    except OSError as error:
-        raise Failure("refused", f"{' '.join(command)}: {error}") from None
-    if result.status != 0:
-        raise Failure("refused", f"{' '.join(command)}: {result.output.strip() or result.last_words}")
 
 
 def pages_of(path: str) -> "Pages | None":

@@ -2,11 +2,11 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 from tierbench.host import AccessPoint, NoChirp, in_job, now, read_text
 from tierbench.starts import pause_between_looks, read_go
 from tierbench.wrappers.child import Failure, Interrupts
-from tierbench.wrappers.record import Record
 
 PAUSE_S = pause_between_looks(1)
 LONGEST_PAUSE_S = 5.0  # where many others have their turns before
@@ -18,7 +18,7 @@ class Gate:
     """Says READY to the access point and waits for the common begin."""
 
     def __init__(
-        self, name: str, index: int, clients: int, patience_s: float, scratch: Path, record: Record,
+        self, name: str, index: int, clients: int, patience_s: float, scratch: Path, record: Any,
         interrupts: Interrupts,
     ) -> None:  # fmt: skip
         self.name, self.index, self.patience_s = name, index, patience_s
@@ -57,7 +57,10 @@ class Gate:
                             self.access_point.announce(f"TIERBENCH READY {self.index}")
                         self.record.write("ready", *now())
                         announced = True
-                    text = self._published()
+                    if not self.access_point:
+                        text = read_text(self.name)
+                    else:
+                        text = read_text(str(self.copy)) if self.access_point.fetch(self.name, str(self.copy)) else ""
                 if text:
                     go = read_go(text)
                     if go.called_off is not None:
@@ -74,9 +77,3 @@ class Gate:
             self.interrupts.check()
             time.sleep(pause * self.share)
         raise Failure("no-gate", f"{trouble}, within {self.patience_s:g} s")
-
-    def _published(self) -> str:
-        """What the gate says, or nothing yet; outside HTCondor it is a file here."""
-        if not self.access_point:
-            return read_text(self.name)
-        return read_text(str(self.copy)) if self.access_point.fetch(self.name, str(self.copy)) else ""

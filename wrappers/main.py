@@ -13,7 +13,9 @@ Exit codes:
 """
 
 import argparse
+import json
 import os
+import platform
 import sys
 import tempfile
 import time
@@ -21,16 +23,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tierbench.host import AccessPoint, NoChirp, in_job, now
+from tierbench.host import AccessPoint, NoChirp, boot_id, condor_version, in_job, machine, now
 from tierbench.starts import settling
 from tierbench.wrappers.child import HOLD, Child, Failure, Interrupts, Run, UsageError, core_of, take_core
 from tierbench.wrappers.client import Client, Job, find_client
 from tierbench.wrappers.credentials import Credentials, variables
 from tierbench.wrappers.gate import CHIRP_PATIENCE_S, Gate
 from tierbench.wrappers.mounts import places_of
-from tierbench.wrappers.record import Record
 from tierbench.wrappers.work import POOL_FLAG, command_line, read_definition, replicas
 
+FORMAT = 1  # of the record
 CLOCK_READS = 4
 TO_TELL_S = 2  # what a pool of processes needs to tell how it ended, once its processes have
 PROGRESS_S = 10.0  # each line sets HTCondor to work; a trial that stands still is ended after minutes (stall_limit_s)
@@ -82,6 +84,43 @@ def main() -> int:
     interrupts.ignore()
     record.end(outcome, run)
     return 1 if arguments.strict and outcome["status"] != "ok" else 0
+
+
+class Record:
+    """The JSON lines on standard output."""
+
+    def write(self, event: str, wall_ns: int, mono_ns: int, **content: Any) -> int:
+        line = json.dumps({"event": event, "wall_ns": wall_ns, "mono_ns": mono_ns, **content}) + "\n"
+        sys.stdout.write(line)
+        sys.stdout.flush()
+        return len(line)
+
+    def start(self, trial: str, index: int, client: str, url: str, size: "int | None") -> None:
+        host, slot = machine()
+        self.write(
+            "start", *now(), format=FORMAT, trial=trial, index=index, host=host, slot=slot,
+            pid=os.getpid(), boot_id=boot_id(), client=client,
+            url=url, expected_bytes=size, python=platform.python_version(), kernel=platform.release(),
+            condor=condor_version(),
+        )  # fmt: skip
+
+    def end(self, outcome: "dict[str, Any]", run: "Run | None") -> None:
+        unknown = (
+            "opened_wall_ns", "first_byte_wall_ns", "bytes_app", "bytes_client", "bytes_source",
+            "bytes_disk", "events", "cpu_user_s", "cpu_system_s", "exit_status",
+        )  # fmt: skip
+        content: dict[str, Any] = {"status": None, "message": None, **dict.fromkeys(unknown), "detail": {}}
+        if run:
+            content.update(
+                first_byte_wall_ns=run.first_byte_wall_ns, cpu_user_s=round(run.cpu_user_s, 6),
+                cpu_system_s=round(run.cpu_system_s, 6), exit_status=run.exit_status, bytes_disk=run.disk_bytes,
+                detail={"peak_rss_kb": run.peak_rss_kb},
+            )  # fmt: skip
+            content["detail"].update(outcome.pop("detail", {}))
+            sys.stderr.write(run.stderr)
+        content.update(outcome)
+        wall, mono = content.pop("ended", None) or ((run.end_wall_ns, run.end_mono_ns) if run else now())
+        self.write("end", wall, mono, **content)
 
 
 def perform(client: Client, arguments: argparse.Namespace, record: Record, interrupts: Interrupts) -> Run:

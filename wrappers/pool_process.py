@@ -15,6 +15,7 @@ import struct
 import subprocess
 import sys
 import time
+import types
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -31,14 +32,6 @@ CANNOT_RUN = 127  # a shell's exit status for a program that is not there
 LEFT = 125  # nobody is there any more to say when
 
 
-class Standing:
-    """One of the processes, for who knows it as a Popen."""
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self.returncode: int | None = None
-
-
 class StartLine:
     """Forks processes, tells them the time of the go, and knows when each of them began."""
 
@@ -49,7 +42,7 @@ class StartLine:
         self.ready, self.their_ready = os.pipe()
         self.their_go, self.go = os.pipe()
 
-    def stand(self, command: "list[str]", stderr: Path) -> Standing:
+    def stand(self, command: "list[str]", stderr: Path) -> types.SimpleNamespace:
         """Fork a process that becomes this program at the go, in the folder of its standard error's file."""
         place = self.standing + 1
         pid = os.fork()
@@ -59,7 +52,7 @@ class StartLine:
             finally:
                 os._exit(CANNOT_RUN)
         self.standing += 1
-        return Standing(pid)
+        return types.SimpleNamespace(pid=pid, returncode=None)  # as a Popen has them
 
     def wait_until_ready(self) -> None:
         """Return when all of them need but the time."""
@@ -205,7 +198,7 @@ class PoolProcess:
         """What became of the files that it took: as it tells of each, or of the one it was at, but what came late."""
         each = end.get("fetches", [])
         reported = {fetch.pop("file", number): fetch for number, fetch in enumerate(each)}
-        read = taken_in(end)
+        read = end.get("bytes_client") if end.get("bytes_app") is None else end["bytes_app"]
         rest = None if read is None else max(0, read - sum(fetch["bytes"] for fetch in each) - late)
         # What came before the first one began, as it was told when the last one ended, is time of the first one.
         told_at = ended + self.stderr.stat().st_mtime - time.time() if each else ended
@@ -222,10 +215,3 @@ class PoolProcess:
                 return
             yield Fetch(place, end["status"], end["message"], rest, ended - self.begin)
             rest = 0
-
-
-def taken_in(end: "dict[str, Any]") -> "int | None":
-    """By the application's count, or else its process's."""
-    app: int | None = end.get("bytes_app")
-    process: int | None = end.get("bytes_client")
-    return process if app is None else app

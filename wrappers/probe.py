@@ -92,6 +92,11 @@ def answer(ask: Any, question: "dict[str, Any]") -> "dict[str, Any]":
     raise AssertionError(question)
 
 
+def need(program: str, purpose: str = "") -> None:
+    if not shutil.which(program):
+        raise Answer("bad", f"there is no {program}{purpose}", f"no-{program}")
+
+
 def connect(shown: str, host: str, port: str) -> None:
     """Whether a server takes connections."""
     try:
@@ -210,7 +215,7 @@ def ask_server(question: "dict[str, Any]") -> None:
     """What else a server is to do only its clients know."""
     host, _, port = question["url"].partition("://")[2].rstrip("/").rpartition(":")
     connect(question["url"], host.strip("[]"), port)
-    raise Answer("good", question["url"] + " listens")
+    raise Answer("good", question["url"] + " listens" + question.get("caveat", ""))
 
 
 def ask_flush(question: "dict[str, Any]") -> None:
@@ -223,8 +228,7 @@ def ask_flush(question: "dict[str, Any]") -> None:
         raise Answer("bad", f"there is no {helper}", "no-helper")
     if os.geteuid() == 0:
         raise Answer("good", f"{helper} is there, and this is root")
-    if not shutil.which("sudo"):
-        raise Answer("bad", "there is no sudo", "no-sudo")
+    need("sudo")
     allowed = run_program("sudo", "-n", "-l", helper, strategy)
     if allowed.status != 0:
         raise Answer("bad", f"sudo does not allow `{helper} {strategy}`: {allowed.last_words}", "refused")
@@ -264,8 +268,7 @@ def ask_kerberos(question: "dict[str, Any]") -> None:
         Path(keytab).open("rb").close()
     except OSError as error:
         raise Answer("bad", f"{keytab}: {error.strerror}", "keytab") from None
-    if not shutil.which("kinit"):
-        raise Answer("bad", "there is no kinit", "no-kinit")
+    need("kinit")
     ticket = run_program("kinit", "-k", "-t", keytab, principal)
     if ticket.status != 0:
         raise Answer("bad", f"kinit as {principal}: {ticket.last_words}", "refused")
@@ -289,8 +292,7 @@ def ask_writes(question: "dict[str, Any]") -> None:
         except OSError as error:
             raise Answer("bad", f"{url}: {error.strerror}", "refused") from None
     else:
-        if not shutil.which("xrdfs"):
-            raise Answer("bad", "there is no xrdfs, by which what trials write is removed", "no-xrdfs")
+        need("xrdfs", ", by which what trials write is removed")
         door, _, path = url.partition("://")[2].partition("/")
         for step in ("mkdir", "rmdir"):
             asked = run_program("xrdfs", door, step, path)

@@ -37,15 +37,9 @@ class ProcessPool(Client):
     keeps_time = True
 
     def __init__(
-        self,
-        kind: "type[Client]",
-        name: str,
-        files: "list[Replica]",
-        work: Work,
-        job: Job,
-        index: int = 0,
-        jobs: int = 1,
-    ) -> None:
+        self, kind: "type[Client]", name: str, files: "list[Replica]", work: Work, job: Job,
+        index: int = 0, jobs: int = 1,
+    ) -> None:  # fmt: skip
         super().__init__(job)
         self.kind, self.work, self.files = kind, work, files
         self.task = {"client": name, "options": job.options, "files": files, "work": work, "index": index, "jobs": jobs}

@@ -1,9 +1,8 @@
-"""The machine's physical disks, those there at the start; and what a host that shares it had of them itself."""
+"""The page cache; the physical disks, those there at the start; and what a host that shares them had of them itself."""
 
 import argparse
 import os
 import re
-from pathlib import Path
 from typing import Any
 
 from tierbench.monitors.source import Column, ProcFile, Source
@@ -11,10 +10,27 @@ from tierbench.monitors.source import Column, ProcFile, Source
 VERSION_1 = re.compile(rb"^\d+:\d+ (Read|Write) (\d+)$", re.MULTILINE)
 VERSION_2 = re.compile(rb"\b(rbytes|wbytes)=(\d+)")
 READ, WRITTEN = (b"Read", b"rbytes"), (b"Write", b"wbytes")
+CACHED = b"\nCached:"
+
+
+class Memory(Source):
+    """What /proc/meminfo says of the page cache."""
+
+    columns = (Column("mem_cached_kb", 12, "KiB", "gauge", "machine"),)
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.file = ProcFile(options.proc / "meminfo")
+
+    def look(self) -> bytes:
+        return self.file.read()
+
+    def values(self, text: bytes) -> "tuple[int, ...]":
+        at = text.find(CACHED)
+        return (int(text[at + len(CACHED) : text.index(b"kB", at)]) if at >= 0 else -1,)
 
 
 class Disk(Source):
-    """What /proc/diskstats says of them."""
+    """What /proc/diskstats says of the disks."""
 
     columns = (
         Column("disk_read_bytes", 19, "B", "counter", "machine"),
@@ -24,7 +40,9 @@ class Disk(Source):
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.file = ProcFile(options.proc / "diskstats")
-        self.disks = physical_disks(options.sys)
+        # Those with a device behind them: neither partitions nor what is stacked upon disks, as loop, RAID and LVM.
+        there = [disk for disk in sorted(options.sys.glob("block/*")) if (disk / "device").exists()]
+        self.disks = [os.fsencode(disk.name) for disk in there]
         self.marks = [b" " + disk + b" " for disk in self.disks]
 
     def header(self) -> "dict[str, Any]":
@@ -44,11 +62,6 @@ class Disk(Source):
             written += int(counts[6])
             busy_ms += int(counts[9])
         return (512 * read, 512 * written, busy_ms) if self.marks else (-1, -1, -1)
-
-
-def physical_disks(sys_: Path) -> "list[bytes]":
-    """Disks with a device behind them: neither partitions nor the loop, RAID and LVM devices stacked upon them."""
-    return [os.fsencode(disk.name) for disk in sorted(sys_.glob("block/*")) if (disk / "device").exists()]
 
 
 class OwnDisk(Source):

@@ -42,10 +42,7 @@ class Net(Source):
         self.links = [options.sys / "class/net" / name for name in self.names]
 
     def header(self) -> "dict[str, Any]":
-        interfaces = [
-            {"name": name, "link_speed_mbps": stated_speed(link), "link_speed_real": speed_is_real(link)}
-            for name, link in zip(self.names, self.links)  # noqa: B905 - Python 3.6 cannot be strict
-        ]
+        interfaces = [{"name": link.name, **stated_speed(link)} for link in self.links]
         speeds = [interface["link_speed_mbps"] for interface in interfaces]
         return {
             "interface": "+".join(self.names),
@@ -74,16 +71,11 @@ class Net(Source):
         return tuple(values)
 
 
-def stated_speed(link: Path) -> "int | None":
-    """The speed that an interface's driver states."""
-    speed = first_line(link / "speed")
-    return int(speed) if speed and int(speed) > 0 else None
-
-
-def speed_is_real(link: Path) -> bool:
-    """Whether the speed is one of hardware; a virtual interface states one that says nothing."""
-    kind = re.search(r"DEVTYPE=(\w+)", first_line(link / "uevent") or "")
-    return (link / "device").exists() or bool(kind and kind.group(1) in REAL_KINDS)
+def stated_speed(link: Path) -> "dict[str, Any]":
+    """What an interface's driver states, and whether hardware has that: a virtual one's says nothing."""
+    speed, kind = first_line(link / "speed"), re.search(r"DEVTYPE=(\w+)", first_line(link / "uevent") or "")
+    real = (link / "device").exists() or bool(kind and kind.group(1) in REAL_KINDS)
+    return {"link_speed_mbps": int(speed) if speed and int(speed) > 0 else None, "link_speed_real": real}
 
 
 def find_interfaces(wanted: str, network: bytes, proc: Path) -> "list[str]":

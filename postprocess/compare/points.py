@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass, field
 
 from tierbench.postprocess.compare.claims import claims_of
@@ -21,6 +22,7 @@ class Standing:
     """A line at a point, against the reference there."""
 
     line: str
+    name: str  # of the line, as people call it
     row: SummaryRow
     lead: Interval = field(default_factory=Interval)  # the reference over this line
     result: str = ""  # none of the reference, and without an interval
@@ -29,6 +31,11 @@ class Standing:
     @property
     def ratio(self) -> Interval:
         return self.lead.inverted
+
+    @property
+    def sure(self) -> str:
+        """The result, unless SUSPECT trials alone give it."""
+        return self.result if self.by_valid is None else ""
 
 
 @dataclass(frozen=True)
@@ -44,14 +51,7 @@ class RunPoint:
     @property
     def clear(self) -> bool:
         """Whether the reference is faster than all others, also by VALID trials alone."""
-        return bool(self.others) and not self.without and all(other.result == SLOWER for other in self.sure)
-
-    @property
-    def sure(self) -> list[Standing]:
-        """The others, without a result where SUSPECT trials alone give it."""
-        return [
-            other if other.by_valid is None else Standing(other.line, other.row, other.lead) for other in self.others
-        ]
+        return bool(self.others) and not self.without and all(other.sure == SLOWER for other in self.others)
 
     @property
     def standings(self) -> tuple[Standing, ...]:
@@ -73,16 +73,16 @@ def point_at(results: Results, panel: Panel, x: str) -> RunPoint | None:
     others = tuple(_standing(results, line, row, levels[first]) for line, row in levels.items() if line != first)
     there = dict.fromkeys(level_of(trial, lines) for trial in results.trials_at(results.at(panel, x=x)))
     without = tuple(line for line in there if line not in levels)
-    return RunPoint(panel, x, Standing(first, levels[first]), others, without)
+    return RunPoint(panel, x, Standing(first, results.line_name(first), levels[first]), others, without)
 
 
 def _standing(results: Results, line: str, row: SummaryRow, reference: SummaryRow) -> Standing:
-    compared = results.compared_with(reference, line, results.rate)
+    name, compared = results.line_name(line), results.compared_with(reference, line, results.rate)
     if compared is None:
-        return Standing(line, row)
+        return Standing(line, name, row)
     result, by_valid = (outcome(ratio.inverted, within(results)) for ratio in (compared.ratio, compared.by_valid))
     doubted = compared.is_doubted and result in (FASTER, SLOWER) and by_valid != result
-    return Standing(line, row, compared.ratio, result, compared.by_valid if doubted else None)
+    return Standing(line, name, row, compared.ratio, result, compared.by_valid if doubted else None)
 
 
 def ranking(results: Results, panel: Panel, x: str) -> list[SummaryRow]:
@@ -122,9 +122,8 @@ def within(results: Results) -> float:
 def minutes_a_repetition(results: Results) -> float | None:
     """How long a repetition of everything took, from its first submission to its last end, in the median."""
     spans: dict[int, list[int]] = {}
-    for trial in results.trials:
-        if counts(trial) and trial.end_wall_ns:
+    for trial in filter(counts, results.trials):
+        if trial.end_wall_ns:
             begin = trial.submit_wall_ns or trial.go_wall_ns or trial.end_wall_ns
             spans.setdefault(trial.repeat, []).extend((begin, trial.end_wall_ns))
-    times = sorted((max(ends) - min(ends)) / 60e9 for ends in spans.values())
-    return times[len(times) // 2] if times else None
+    return statistics.median_high((max(ends) - min(ends)) / 60e9 for ends in spans.values()) if spans else None

@@ -26,7 +26,7 @@ from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, level_text
 from tierbench.postprocess import stats
 from tierbench.postprocess.compare.claims import answer, claim_of
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
-from tierbench.postprocess.measures.bottleneck import LATENCY, NIC, UNEXPLAINED
+from tierbench.postprocess.measures.bottleneck import LATENCY, NIC, UNEXPLAINED, WINDOW
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, TrialRow
 from tierbench.postprocess.stats import Blocks, Compared, Interval
 from tierbench.postprocess.tables.factors import batch_name, level_of
@@ -246,6 +246,8 @@ def _claimed(at: Mapping[Point, Sequence[TrialRow]], claim: Claim, level: object
     """The points that a claim can be of, with its factor at a level; of jobs it may name the ends of the ladder."""
     wanted = {**claim.at, claim.factor: level} if claim.factor else dict(claim.at)
     end = wanted.pop(JOBS) if wanted.get(JOBS) in (LEAST, MOST) else None
+    if PAIR in wanted:
+        wanted[ACCESS], _, wanted[WORKLOAD] = str(wanted.pop(PAIR)).partition("/")
     texts = {name: level_text(value) for name, value in wanted.items()}
     points = [point for point in at if texts.items() <= dict(point).items()]
     if end is None or not points:
@@ -263,7 +265,7 @@ def _same_ceiling(these: Sequence[TrialRow], those: Sequence[TrialRow], within: 
         label, number = Counter(row.limit.bottleneck for row in rows).most_common(1)[0]
         labels.append(label if number > len(rows) / 2 else "")
     label = labels[0]
-    if len(set(labels)) > 1 or label in ("", LATENCY, UNEXPLAINED):
+    if len(set(labels)) > 1 or label in ("", LATENCY, WINDOW, UNEXPLAINED):
         return ""
     ceilings = [row.limit.ceiling_mbps or 0.0 for row in (*these, *those)]
     if label in OF_ONE_HOST and max(ceilings) > (1 + within) * min(ceilings):

@@ -2,5 +2,5 @@
 
 `rows` says what it holds; `database` writes and reads it, `runs` makes a night of a run directory.
 `changepoints` and `alarms` say what has changed, from rows alone, and `sentences` says it in words:
-`findings(chronicle(history, name), Watch(…))`, `suspected(…)`, `sentence(finding, chronicle)`.
+`findings(chronicle(history, name), Watch(…))`, `sentence(finding, chronicle)`.
 """

@@ -56,9 +56,8 @@ def compare_with_baseline(
         raise ConfigError(
             f"{run.directory} and {chronicle.nightly}: have no configuration in common whose trials are VALID"
         )
-    there = {one.configuration for one in judged}
-    planned = [row.configuration for row in chronicle.verdicts.get(latest.id, [])]
-    lost = [name for name in planned if name not in there and len(baseline(chronicle, name))]
+    there = {each.configuration for each in judged}
+    lost = [name for name in chronicle.counts(latest) if name not in there and len(baseline(chronicle, name))]
     return Comparison(chronicle.nightly, run.name, metric, unit, judged, differing, lost)
 
 

@@ -118,11 +118,6 @@ def findings(chronicle: Chronicle, watch: Watch | None = None) -> list[Finding]:
     return _Nightly(chronicle, watch or Watch()).findings()
 
 
-def suspected(chronicle: Chronicle, watch: Watch | None = None) -> list[Finding]:
-    """What only the last night says so far, which a rerun tells more of."""
-    return [finding for finding in findings(chronicle, watch) if not finding.certain]
-
-
 def history_of(chronicle: Chronicle, configuration: str, watch: Watch) -> list[Finding]:
     """All steps of a configuration's rate since its first night, whatever was accepted, and whoever was to blame."""
     rate = series(chronicle, configuration)
@@ -168,7 +163,7 @@ class _Nightly:
     def __init__(self, chronicle: Chronicle, watch: Watch) -> None:
         self.chronicle, self.watch = chronicle, watch
         # What the last night was to measure; what is planned no longer is nobody's alarm.
-        latest = next((night.id for night in reversed(chronicle.measured) if not night.rerun), 0)
+        latest = chronicle.latest.id if chronicle.latest else 0
         judged = [row.configuration for row in chronicle.verdicts.get(latest, [])]
         self.names = list(dict.fromkeys([*judged, *(row.configuration for row in chronicle.values.get(latest, []))]))
         self.last_ns = chronicle.measured[-1].planned_ns if chronicle.measured else 0
@@ -279,14 +274,13 @@ class _Nightly:
 
     def _lost(self) -> Iterator[Finding]:
         """What the last night planned, and has had no VALID trial in it or in the one before."""
-        unknown = (math.nan, math.nan, math.nan)
+        nan = math.nan
         for name in self.names:
             gone = _without_valid(self.chronicle, name)
             if len(gone) >= LEAST_LOST:
-                nights, first = self.chronicle.measured, gone[0]
-                last = next((night for night in reversed(nights) if night.planned_ns < first.planned_ns), first)
-                seen = any(ack.since_ns == first.planned_ns for ack in _acknowledgements_of(self.chronicle, name))
-                yield Finding(LOST, LOST, name, first, last, math.nan, math.nan, unknown, acknowledged=seen,
+                nights = gone[0], self.chronicle.before(gone[0]) or gone[0]
+                seen = any(ack.since_ns == gone[0].planned_ns for ack in _acknowledgements_of(self.chronicle, name))
+                yield Finding(LOST, LOST, name, *nights, nan, nan, (nan, nan, nan), acknowledged=seen,
                               is_control=name == self.control_name)  # fmt: skip
 
 
@@ -433,12 +427,12 @@ def _without_valid(chronicle: Chronicle, configuration: str) -> list[Night]:
     gone: dict[int, Night] = {}
     valid_ns = None
     for night in chronicle.measured:
-        for row in chronicle.verdicts.get(night.id, []):
-            if row.configuration == configuration and row.valid:
-                valid_ns = night.planned_ns
-                gone.clear()
-            elif row.configuration == configuration and night.planned_ns != valid_ns:
-                gone.setdefault(night.planned_ns, night)
+        row = chronicle.counts(night).get(configuration)
+        if row and row.valid:
+            valid_ns = night.planned_ns
+            gone.clear()
+        elif row and night.planned_ns != valid_ns:
+            gone.setdefault(night.planned_ns, night)
     return list(gone.values())
 
 

@@ -20,14 +20,12 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tierbench.postprocess.digits import Numbers
+from tierbench.postprocess.digits import Integers, Numbers
+from tierbench.postprocess.stats import student
 
-BEYOND = 0.05  # of the probability is outside an interval
 LEAST = 2  # nights on either side of a change
 LEAST_IN_ALL = 7  # nights before anything is said: of fewer nobody knows how much they scatter
 LEAST_SCATTER = 0.003  # nights that agree by chance do not scatter less than this
@@ -89,7 +87,7 @@ class Course:
 
     def reach(self, before: Segment, after: Segment) -> float:
         """Half the interval of the difference of two levels."""
-        return student(BEYOND, self.free) * math.hypot(before.error, after.error)
+        return student(self.free) * math.hypot(before.error, after.error)
 
 
 def course(values: Numbers, rule: Rule) -> Course:
@@ -107,7 +105,7 @@ class _Nights:
 
     def __init__(self, values: Numbers, rule: Rule) -> None:
         self.values, self.rule, self.size = values, rule, rule.size_of_logarithm
-        self.critical = np.array([student(rule.significance, free) for free in range(1, len(values) + 2)])
+        self.critical = np.array([student(df, level=1 - rule.significance) for df in range(1, len(values) + 2)])
         self.begins = [0]
         self.rests = np.zeros(len(values))  # from the level, as they are
         self.tamed = np.zeros(len(values))  # with those far off brought in
@@ -124,7 +122,8 @@ class _Nights:
             self._restart_level(night + 1)
             return
         self.rests[night] = off
-        far = self._outlier_limit(night)
+        near = np.sort(np.abs(self.rests[max(night - 2 * RECENT, 0) : night]))
+        far = OUTLYING * max(MAD_TO_SD * float(near[len(near) // 2]), LEAST_SCATTER)
         self.tamed[night] = kept = min(max(off, -far), far)
         self.near[night] = self.level + kept
         self._add(night, night + 1)
@@ -147,11 +146,7 @@ class _Nights:
             self.squares[night + 1] = self.squares[night] + off * off
             self.products[night + 1] = self.products[night] + off * before
 
-    def _outlier_limit(self, night: int) -> float:
-        near = np.sort(np.abs(self.rests[max(night - 2 * RECENT, 0) : night]))
-        return OUTLYING * max(MAD_TO_SD * float(near[len(near) // 2]), LEAST_SCATTER)
-
-    def _scatter(self, ends: NDArray[np.int64], beside: Numbers | float = 0.0, more: Numbers | float = 0.0) -> Numbers:
+    def _scatter(self, ends: Integers, beside: Numbers | float = 0.0, more: Numbers | float = 0.0) -> Numbers:
         """Standard deviation of nights up to each end, with what another level's nights add to squares and count."""
         squares = self.squares
         freedom = np.maximum(ends + more - len(self.begins) - (np.asarray(more) > 0), 1.0)
@@ -161,7 +156,7 @@ class _Nights:
         scatter: Numbers = np.sqrt(np.where(late > CLEARLY_MORE * pooled, late, pooled))
         return np.maximum(scatter, LEAST_SCATTER)
 
-    def _autocorrelation(self, ends: NDArray[np.int64]) -> Numbers:
+    def _autocorrelation(self, ends: Integers) -> Numbers:
         """The autocorrelation from night to night up to each end; its estimate from few nights is too low."""
         raw = self.products[ends] / np.maximum(self.squares[ends], 1e-12)
         correlation: Numbers = np.clip(raw + (1 + 4 * raw) / ends - 0.5 / np.sqrt(ends), 0.0, 0.9)
@@ -202,8 +197,10 @@ class _Nights:
 
     def _is_by_chance(self, split: int, after: int, beyond: int, difference: float, sign: float) -> bool:
         """Whether nights off by themselves, as there were before, may have come together."""
+        from scipy import special
+
         earlier = int((self.rests[:split] * sign >= AS_FAR * difference).sum())
-        return bool(earlier) and at_least(beyond, after, earlier / split) > TOGETHER
+        return bool(special.bdtrc(beyond - 1, after, earlier / split) > TOGETHER)
 
     def result(self) -> Course:
         count = len(self.values)
@@ -225,9 +222,9 @@ class _Nights:
         before = winsorized(self.values[last.begin : last.end - 1])
         scatter = float(self._scatter(np.array([last.end - 1]))[0]) * math.sqrt(1 + 1 / len(before))
         off = float(self.values[-1] - before.mean())
-        if abs(off) < self.size or abs(off) / scatter < student(SUSPICIOUS, free):
+        if abs(off) < self.size or abs(off) / scatter < student(free, level=1 - SUSPICIOUS):
             return None
-        return Single(off, student(BEYOND, free) * scatter)
+        return Single(off, student(free) * scatter)
 
 
 def _inflation(correlation: Numbers, count: Numbers | float) -> Numbers:
@@ -235,44 +232,6 @@ def _inflation(correlation: Numbers, count: Numbers | float) -> Numbers:
     rest = 1 - correlation
     larger: Numbers = (1 + correlation) / rest - 2 * correlation * (1 - correlation**count) / (count * rest**2)
     return np.maximum(larger, 1.0)
-
-
-def student(beyond: float, free: float) -> float:
-    """The value that Student's t exceeds, on either side, with this probability.
-
-    Hill's algorithm 396 (Communications of the ACM, 1970): within 10⁻⁵ from 2.5 degrees of freedom on, 3 % too large
-    at worst below. scipy has it to the last digit, and takes as long to load as all else that `nightly check` does.
-    """
-    if free <= 1:
-        return 1 / math.tan(beyond * math.pi / 2)
-    a = 1 / (free - 0.5)
-    b = 48 / a**2
-    c = ((20700 * a / b - 98) * a - 16) * a + 96.36
-    d = ((94.5 / (b + c) - 3) / b + 1) * math.sqrt(a * math.pi / 2) * free
-    y = (d * beyond) ** (2 / free)
-    if y <= 0.05 + a:
-        e = (free + 6) / (free * y) - 0.089 * d - 0.822
-        y = ((1 / (e * (free + 2) * 3) + 0.5 / (free + 4)) * y - 1) * (free + 1) / (free + 2) + 1 / y
-        return math.sqrt(free * y)
-    x = NormalDist().inv_cdf(beyond / 2)
-    if free < 5:
-        c += 0.3 * (free - 4.5) * (x + 0.6)
-    c += (((0.05 * d * x - 5) * x - 7) * x - 2) * x + b
-    y = x**2
-    y = (((((0.4 * y + 6.3) * y + 36) * y + 94.5) / c - y - 3) / b + 1) * x
-    return math.sqrt(free * math.expm1(a * y**2))
-
-
-def at_least(count: int, of: int, chance: float) -> float:
-    """The probability of so many out of so many, or more, each with this chance."""
-    if chance >= 1:
-        return 1.0
-
-    def exactly(number: int) -> float:
-        ways = math.lgamma(of + 1) - math.lgamma(number + 1) - math.lgamma(of - number + 1)
-        return math.exp(ways + number * math.log(chance) + (of - number) * math.log1p(-chance))
-
-    return math.fsum(exactly(number) for number in range(count, of + 1))
 
 
 def winsorized(values: Numbers) -> Numbers:
@@ -304,14 +263,11 @@ def line(values: Numbers, days: Numbers, segments: list[Segment]) -> Line | None
     if count < LEAST_OF_LINE:
         return None
     centred = values - values.mean()
-    best, turn = math.inf, 0
-    for place in range(count - LEAST_OF_LINE + 1):
-        along = np.maximum(days - days[place], 0.0)
-        along -= along.mean()
-        rest = float(centred @ centred) - float(along @ centred) ** 2 / float(along @ along)
-        best, turn = min((best, turn), (rest, place))
-    along = np.maximum(days - days[turn], 0.0)
-    x = along - along.mean()
+    along = np.maximum(days - days[: count - LEAST_OF_LINE + 1, None], 0.0)  # of a line from each night on
+    along -= along.mean(axis=1, keepdims=True)
+    rests = centred @ centred - (along @ centred) ** 2 / (along**2).sum(axis=1)
+    turn = int(np.argmin(rests))
+    best, x = float(rests[turn]), along[turn]
     slope = float(x @ centred) / float(x @ x)
     free = max(count - 3, 1)  # the turn was sought, too
     error = math.sqrt(max(best, 1e-12) / free / float(x @ x))
@@ -323,4 +279,4 @@ def line(values: Numbers, days: Numbers, segments: list[Segment]) -> Line | None
 
     if worth(best, 3) >= worth(levels, 2 * len(segments) - 1) - CLEARLY:
         return None
-    return Line(turn, slope, student(BEYOND, free) * error, slope * float(along[-1]))
+    return Line(turn, slope, student(free) * error, slope * float(days[-1] - days[turn]))

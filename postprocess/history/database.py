@@ -294,10 +294,19 @@ class Chronicle:
     def measured(self) -> list[Night]:
         return [night for night in self.nights if night.outcome == MEASURED]
 
+    @property
+    def latest(self) -> Night | None:
+        """The last night that measured all of it, and no rerun some."""
+        return next((night for night in reversed(self.measured) if not night.rerun), None)
+
     @cached_property
     def metric(self) -> str:
-        """What is watched: what the latest night goes by, of all nights, so that like is held against like."""
+        """What is watched: what the last night goes by, of all nights, so that like is held against like."""
         return self.measured[-1].metric if self.measured else ""
+
+    @property
+    def unit(self) -> str:
+        return self.measured[-1].unit if self.measured else ""
 
     @property
     def configurations(self) -> list[str]:
@@ -311,6 +320,14 @@ class Chronicle:
         of_night = self.values.get(night.id, [])
         return next((value for value in of_night if (value.configuration, value.metric) == wanted), None)
 
+    def counts(self, night: Night) -> dict[str, Verdicts]:
+        """By configuration how many trials of a night had which verdict."""
+        return {row.configuration: row for row in self.verdicts.get(night.id, [])}
+
+    def before(self, night: Night) -> Night | None:
+        """The measured night before this one."""
+        return next((earlier for earlier in reversed(self.measured) if earlier.planned_ns < night.planned_ns), None)
+
     def environment(self, night: Night) -> Environment:
         return self.environments.get(night.environment, {})
 
@@ -322,7 +339,7 @@ def nightlies(history: History) -> list[str]:
 
 def nights(history: History, nightly: str) -> list[Night]:
     """A nightly's nights in order; a rerun comes behind what it is to confirm."""
-    return _made(history, Night, "night", f"WHERE nightly = ? {ORDER}", nightly)
+    return [night for _, night in _read(history, Night, "night", f"WHERE nightly = ? {ORDER}", nightly)]
 
 
 def chronicle(history: History, nightly: str, watched: bool = False) -> Chronicle:
@@ -332,50 +349,35 @@ def chronicle(history: History, nightly: str, watched: bool = False) -> Chronicl
         names = ", ".join(nightlies(history)) or "none yet"
         raise ConfigError(f"{history.path}: has no nights of {shown(nightly)}; it has: {names}")
     metric = next((night.metric for night in reversed(mine) if night.outcome == MEASURED), "")
+    said = _read(history, Acknowledgement, "acknowledgement", "WHERE nightly = ? ORDER BY since_ns", nightly)
     return Chronicle(
         nightly,
         mine,
-        _by_night(history, Value, "value", nightly, *(["metric", metric] if watched else [])),
+        _by_night(history, Value, "value", nightly, *([metric] if watched else [])),
         _by_night(history, Verdicts, "verdicts", nightly),
         {} if watched else _by_night(history, Link, "link", nightly),
         {} if watched else _environments(history, nightly),
-        acknowledgements(history, nightly),
+        [acknowledgement for _, acknowledgement in said],
     )
 
 
-def last_values(history: History, nightly: str) -> tuple[str, list[Value]]:
-    """What the last night measured of each configuration by its metric, reruns aside, and the unit."""
-    for night in reversed(nights(history, nightly)):
-        if night.outcome == MEASURED and not night.rerun:
-            return night.unit, _made(history, Value, "value", "WHERE night = ? AND metric = ?", night.id, night.metric)
-    return "", []
+def _read(
+    history: History, kind: type[T], table: str, which: str, *values: object, by: str = "NULL"
+) -> Iterator[tuple[Any, T]]:
+    """The rows of a table, each with its value of another column."""
+    columns = fields(kind)  # type: ignore[arg-type]  # each is a dataclass
+    named = ", ".join(f'"{column.name}"' for column in columns)
+    for key, *cells in history.rows(f"SELECT {by}, {named} FROM {table} {which}", *values):  # noqa: S608
+        flags = (column.type == "bool" for column in columns)
+        yield key, kind(*(bool(cell) if flag else cell for cell, flag in zip(cells, flags, strict=True)))
 
 
-def acknowledgements(history: History, nightly: str) -> list[Acknowledgement]:
-    return _made(history, Acknowledgement, "acknowledgement", "WHERE nightly = ? ORDER BY since_ns", nightly)
-
-
-def messages(history: History, nightly: str) -> list[Message]:
-    """What was sent, the latest last."""
-    return _made(history, Message, "message", "WHERE nightly = ? ORDER BY id", nightly)
-
-
-def _made(history: History, kind: type[T], table: str, which: str, *values: object) -> list[T]:
-    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # each is a dataclass
-    columns = ", ".join(f'"{name}"' for name in names)
-    flags = [names.index(name) for name in ("rerun", "accepted", "delivered") if name in names]
-    found = history.rows(f"SELECT {columns} FROM {table} {which}", *values)  # noqa: S608
-    return [kind(*(bool(cell) if place in flags else cell for place, cell in enumerate(row))) for row in found]
-
-
-def _by_night(history: History, kind: type[T], table: str, nightly: str, *only: str) -> dict[int, list[T]]:
-    columns = ", ".join(field.name for field in fields(kind))  # type: ignore[arg-type]  # each is a dataclass
-    found: dict[int, list[T]] = defaultdict(list)
-    own = "night IN (SELECT id FROM night WHERE nightly = ?)" + (f" AND {only[0]} = ?" if only else "")  # noqa: S608
-    statement = f"SELECT night, {columns} FROM {table} WHERE {own} ORDER BY night"  # noqa: S608
-    for number, *content in history.rows(statement, nightly, *only[1:]):
-        found[number].append(kind(*content))
-    return dict(found)
+def _by_night(history: History, kind: type[T], table: str, nightly: str, *metric: str) -> dict[int, list[T]]:
+    by_night: dict[int, list[T]] = defaultdict(list)
+    own = "WHERE night IN (SELECT id FROM night WHERE nightly = ?)" + (" AND metric = ?" if metric else "")  # noqa: S608
+    for night, row in _read(history, kind, table, f"{own} ORDER BY night", nightly, *metric, by="night"):
+        by_night[night].append(row)
+    return dict(by_night)
 
 
 def _environments(history: History, nightly: str) -> dict[str, Environment]:

@@ -10,8 +10,7 @@ from typing import Any
 
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.history.database import Chronicle
-from tierbench.postprocess.tables.parquet import arrow
-from tierbench.postprocess.tables.write import no_formula
+from tierbench.postprocess.tables.write import arrow, no_formula
 
 TEXT, WHOLE, REAL, TRUTH = "string", "int64", "float64", "bool"  # as Arrow calls them
 COLUMNS = {

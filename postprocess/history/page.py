@@ -93,16 +93,14 @@ def _drawing(chronicle: Chronicle, configuration: str, watch: Watch) -> Markup:
 def _table(chronicle: Chronicle) -> Markup:
     configurations, rows = chronicle.configurations, []
     for night in chronicle.nights[-LISTED:][::-1]:
-        outcome = f"{night.outcome}{', a rerun' if night.rerun else ''}"
         values = (chronicle.value(night, name) for name in configurations)
         rates = [figures(value.mean) if value else NOTHING for value in values]
-        before = [earlier for earlier in chronicle.measured if earlier.planned_ns < night.planned_ns]
-        otherwise = what_else(chronicle, before[-1], night, beside=0) if night.outcome == MEASURED and before else []
-        outcome += f": {night.reason}" if night.reason else ""
+        before = chronicle.before(night) if night.outcome == MEASURED else None
+        otherwise = what_else(chronicle, before, night, beside=0) if before else []
+        outcome = f"{night.outcome}{', a rerun' if night.rerun else ''}" + (f": {night.reason}" if night.reason else "")
         rows.append([night.day, outcome, *rates, "; ".join(otherwise)])
-    unit = chronicle.measured[-1].unit if chronicle.measured else ""
     more = f"; {counted(len(chronicle.nights) - LISTED, 'earlier night')} by `tierbench history export`"
-    caption = f"Means of VALID trials, {unit}" + (more if len(chronicle.nights) > LISTED else "")
+    caption = f"Means of VALID trials, {chronicle.unit}" + (more if len(chronicle.nights) > LISTED else "")
     return table(["night", "outcome", *configurations, "what was otherwise"], rows, words=2, caption=caption)
 
 
@@ -127,7 +125,7 @@ def chart(chronicle: Chronicle, configuration: str, color: str, changes: Sequenc
     low, high = max(min(rates) - 0.5 * span, 0.0), max(rates) + (0.5 + ROOM) * span
     first, last = chronicle.nights[0].planned_ns, chronicle.nights[-1].planned_ns
     frame = Frame(LEFT + 8, RIGHT - 8, TOP, BASE, first, max(last, first + DAY_NS), low, high)
-    nights, unit = chronicle.nights, chronicle.measured[-1].unit
+    nights, unit = chronicle.nights, chronicle.unit
     parts = [*replace(frame, left=LEFT, right=RIGHT).scale(figures(high), unit, figures(low))]
     for mark in sorted({0, len(nights) // 3, 2 * len(nights) // 3, len(nights) - 1}):
         anchor = "start" if mark == 0 else "end" if mark == len(nights) - 1 else "middle"
@@ -151,10 +149,11 @@ def chart(chronicle: Chronicle, configuration: str, color: str, changes: Sequenc
 def _dots(chronicle: Chronicle, configuration: str, until_ns: int | None) -> list[Dot]:
     """The nights; the control is brought to the mean of those before the first change."""
     control = control_of(chronicle)
-    pairs = [
-        (night, chronicle.value(night, configuration), chronicle.value(night, control)) for night in chronicle.measured
+    there = [
+        (night, value, chronicle.value(night, control))
+        for night in chronicle.measured
+        if (value := chronicle.value(night, configuration))
     ]
-    there = [(night, value, reference) for night, value, reference in pairs if value]
     of_both = [
         (value.mean, reference.mean)
         for night, value, reference in there
@@ -178,9 +177,7 @@ def _gaps(chronicle: Chronicle, configuration: str, frame: Frame) -> Iterator[Ma
         if night.outcome != MEASURED or chronicle.value(night, configuration) is None:
             stripe = {"x": round(x - width / 2, 1), "y": TOP, "width": width, "height": BASE - TOP}
             yield element("rect", title, **stripe, class_="steady")
-        counted = next(
-            (row for row in chronicle.verdicts.get(night.id, []) if row.configuration == configuration), None
-        )
+        counted = chronicle.counts(night).get(configuration)
         if counted and counted.valid < counted.trials:
             words = f"{night.day}: {counted.valid} of {counted.trials} trials VALID"
             mark = f"M{x - 2.5} {STRIP}L{x + 2.5} {STRIP + 5}M{x + 2.5} {STRIP}L{x - 2.5} {STRIP + 5}"
@@ -189,7 +186,7 @@ def _gaps(chronicle: Chronicle, configuration: str, frame: Frame) -> Iterator[Ma
 
 def _intervals(dots: Sequence[Dot], frame: Frame, color: str) -> Iterator[Markup]:
     if len(dots) <= FEW:
-        bars = (f"M{frame.x(night.planned_ns)} {frame.y(mean.low)}V{frame.y(mean.high)}" for night, mean, _ in dots)
+        bars = (f"M{frame.x(night.planned_ns)} {frame.y(of.low)}V{frame.y(of.high)}" for night, of, _ in dots)
         yield element("path", d="".join(bars), style=f"stroke:var({color})", opacity="0.45")
         return
     for part in _unbroken([(night, value) for night, value, _ in dots]):
@@ -220,7 +217,7 @@ def _unbroken(points: Sequence[tuple[Night, T]]) -> list[list[tuple[Night, T]]]:
 
 def _dot(dot: Dot, frame: Frame, color: str, unit: str) -> Markup:
     night, value, _ = dot
-    words = f"{night.day}{', a rerun' if night.rerun else ''}: {figures(value.mean, unit)}"
+    words = f"{night.named}: {figures(value.mean, unit)}"
     words += f" ({figures(value.low)}…{figures(value.high)})" if value.low != value.high else ""
     x, y = frame.x(night.planned_ns), frame.y(value.mean)
     return element("circle", element("title", words), cx=x, cy=y, r=2.4, style=f"fill:var({color})")

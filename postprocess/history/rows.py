@@ -41,6 +41,10 @@ class Night:
         """The day it was planned for, in UTC."""
         return f"{datetime.fromtimestamp(self.planned_ns / 1e9, UTC):%Y-%m-%d}"
 
+    @property
+    def named(self) -> str:
+        return f"{self.day}{', a rerun' if self.rerun else ''}"
+
 
 @dataclass(frozen=True)
 class Value:

@@ -36,7 +36,9 @@ def night_of(run: Path, nightly: str = "", control: str = "", say: Say = print) 
         night = Night(of.nightly or name, planned, FAILED, name, directory, reason, rerun=of.rerun, control=of.control)
         return night, Measured()
     started = min(filter(None, (row.submit_wall_ns or row.go_wall_ns for row in results.trials)), default=None)
-    counted = verdicts(results)
+    given = {name: [verdict(row) for row in rows] for name, rows in _by_configuration(results).items()}
+    words = VALID, SUSPECT, INVALID
+    counted = tuple(Verdicts(name, *(own.count(word) for word in words)) for name, own in given.items())
     outcome, reason = MEASURED, ""
     if not any(row.valid for row in counted):
         reasons = (why for row in results.trials for why in (*row.verdict_reasons, *row.reasons))
@@ -71,15 +73,6 @@ def values(results: Results) -> Iterator[Value]:
             if mean.value is not None:
                 low = None if mean.low is None else max(mean.low, 0.0)  # none of them is ever below
                 yield Value(configuration, metric, mean.value, low, mean.high, len(measured))
-
-
-def verdicts(results: Results) -> tuple[Verdicts, ...]:
-    """How many trials of each configuration had which verdict."""
-    rows = []
-    for configuration, members in _by_configuration(results).items():
-        given = [verdict(row) for row in members]
-        rows.append(Verdicts(configuration, *(given.count(word) for word in (VALID, SUSPECT, INVALID))))
-    return tuple(rows)
 
 
 def _by_configuration(results: Results) -> dict[str, list[TrialRow]]:

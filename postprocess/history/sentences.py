@@ -86,12 +86,11 @@ def what_else(chronicle: Chronicle, before: Night, after: Night, beside: int = B
 def _otherwise(chronicle: Chronicle, before: Night, after: Night) -> Iterator[str]:
     yield from (change.words for change in altered(chronicle.environment(before), chronicle.environment(after)))
     yield from altered_links(chronicle.links.get(before.id, []), chronicle.links.get(after.id, []))
-    earlier = {row.configuration: row for row in chronicle.verdicts.get(before.id, [])}
-    for row in chronicle.verdicts.get(after.id, []):
-        was = earlier.get(row.configuration)
+    earlier = chronicle.counts(before)
+    for name, row in chronicle.counts(after).items():
+        was = earlier.get(name)
         if was and row.trials and (was.valid * row.trials > row.valid * was.trials):
-            share = f"{row.valid} of {row.trials} trials were VALID and not {was.valid} of {was.trials}"
-            yield f"of {row.configuration} {share}"
+            yield f"of {name} {row.valid} of {row.trials} trials were VALID and not {was.valid} of {was.trials}"
 
 
 def unmeasured(chronicle: Chronicle) -> list[str]:
@@ -123,7 +122,7 @@ def _bare(factor: float, decimals: int = 0) -> str:
 
 
 BARS, GAP = "▁▂▃▄▅▆▇█", "·"
-MOST = 60  # nights in a line
+IN_LINE = 60  # nights
 
 
 def spark(values: Sequence[float | None]) -> str:
@@ -131,22 +130,18 @@ def spark(values: Sequence[float | None]) -> str:
     there = [value for value in values if value is not None]
     least, span = (min(there), max(there) - min(there)) if there else (0.0, 0.0)
     steps = len(BARS) - 1
-
-    def bar(value: float | None) -> str:
-        return GAP if value is None else BARS[round((value - least) / span * steps) if span else steps // 2]
-
-    return "".join(map(bar, values))
+    bars = (BARS[round((value - least) / span * steps) if span else steps // 2] for value in there)
+    return "".join(GAP if value is None else next(bars) for value in values)
 
 
 def overview(
-    chronicle: Chronicle, watch: Watch, pattern: str = "*", metric: str = "", last: int = MOST
+    chronicle: Chronicle, watch: Watch, pattern: str = "*", metric: str = "", last: int = IN_LINE
 ) -> Iterator[str]:
     """A nightly's configurations over its last nights, and what is to be said of them now."""
     nights = chronicle.nights[-last:]
-    control = control_of(chronicle)
-    measured = sum(night.outcome == MEASURED for night in chronicle.nights)
     days = f"{chronicle.nights[0].day} to {chronicle.nights[-1].day}"
-    yield f"{chronicle.nightly}: {counted(len(chronicle.nights), 'night')}, {measured} measured, {days}"
+    count = counted(len(chronicle.nights), "night")
+    yield f"{chronicle.nightly}: {count}, {len(chronicle.measured)} measured, {days}"
     names = [name for name in chronicle.configurations if fnmatchcase(name, pattern)]
     width = max(map(len, names), default=0)
     for name in names:
@@ -155,8 +150,8 @@ def overview(
         middle = f"{figures(min(there))}…{figures(max(there))}" if there else NOTHING
         newest = next((value for value in reversed(values) if value), None)
         drawn = spark([value.mean if value else None for value in values])
-        unit = chronicle.measured[-1].unit if chronicle.measured and not metric else ""
-        mark = "  control" if name == control else ""
+        unit = "" if metric else chronicle.unit
+        mark = "  control" if name == control_of(chronicle) else ""
         yield f"  {name:<{width}}  {drawn}  {figures(newest.mean if newest else None):>6} {unit}  of {middle}{mark}"
     yield from (f"  {words}" for words in unmeasured(chronicle))
     yield from (
@@ -167,20 +162,18 @@ def overview(
 
 def night_lines(chronicle: Chronicle, night: Night) -> Iterator[str]:
     """One night: what became of it, what it measured, and what was otherwise than in the night before."""
-    rerun = ", a rerun" if night.rerun else ""
-    yield f"{chronicle.nightly}, night of {night.day}{rerun}: {night.outcome}" + (
+    yield f"{chronicle.nightly}, night of {night.named}: {night.outcome}" + (
         f", {night.reason}" if night.reason else ""
     )
     yield f"  planned {moment(night.planned_ns)}" + (f", began {moment(night.started_ns)}" if night.started_ns else "")
     if night.directory:
         yield f"  {night.directory}"
-    counted_as = {row.configuration: row for row in chronicle.verdicts.get(night.id, [])}
-    for name, row in counted_as.items():
+    for name, row in chronicle.counts(night).items():
         value = chronicle.value(night, name, night.metric)
         mean = with_interval(Interval(value.mean, value.low, value.high), write=figures) if value else NOTHING
         yield f"  {name}  {mean} {night.unit}  {row.valid} VALID, {row.suspect} SUSPECT, {row.invalid} INVALID"
     for link in chronicle.links.get(night.id, []):
         yield f"  link to {link.line}: {figures(link.mbps, 'Mb/s')}, {figures(link.rtt_ms, 'ms')}"
-    before = [earlier for earlier in chronicle.measured if earlier.planned_ns < night.planned_ns]
+    before = chronicle.before(night)
     if before and night.outcome == MEASURED:
-        yield from (f"  then: {words}" for words in what_else(chronicle, before[-1], night))
+        yield from (f"  then: {words}" for words in what_else(chronicle, before, night))

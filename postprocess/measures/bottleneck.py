@@ -1,7 +1,7 @@
 """Names what limited a trial, from how much of each resource on its way was used; docs/bottlenecks.md argues the rules.
 
 Something is full when its use is at its ceiling. Of several full ones the fullest is named, and the others told.
-Where nothing is full, it may be latency (latency.py).
+Where nothing is full, it may be TCP's windows, or latency (latency.py).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tierbench.postprocess.measures.latency import Clients, clients_of, why_latency, why_not_latency
-from tierbench.postprocess.measures.resources import SHARED, Resource, part, resources
-from tierbench.postprocess.records.ceilings import Ceiling, tightest
+from tierbench.postprocess.measures.resources import CARRIES, SHARED, WINDOWS, Resource, part, resources
+from tierbench.postprocess.records.ceilings import Ceiling
 from tierbench.postprocess.records.trial import TrialData, by_host
 from tierbench.postprocess.schema.rows import Limit, ResourceRow
 
@@ -26,15 +26,17 @@ SOFTIRQ_FULL = 0.80  # of one core
 DISK_FULL = 0.90
 STOLEN_SHOWN = 5.0  # % of all cores' time
 SHORT_PART = (0.5, 0.75)  # of a window, and the efficiency over it, below which a full link of the part explains little
+WINDOWS_FULL = 0.75  # of the flows by which a server sends
 CLIENT_FULL = 0.80  # CPU time over run time: such a job is called CPU-bound
 MACHINE_FULL = 0.95  # of a machine that several hosts share
 MOST_OF_MACHINE = 0.5
 SENDS = 0.2  # of what a host sends: an interface that sends less is not one of those by which data leave it
 
 STORAGE, WAN, LATENCY, CLIENT, UNEXPLAINED = "storage", "WAN link", "latency", "client's own CPU", "unexplained"
+WINDOW = "TCP window"
 NIC = {"storage": STORAGE, "gateway": "gateway NIC", "door": "door NIC", "worker": "worker NIC"}
 CPU = {"storage": STORAGE, "gateway": "gateway CPU", "door": "door CPU", "worker": "worker CPU"}
-LABELS = tuple(dict.fromkeys((*NIC.values(), *CPU.values(), WAN, LATENCY, CLIENT, UNEXPLAINED)))
+LABELS = tuple(dict.fromkeys((*NIC.values(), *CPU.values(), WAN, WINDOW, LATENCY, CLIENT, UNEXPLAINED)))
 WHO = {"storage": "storage server", "gateway": "gateway", "door": "door", "worker": "workers"}
 
 
@@ -51,7 +53,7 @@ class Candidate:
 def limit_of(data: TrialData, delivered_mbps: float | None) -> Limit:
     of = part(data)
     used = resources(data, of) if of else []
-    lowest = tightest(_ceilings(data, used))
+    lowest = min(_ceilings(data, used), key=lambda pair: pair[1].mbps, default=None)
     limit = Limit(bottleneck=UNEXPLAINED, bottleneck_evidence="there are no samples of its window")
     if lowest:
         whose, ceiling = lowest
@@ -63,7 +65,7 @@ def limit_of(data: TrialData, delivered_mbps: float | None) -> Limit:
         return limit
     rate = sum(r.value for r in used if (r.role, r.resource) == ("storage", f"NIC {data.measure.direction}"))
     label, words = explain(used, clients_of(data, of, used, rate))
-    window_s = (data.window_ns[1] - data.window_ns[0]) / 1e9 if data.window_ns else of.seconds
+    window_s = data.window_s or of.seconds
     where = f"{of.words}, {of.seconds:.1f} s"
     share, least = SHORT_PART
     if label in (*NIC.values(), WAN) and of.seconds < share * window_s and (limit.efficiency or 1.0) < least:
@@ -74,22 +76,26 @@ def limit_of(data: TrialData, delivered_mbps: float | None) -> Limit:
 def resource_rows(data: TrialData, leading: Mapping[str, Any]) -> Iterator[ResourceRow]:
     """The trial's rows of resources.csv."""
     of = part(data)
-    alike = ("host", "role", "resource", "interface", "value", "unit", "ceiling", "utilisation")
     for r in resources(data, of) if of else ():
-        same = {name: getattr(r, name) for name in alike}
-        yield ResourceRow(**leading, **same, ceiling_from=r.source, on_the_way="yes" if r.on_the_way else "no")
+        own = {name: value for name, value in vars(r).items() if name not in ("source", "at_ceiling", "on_the_way")}
+        on_the_way = "yes" if r.on_the_way else "no"
+        yield ResourceRow(**leading, **own, utilisation=r.utilisation, ceiling_from=r.source, on_the_way=on_the_way)
 
 
 def explain(used: Sequence[Resource], clients: Clients) -> tuple[str, str]:
     candidates = sorted(_candidates(used, clients), key=lambda candidate: candidate.use, reverse=True)
     full = [candidate for candidate in candidates if candidate.full]
-    sent_again = _sent_again(used)
+    sent_again = list(_sent_again(used))
     if full:
         words = [full[0].words, *(f"also full: {other.words}" for other in full[1:])]
         others = [candidate for candidate in candidates if not candidate.full][:2]
         words += [f"next: {other.words}" for other in others]
         return full[0].label, "; ".join([*words, *sent_again])
     busiest = "; ".join(candidate.words for candidate in candidates[:3]) or "no ceiling is known"
+    windows = _windows(used)
+    if windows and windows.full:
+        return WINDOW, "; ".join([windows.words, f"busiest: {busiest}", *sent_again])
+    sent_again = [*([windows.words] if windows else []), *sent_again]
     waiting = why_latency((candidate.use for candidate in candidates), clients)
     if waiting:
         return LATENCY, "; ".join([waiting, f"busiest: {busiest}", *sent_again])
@@ -208,6 +214,32 @@ def _machine(used: Sequence[Resource], cpu_bound: bool) -> Iterator[Candidate]:
         yield Candidate(CLIENT if role == "worker" and cpu_bound else CPU[role], use, words, True)
 
 
+def _windows(used: Sequence[Resource]) -> Candidate | None:
+    """The flows of who sends most of what it does by TCP, and how many fill their windows; of workers the least."""
+    candidates: dict[str, list[Candidate]] = {}
+    for windows in (r for r in used if r.resource == WINDOWS and r.on_the_way and r.role in WHO and r.ceiling):
+        of_host = {r.resource: r.value for r in used if r.host == windows.host}
+        sent = sum(r.value for r in used if (r.host, r.resource) == (windows.host, "NIC sent"))
+        flows_mbps = of_host["TCP flows sent"]
+        if flows_mbps < CARRIES * sent:  # connections that end within a second are not seen
+            continue
+        size, kind = min(
+            (of_host[kind], kind) for kind in ("TCP congestion window", "TCP receiver's window") if kind in of_host
+        )
+        words = (
+            f"{windows.value:.1f} of {windows.ceiling:.1f} TCP flows by which {_hosts(windows.role, [windows])} sends"
+            f" fill their window ({flows_mbps / (windows.ceiling or 1):.1f} Mb/s each; in the median the"
+            f" {kind.removeprefix('TCP ')} is {size:.0f} KiB, the least round trip"
+            f" {of_host['TCP round trip, the least']:.1f} ms)"
+        )
+        use = windows.utilisation or 0.0
+        candidates.setdefault(windows.role, []).append(Candidate(WINDOW, use, words, use >= WINDOWS_FULL))
+    of_roles = [
+        (min if role == "worker" else max)(of, key=lambda candidate: candidate.use) for role, of in candidates.items()
+    ]
+    return max(of_roles, key=lambda candidate: candidate.use, default=None)
+
+
 def _ceilings(data: TrialData, used: Sequence[Resource]) -> Iterator[tuple[str, Ceiling]]:
     """Each known ceiling of the trial's way, in words whose it is."""
     cards = {nics[0].samples.host: [nic.samples.card for nic in nics] for nics in by_host(data.sampled)}
@@ -223,7 +255,12 @@ def _ceilings(data: TrialData, used: Sequence[Resource]) -> Iterator[tuple[str, 
         hosts = {r.host for r in used if r.role == role and r.on_the_way}
         if not hosts and role == "storage" and role in data.ceilings.links:
             yield WHO[role], data.ceilings.links[role]
-        each = [nics(host, role, _sending(host, used) if role != "storage" else None) for host in sorted(hosts)]
+        sent = {host: [r for r in used if (r.host, r.resource) == (host, "NIC sent")] for host in hosts}
+        sending = {  # the other side of a gateway sends acknowledgements
+            host: {r.interface for r in of if r.value >= SENDS * sum(each.value for each in of)}
+            for host, of in sent.items()
+        }
+        each = [nics(host, role, sending[host] if role != "storage" else None) for host in sorted(hosts)]
         if role == "storage":  # side by side: what does not go through any of them can go through another
             each = [[nic for server in each for nic in server]]
         if limits := [_side_by_side(host) for host in each if host and all(host)]:
@@ -232,12 +269,6 @@ def _ceilings(data: TrialData, used: Sequence[Resource]) -> Iterator[tuple[str, 
     each = [nics(host, "worker") for host in sorted(workers)]
     if each and all(all(host) for host in each):
         yield f"{len(each)} workers' interfaces", _side_by_side([nic for host in each for nic in host])
-
-
-def _sending(host: str, used: Sequence[Resource]) -> set[str]:
-    """The interfaces by which a server on the way sends on: the other side of a gateway sends acknowledgements."""
-    sent = [r for r in used if (r.host, r.resource) == (host, "NIC sent")]
-    return {r.interface for r in sent if r.value >= SENDS * sum(each.value for each in sent)}
 
 
 def _side_by_side(nics: Sequence[Ceiling | None]) -> Ceiling:

@@ -52,7 +52,7 @@ def proxied(data: TrialData) -> Proxied | str | None:
         for job in data.jobs
         if job.work
     )
-    seconds = (data.window_ns[1] - data.window_ns[0]) / 1e9 + 5
+    seconds = data.window_s + 5
     usual = HEAD * requests + OWN_ANSWERS * seconds * len(proxies) + broken_off
     origin = _risen(data, [each for each in data.sampled if each.samples.role == ORIGIN], "tx_bytes")
     sent, fetched = 1024 * sent_kb, 1024 * fetched_kb

@@ -77,11 +77,9 @@ def moved(sampled: Sampled, direction: str, data: TrialData) -> Moved | None:
     """What a host's interface sent or received around the window, if all of it is known."""
     if data.window_ns is None:
         return None
-    begin, end = data.window_ns
-    window_s = (end - begin) / 1e9
-    counter = data.measure.counters[direction]
+    begin, counter = data.window_ns[0], data.measure.counters[direction]
     amount = counter_curve(sampled, counter, begin)
-    first, last = amount.before(0), amount.after(window_s)
+    first, last = amount.before(0), amount.after(data.window_s)
     if first < 0 or last >= len(amount):
         return None
     last = min(last + 1, len(amount) - 1) if data.traits.settles else len(amount) - 1
@@ -133,8 +131,7 @@ def sent_again(data: TrialData, carried: Moved | None) -> float:
         return segments
     for server, *_ in by_host(data.storage):
         if "tcp_retrans" in server.samples.columns and data.window_ns is not None:
-            begin, end = data.window_ns
-            segments += counter_curve(server, "tcp_retrans", begin).rise(0, (end - begin) / 1e9)
+            segments += counter_curve(server, "tcp_retrans", data.window_ns[0]).rise(0, data.window_s)
     mean = carried.bytes / carried.packets if carried is not None and carried.packets else float("inf")
     return segments * min(mean, _mtu(data))
 

@@ -28,12 +28,12 @@ LEAST_RECEIVED = 0.98  # of what the jobs took in; with less, data reached them 
 class Delivered:
     """What the jobs took in over the window; None where it cannot be told."""
 
-    bytes: int | None
-    mbps: float | None
-    client_mbps: float | None  # of a client, while it ran
-    summed_mbps: float | None  # of all clients, each while it ran
-    workers: tuple[Sampled, ...]  # whose interfaces tell when it came; none where they do not tell
-    payload: float  # what the jobs took in of each byte that these received
+    bytes: int | None = None
+    mbps: float | None = None
+    client_mbps: float | None = None  # of a client, while it ran
+    summed_mbps: float | None = None  # of all clients, each while it ran
+    workers: tuple[Sampled, ...] = ()  # whose interfaces tell when it came; none where they do not tell
+    payload: float = 0.0  # what the jobs took in of each byte that these received
     window_ns: Window | None = None
     counter: str = ""  # of those interfaces
 
@@ -52,7 +52,7 @@ def delivered(data: TrialData) -> Delivered:
     counts = [count for job in data.jobs if (count := job.bytes_taken) is not None]
     silent = any(job.ok and job.bytes_taken is None for job in data.jobs)
     if not counts or silent or begin is None or end is None:
-        return Delivered(None, None, None, None, (), 0.0)
+        return Delivered()
     taken, working = sum(counts), [job for job in data.jobs if job.has_work]
     rates = [job.bytes_taken * 8e-6 / job.run_s for job in working if job.bytes_taken is not None and job.run_s]
     around = together(data, data.far_end, data.measure.far_direction)  # in whole intervals: none of it is left out
@@ -81,8 +81,8 @@ def of_jobs(jobs: Iterable[Job], window_s: float | None) -> Fetches:
     done = [job.work for job in jobs if job.work]
     if not done:
         return Fetches()
-    counts = sum((work.latencies for work in done), Counter[float]())
-    cut_after = sum((work.cut_after for work in done), Counter[float]())
+    counts = sum((work.counted(work.latency_classes) for work in done), Counter[float]())
+    cut_after = sum((work.counted(work.cut_classes) for work in done), Counter[float]())
     longest = max((work.latency_s["max"] or 0.0 for work in done), default=0.0) or None
     overdue = sum(work.overdue for work in done)
     latencies = {name: _percentile(counts, share, longest, overdue, cut_after) for name, share in PERCENTILES.items()}

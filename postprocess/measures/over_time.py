@@ -1,12 +1,18 @@
-"""What a trial's hosts and its jobs moved over time, in as many steps as a picture of it has at most."""
+"""What a trial's hosts and its jobs moved over time, in as many steps as a picture of it has at most.
+
+A file in its folder has that, so that a report draws it without reading its samples again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from tierbench import json_files, names
 from tierbench.dags.measure import COUNTERS, OF_DISKS, OF_OWN_DISKS, OTHER_WAY, SENT
 from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.measures.counter_curve import counter_curve, with_window
@@ -15,6 +21,7 @@ from tierbench.postprocess.records.trial import Sampled
 from tierbench.postprocess.schema.rows import TrialRow
 
 STEPS = 300
+DECIMALS = 3  # of Mb/s, as in the tables
 LEAD_S, TAIL_S = 1.0, 1.0  # told before and after the window
 OTHERS = 3  # hosts that are told of beside the storage servers
 DISKS = {"disks": (OF_DISKS, "boot_id"), "own disks": (OF_OWN_DISKS, "host")}  # what counts, and whose it is
@@ -33,6 +40,17 @@ class TimeSeries:
         firsts = np.arange(0, len(self.values), each)
         values: Numbers = np.add.reduceat(self.values, firsts) / np.diff([*firsts, len(self.values)])
         return TimeSeries(self.edges[[*firsts, len(self.values)]], values)
+
+    def to_record(self) -> dict[str, Any]:
+        begin, after = (float(edge) for edge in self.edges[:2])
+        values = [round(value, DECIMALS) if np.isfinite(value) else None for value in self.values.tolist()]
+        return {"begin_s": begin, "step_s": after - begin, "mbps": values}
+
+    @staticmethod
+    def of_record(record: dict[str, Any]) -> TimeSeries:
+        values: Numbers = np.array(record["mbps"], dtype=float)
+        edges: Numbers = float(record["begin_s"]) + np.arange(len(values) + 1.0) * float(record["step_s"])
+        return TimeSeries(edges, values)
 
 
 @dataclass(frozen=True)
@@ -64,6 +82,23 @@ class OverTime:
     def thinned(self, steps: int) -> OverTime:
         hosts = [HostSeries(host.host, host.role, host.mbps.thinned(steps)) for host in self.hosts]
         return OverTime(hosts, self.taken_in.thinned(steps) if self.taken_in else None, self.further_hosts)
+
+    def to_record(self) -> dict[str, Any]:
+        hosts = [{"host": host.host, "role": host.role, "over_time": host.mbps.to_record()} for host in self.hosts]
+        taken_in = self.taken_in.to_record() if self.taken_in else None
+        return {"format": 1, "hosts": hosts, "taken_in": taken_in, "further_hosts": self.further_hosts}
+
+
+def read_over_time(run: Path, trial_id: str) -> OverTime:
+    """A trial over time; nothing where its file is missing or damaged."""
+    try:
+        record = json_files.read_table(run / names.trial_directory(trial_id) / names.OVER_TIME)
+        of_record = TimeSeries.of_record
+        hosts = [HostSeries(host["host"], host["role"], of_record(host["over_time"])) for host in record["hosts"]]
+        taken_in = of_record(record["taken_in"]) if record["taken_in"] else None
+        return OverTime(hosts, taken_in, int(record["further_hosts"]))
+    except (FileNotFoundError, json_files.Damaged, KeyError, ValueError, TypeError):
+        return OverTime()
 
 
 def over_time(sampled: Sequence[Sampled], trial: TrialRow, steps: int = STEPS) -> OverTime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,15 @@ CARRIES = 0.5  # of what the storage server moved: who carried this much is on t
 MOST_OF_WORK = 0.5  # of all cores' busy time; whose share is less was the busiest by chance
 WORKS = ("cpu_user", "cpu_nice", "cpu_system", "cpu_irq", "cpu_softirq", "cpu_steal")
 RESTS = ("cpu_idle", "cpu_iowait")
+SERVERS = ("storage", "gateway", "door")
+WINDOWS = "TCP flows that fill their window"
+OF_FLOWS = {  # that send, as the sampler has it: the column, the unit and by what it is multiplied
+    "TCP flows sent": ("tcp_flows_bytes_per_s", "Mb/s", 8e-6),
+    "TCP congestion window": ("tcp_flow_cwnd_bytes", "KiB", 1 / 1024),
+    "TCP receiver's window": ("tcp_flow_peer_window_bytes", "KiB", 1 / 1024),
+    "TCP round trip": ("tcp_flow_rtt_us", "ms", 1e-3),
+    "TCP round trip, the least": ("tcp_flow_min_rtt_us", "ms", 1e-3),
+}
 QUOTA, SHARED = "its CPU quota", "the machine's cores"
 
 
@@ -104,13 +114,35 @@ def part(data: TrialData) -> Part | None:
 
 def resources(data: TrialData, of: Part) -> list[Resource]:
     """All resources of a trial's sampled hosts, its links and its clients."""
-    moved = sum(per_second(server, data.measure.counter, of, 8 / 1e6) or 0.0 for server in data.storage)
+    moved = _moved(data, of)
     workers = of.hosts & (data.client_hosts if data.trial.on_disk else data.taking_hosts)
     used: list[Resource] = []
     for interfaces in by_host(data.sampled):
         used += _of_host(interfaces, data, of, moved, workers)
     used += _of_workers_not_sampled(data, of)
     return [*used, *_of_links(data, of, used, moved), *_of_machine(data, of), *_of_clients(data, of)]
+
+
+def server_cpu_s(data: TrialData) -> float | None:
+    """CPU time of all servers that the data passed, over the window; None where it is not known of each."""
+    begin, end = data.begin_ns, data.end_ns
+    if begin is None or end is None or end <= begin:
+        return None
+    window, cores = Part(begin, end, "", data.jobs), []
+    moved = _moved(data, window)
+    for interfaces in by_host(data.sampled):
+        if interfaces[0].samples.role in SERVERS:
+            used = [resource for resource in _of_host(interfaces, data, window, moved, set()) if resource.on_the_way]
+            shares = 100 / (interfaces[0].samples.header.get("ncpu") or math.nan)
+            cpu = [r.value / (shares if r.unit == "%" else 1) for r in used if r.resource == "CPU"]
+            cores += cpu or [math.nan] * bool(used)
+    total = window.seconds * sum(cores)
+    return total if cores and math.isfinite(total) else None
+
+
+def _moved(data: TrialData, of: Part) -> float:
+    """What all storage servers carried, in Mb/s."""
+    return sum(per_second(server, data.measure.counter, of, 8 / 1e6) or 0.0 for server in data.storage)
 
 
 def _of_host(
@@ -142,6 +174,16 @@ def _of_host(
     again, out = per_second(sampled, "tcp_retrans", of), per_second(sampled, "tcp_out_segs", of)
     yield from here.used("TCP retransmits", again, "1/s")
     yield from here.used("TCP segments sent again", 100 * again / out if again is not None and out else None, "%")
+    yield from _of_flows(sampled, of, here)
+
+
+def _of_flows(sampled: Sampled, of: Part, here: Here) -> Iterator[Resource]:
+    """How many TCP flows sent, how many of them all that their windows allow, and what these are in the median."""
+    full = gauge(sampled, "tcp_flows_window_full", of)
+    yield from here.used(WINDOWS, full, "flows", gauge(sampled, "tcp_flows", of))
+    for name, (column, unit, factor) in OF_FLOWS.items():
+        value = gauge(sampled, column, of)
+        yield from here.used(name, None if value is None else factor * value, unit)
 
 
 def _of_own_processors(sampled: Sampled, of: Part, here: Here) -> Iterator[Resource]:

@@ -108,14 +108,10 @@ def _flow(data: TrialData, at_rest_mbps: float) -> _Flow | None:
 
 def _at_work(data: TrialData) -> list[tuple[Job, float, float]]:
     """The clients that began, and between which times since the window's begin each was active."""
-    begin_ns = data.begin_ns or 0
+    begin_ns, ends = data.begin_ns or 0, [job.ended_wall_ns or math.inf for job in data.jobs]
     return [
-        (
-            job,
-            (job.go.wall_ns - begin_ns) / 1e9,
-            math.inf if job.ended_wall_ns is None else (job.ended_wall_ns - begin_ns) / 1e9,
-        )
-        for job in data.jobs
+        (job, (job.go.wall_ns - begin_ns) / 1e9, (end - begin_ns) / 1e9)
+        for job, end in zip(data.jobs, ends, strict=True)
         if job.go
     ]
 

@@ -31,13 +31,11 @@ CANDIDATES = 256  # edges on each side that are tried at once
 
 @dataclass(frozen=True)
 class Steady:
-    """The steady-state slice, in seconds since the window began, and the rates in it."""
+    """The steady-state slice, in seconds since the window began, and the rate in it."""
 
     begin_s: float
     end_s: float
     mean_mbps: float
-    volatility_mbps: float
-    peak_mbps: float
 
 
 @dataclass(frozen=True)
@@ -67,13 +65,8 @@ def steady(times: Numbers, rates: Numbers) -> Steady | None:
         return None
     if _drifts((times[1:] + times[:-1])[inside] / 2, filled[inside], weights[inside]):
         return None
-    return Steady(
-        begin_s=float(times[first]),
-        end_s=float(times[last]),
-        mean_mbps=float(np.average(filled[inside], weights=weights[inside])),
-        volatility_mbps=float(np.std(filled[whole], ddof=1)),
-        peak_mbps=float(filled[whole].max()),
-    )
+    mean_mbps = float(np.average(filled[inside], weights=weights[inside]))
+    return Steady(float(times[first]), float(times[last]), mean_mbps)
 
 
 def _edges(middles: Numbers, times: Numbers, weights: Numbers, rates: Numbers) -> tuple[int, int]:

@@ -23,11 +23,11 @@ Window = tuple[int, int]
 class Traffic:
     """The storage servers' traffic over a window; None where it cannot be told."""
 
-    bytes: float | None
-    mean_mbps: float | None
-    volatility_mbps: float | None
-    volatility_5s_mbps: float | None
-    peak_mbps: float | None
+    bytes: float | None = None
+    mean_mbps: float | None = None
+    volatility_mbps: float | None = None
+    volatility_5s_mbps: float | None = None
+    peak_mbps: float | None = None
 
 
 def traffic(
@@ -40,7 +40,7 @@ def traffic(
     """The hosts' traffic between two times, given the window outside which clients move nothing, if there is one."""
     servers = [server for server in servers if len(server.samples) > 1]
     if not servers or begin_ns is None or end_ns is None or end_ns <= begin_ns:
-        return Traffic(None, None, None, None, None)
+        return Traffic()
     moved = counter_curves(servers, begin_ns, window_ns, counter)
     window_s = (end_ns - begin_ns) / 1e9
     times, rates = window_rates(servers, begin_ns, end_ns, counter)
@@ -154,9 +154,8 @@ def bytes_late(data: TrialData) -> float | None:
     if data.measure.direction != RECEIVED or data.window_ns is None or not data.storage:
         return None
     late = 0.0
-    for server in data.storage:
-        received = counter_curve(server, data.measure.counter, data.window_ns[1])
-        if received.before(0) < 0 or not len(received):
+    for received in counter_curves(data.storage, data.window_ns[1], None, data.measure.counter):
+        if received.before(0) < 0:  # or there are no samples
             return None
         at_rest = at_rest_bytes(1, max(0.0, float(received.times[-1])))
         # The interval in which the window ends is not parted: what came in it may have come before.
@@ -175,8 +174,7 @@ def mean_error_mbps(data: TrialData, excess_bytes: float | None) -> float | None
     """
     if data.window_ns is None or not data.storage:
         return None
-    begin, end = data.window_ns
-    window_s = (end - begin) / 1e9
+    begin, window_s = data.window_ns[0], data.window_s
     apart_s = clocks.most_apart_ms(data, clocks.reading_and_storage(data)) / 1e3
     beside, late, counted_late, handed = 0.0, 0.0, 0.0, 0.0
     for moved in counter_curves(data.storage, begin, None, data.measure.counter):
@@ -186,7 +184,10 @@ def mean_error_mbps(data: TrialData, excess_bytes: float | None) -> float | None
         beside += first.outside + last.outside
         late += min(moved.rise(0, window_s) / window_s * last.outside_s, last.rise - last.outside)
         counted_late += _counted_late(moved, moved.after(window_s))
-        handed += _handed_over(moved, window_s, apart_s)
+        # Beyond the edges' intervals, but within what the clocks may be apart of the edges:
+        outer_begin, outer_end = moved.times[moved.before(0)], moved.times[moved.after(window_s)]
+        handed += moved.rise(min(-apart_s, outer_begin), outer_begin)
+        handed += moved.rise(outer_end, max(outer_end, window_s + apart_s))
     late = late if excess_bytes is None else min(late, max(0.0, excess_bytes))
     return (beside + late + counted_late + handed) * MEGABITS / window_s
 
@@ -197,11 +198,3 @@ def _counted_late(moved: CounterCurve, sample: int) -> float:
         return 0.0
     begin, end, after = map(float, moved.times[sample : sample + 3])
     return max(0.0, moved.rise(begin, end) - (moved.rate(end, after) or 0.0) * (end - begin))
-
-
-def _handed_over(moved: CounterCurve, window_s: float, apart_s: float) -> float:
-    """What moved beyond the edges' intervals, but within what the clocks may be apart of the edges."""
-    outer_begin, outer_end = moved.times[moved.before(0)], moved.times[moved.after(window_s)]
-    before = moved.rise(-apart_s, float(outer_begin)) if -apart_s < outer_begin else 0.0
-    after = moved.rise(float(outer_end), window_s + apart_s) if window_s + apart_s > outer_end else 0.0
-    return before + after

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from matplotlib.figure import Figure as Canvas
 
 from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD
+from tierbench.postprocess.measures.over_time import read_over_time
 from tierbench.postprocess.plots.canvas import FOLDED, SHOWN, Look, Missing, Picture
 from tierbench.postprocess.plots.ladder import Plot, Series, error_bars, ladder_of, metric_ladder, metric_strip
 from tierbench.postprocess.plots.single_trials import bottleneck_chart, start_skew, timelines, typical, uses
@@ -16,7 +17,6 @@ from tierbench.postprocess.schema import rows as tables
 from tierbench.postprocess.schema.run_rows import SummaryRow
 from tierbench.postprocess.tables.factors import Panel, level_name, rows_at
 from tierbench.postprocess.tables.load_run import Results
-from tierbench.postprocess.tables.over_time import read_over_time
 from tierbench.postprocess.verdict.counting import counts
 from tierbench.postprocess.wording import worded
 
@@ -325,6 +325,10 @@ FIGURES = (
     Figure(
         "amplification", "Amplification", _ladder, "amplification",
         caption="Storage over delivered throughput: above 1 are headers, what was read ahead in vain or sent again.",
+    ),
+    Figure(
+        "server-cpu", "Server CPU", _ladder, "server_cpu_s_per_gb",
+        caption="CPU time of the servers that the data passed, over what the jobs moved.",
     ),
     Figure(
         "volatility", "Volatility", _volatility, "volatility_5s_mbps", when=_of_bytes,

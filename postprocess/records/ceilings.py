@@ -7,7 +7,7 @@ other measurements, and where that leaves a choice, from what the site's file st
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
@@ -204,8 +204,3 @@ def _is_understood(line: Any) -> bool:
         return role_of(json_files.typed(Measured, line, "a line")["role"]) in LINKS
     except Damaged:
         return False
-
-
-def tightest(of: Iterator[tuple[str, Ceiling]]) -> tuple[str, Ceiling] | None:
-    """The lowest of named ceilings."""
-    return min(of, key=lambda pair: pair[1].mbps, default=None)

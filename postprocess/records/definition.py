@@ -99,7 +99,7 @@ def definition(content: Mapping[str, Any], where: str) -> Definition:
     """A trial.json of this version, or of an earlier one, as this one has it."""
     missing = [name for name in NEEDED if name not in content]
     if missing:
-        raise Damaged(f"{where} is damaged: it lacks {', '.join(missing[:3])}")
+        raise Damaged(f"{where} is damaged: {', '.join(f'{name}: missing' for name in missing[:3])}")
     formerly = {
         "start": {"kind": TOGETHER if content.get("gate") else NATURAL},  # which knew no other start but none
         "placement": {"asked": "as-matched"},

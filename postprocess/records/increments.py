@@ -105,10 +105,8 @@ def intervals(samples: Samples) -> Intervals:
             differences[name] = np.maximum(_difference(samples.columns[name]), 0)
     gap = seconds > 1.5 * samples.period_s
     news = {direction: _freshness(samples, differences, direction) for direction in ("rx", "tx")}
-    fresh, resolution = (
-        {direction: of[0] for direction, of in news.items()},
-        {direction: of[1] for direction, of in news.items()},
-    )
+    fresh = {direction: of[0] for direction, of in news.items()}
+    resolution = {direction: of[1] for direction, of in news.items()}
     return Intervals(seconds, differences, gap, wraps, resets, anew, fresh, resolution, samples.period_s)
 
 

@@ -87,17 +87,8 @@ class WorkDone:
     cut_classes: dict[str, int] = field(default_factory=dict)
     under_way_s: float | None = None  # of all files but those that were cut; earlier versions do not tell
 
-    @property
-    def latencies(self) -> Counter[float]:
-        """How many fetches took how long, by the classes in which they were counted."""
-        return self._counted(self.latency_classes)
-
-    @property
-    def cut_after(self) -> Counter[float]:
-        """For how long those had been under way that were when time was over; earlier versions do not tell."""
-        return self._counted(self.cut_classes)
-
-    def _counted(self, classes: Mapping[str, int]) -> Counter[float]:
+    def counted(self, classes: Mapping[str, int]) -> Counter[float]:
+        """How many fetches took how long, or had been under way for so long when time was over, by their classes."""
         counts: Counter[float] = Counter()
         for number, count in classes.items():
             counts[latency_of(int(number), self.latency_step)] += count
@@ -286,7 +277,13 @@ def _read_job(path: Path, index: int) -> Job:
     starts = 0
     last: dict[str, Any] = {}
     damage: list[str] = []
-    for line in _lines(path, damage):
+    try:
+        lines = files.read_bytes(path).split(b"\n")[:-1]  # a last one that is cut off is none
+    except FileNotFoundError:
+        lines = []
+    except OSError as error:
+        lines, damage = [], [f"its records cannot be read: {error.strerror}"]
+    for line in (line for line in lines if line.startswith(OWN)):  # and not what a program beneath it printed
         try:
             record = _record(line, last)
         except Damaged as error:
@@ -306,19 +303,6 @@ def _read_job(path: Path, index: int) -> Job:
     return replace(job, go=go, damage=tuple(damage))
 
 
-def _lines(path: Path, damage: list[str]) -> list[bytes]:
-    """The client's own lines; what a program beneath it printed, and a last one that is cut off, are not among them."""
-    try:
-        content = files.read_bytes(path)
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        damage.append(f"its records cannot be read: {error.strerror}")
-        return []
-    lines = content.split(b"\n")[:-1]
-    return [line for line in lines if line.startswith(OWN)]
-
-
 def _record(line: bytes, before: Mapping[str, Record]) -> Record:
     """A client's record, if it is whole and goes on where those before it have ended."""
     content = json_files.parse_as(dict[str, Any], line, "a record")
@@ -332,6 +316,6 @@ def _record(line: bytes, before: Mapping[str, Record]) -> Record:
     start = before.get("start")
     if start and kind != "start":
         moved_ns = record.wall_ns - start.wall_ns - (record.mono_ns - start.mono_ns)
-        if record.mono_ns < max(one.mono_ns for one in before.values()) or abs(moved_ns) > MOST_APART_NS:
+        if record.mono_ns < max(earlier.mono_ns for earlier in before.values()) or abs(moved_ns) > MOST_APART_NS:
             raise Damaged(f"{where} is damaged: its times are not those of the records before it")
     return record

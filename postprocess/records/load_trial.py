@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -83,15 +84,16 @@ def read_trial(folder: Path) -> TrialData:
     submitted, submit_error_s = submission
     go = _go(folder / names.GO, troubles)
     troubles += _other_go_times(go, jobs)
-    outcome = read_outcome(folder)
+    outcome, asked = read_outcome(folder), defaultdict(list)
     conditions = condition_states(folder, trial.conditions) if any(job.starts for job in jobs) else []
     troubles += [trouble for state in conditions if (trouble := state.trouble() or state.unproven())]
-    asked: dict[str, list[str]] = {}
     for state in conditions:
-        asked.setdefault(state.condition.host, []).append(f"{state.condition.condition}: {state.condition.value}")
+        asked[state.condition.host].append(f"{state.condition.condition}: {state.condition.value}")
     starts = [job.go_wall_ns for job in jobs if job.go_wall_ns]
     place = read(PlaceReport, folder / names.CLEARED)
     flushes = {host: read(FlushReport, folder / names.flush_report(host)) for host in trial.flush.hosts}
+    reports = {host: report for host, report in flushes.items() if report}
+    resident = [left for report in reports.values() if (left := report.resident_after_bytes) is not None]
     return TrialData(
         trial,
         jobs,
@@ -99,7 +101,7 @@ def read_trial(folder: Path) -> TrialData:
         go_wall_ns=go.go_wall_ns if go else min(starts, default=None),
         submit_wall_ns=submitted,
         submit_error_s=submit_error_s,
-        resident_bytes=_resident_bytes(flushes),
+        resident_bytes=sum(resident) if resident and len(resident) == len(flushes) else None,
         outcome=_outcome_reasons(outcome or Outcome()),
         at_work=outcome is None and (folder / names.DAGMAN_LOCK).exists(),
         troubles=troubles,
@@ -114,7 +116,7 @@ def read_trial(folder: Path) -> TrialData:
         arranged=[f"{state.name}: {state.now} {state.condition.unit}".strip() for state in conditions],
         arranged_on=asked,
         caches=_caches(conditions),
-        mounts={host: report.mounts for host, report in flushes.items() if report},
+        mounts={host: report.mounts for host, report in reports.items()},
         beside=read(Overlap, folder / names.BESIDE),
     )
 
@@ -261,13 +263,6 @@ def _read_all_samples(
         if samples.damage and not samples.cut:  # whether what is left covers the window is looked at for itself
             tell(host, f"samples of {samples.host}: {samples.damage}")
     return sampled
-
-
-def _resident_bytes(flushes: Mapping[str, FlushReport | None]) -> int | None:
-    """What the flush left in all the workers' page caches; not known unless each of them reported it."""
-    reports = filter(None, flushes.values())
-    left = [report.resident_after_bytes for report in reports if report.resident_after_bytes is not None]
-    return sum(left) if left and len(left) == len(flushes) else None
 
 
 def _submission(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NotRequired, TypedDict
@@ -16,7 +17,7 @@ from tierbench import files, json_files
 from tierbench.errors import TierbenchError
 from tierbench.json_files import Damaged
 from tierbench.monitors.sources import SOURCES
-from tierbench.postprocess.digits import Bytes, Integers, integers
+from tierbench.postprocess.digits import Integers, integers
 from tierbench.postprocess.records.definition import role_of
 
 Booleans = NDArray[np.bool_]
@@ -135,7 +136,13 @@ class Samples:
         cards = _cards(self.header)
         if len(cards) == 1:
             return [self]
-        return [replace(self, card=card, columns=_columns_of(card["name"], self.columns)) for card in cards]
+        split = {name: name.partition(".")[::2] for name in self.columns}
+        return [
+            replace(self, card=card, columns={
+                counter: self.columns[name] for name, (counter, of) in split.items() if of in ("", card["name"])
+            })
+            for card in cards
+        ]  # fmt: skip
 
     def until(self, mono_ns: int) -> Samples:
         """Those that were taken until a time of the host's monotonic clock."""
@@ -155,17 +162,12 @@ class Samples:
 
 def read_samples(path: Path, only: Collection[str] | None = None) -> Samples:
     """The samples of a file, of all or some columns; what follows its last whole record is left out, and said to be."""
-    where = f"{path.parent.name}/{path.name}"
-    try:
-        with files.opened(path) as file:
-            header = _header(file.readline(), where)
-            begin = file.tell()
-            trailer, end, unread = _trailer(file, begin)
-            count, rest = divmod(end - begin, header["record_bytes"])
-            file.seek(begin)
-            columns = _read_records(file, header, count, only)
-    except OSError as error:
-        raise UnreadableSamples(f"{where}: cannot be read: {error.strerror}") from None
+    with _opened(path) as (file, header):
+        begin = file.tell()
+        trailer, end, unread = _trailer(file, begin)
+        count, rest = divmod(end - begin, header["record_bytes"])
+        file.seek(begin)
+        columns = _read_records(file, header, count, only)
     damage = _damage(columns["mono_ns"], count, rest, trailer) or unread or _other_times(header, columns)
     cut = bool(rest) and len(columns["mono_ns"]) == count and trailer is None and not unread
     cards = _cards(header)
@@ -174,10 +176,17 @@ def read_samples(path: Path, only: Collection[str] | None = None) -> Samples:
 
 def read_header(path: Path) -> dict[str, Any]:
     """What a sample file says first."""
+    with _opened(path) as (_, header):
+        return header
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[BinaryIO, dict[str, Any]]]:
+    """A sample file behind its header."""
     where = f"{path.parent.name}/{path.name}"
     try:
         with files.opened(path) as file:
-            return _header(file.readline(), where)
+            yield file, _header(file.readline(), where)
     except OSError as error:
         raise UnreadableSamples(f"{where}: cannot be read: {error.strerror}") from None
 
@@ -192,11 +201,6 @@ def _cards(header: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return header.get("interfaces") or [
         {"name": header["interface"], **{key: header.get(key) for key in ("link_speed_mbps", "link_speed_real")}}
     ]
-
-
-def _columns_of(interface: str, columns: Mapping[str, Integers]) -> dict[str, Integers]:
-    """Those of an interface, and those of none."""
-    return {plain(name): values for name, values in columns.items() if name.partition(".")[2] in ("", interface)}
 
 
 def _damage(mono_ns: Integers, count: int, rest: int, trailer: Trailer | None) -> str | None:
@@ -237,18 +241,12 @@ def _read_records(
             if sound and column["name"] in columns:
                 columns[column["name"]][done : done + sound] = integers(block, record, start, column["width"])
             start += column["width"] + 1
-        in_order = _in_order(columns["mono_ns"], done, done + sound)
+        backwards = np.flatnonzero(np.diff(columns["mono_ns"][max(done - 1, 0) : done + sound]) <= 0)
+        in_order = int(backwards[0]) + (done == 0) if len(backwards) else sound
         done += in_order
         if in_order < wanted:
             break
     return {name: values[:done] for name, values in columns.items()}
-
-
-def _in_order(mono_ns: Integers, begin: int, end: int) -> int:
-    """How many of these records follow each other in time."""
-    steps = np.diff(mono_ns[max(begin - 1, 0) : end])
-    late = np.flatnonzero(steps <= 0)
-    return end - begin if not len(late) else int(late[0]) + (1 if begin == 0 else 0)
 
 
 def _sound_records(block: bytes, header: dict[str, Any]) -> int:
@@ -261,18 +259,13 @@ def _sound_records(block: bytes, header: dict[str, Any]) -> int:
     broken[:, after - 1] = blank[:, after - 1] | ~blank[:, after]
     broken[:, -1] = blank[:, -2] | (records[:, -1] != NEWLINE)
     sound = np.logical_and(blank[:, 0], ~broken.any(axis=1))
-    if block.translate(None, b" \n0123456789"):  # a minus, in the kernel's "no such thing", or damage
-        sound = np.logical_and(sound, _only_numbers(records, blank, after))
+    if block.translate(None, b" \n0123456789"):  # damage, or "-1" alone in its column: the kernel's "no such thing"
+        fine = blank | ((records >= ZERO) & (records < ZERO + 10))
+        fine[:, after - 2] |= (
+            (records[:, after - 2] == MINUS) & (records[:, after - 1] == ZERO + 1) & blank[:, np.maximum(after - 3, 0)]
+        )
+        sound = np.logical_and(sound, fine[:, :-1].all(axis=1))
     return len(sound) if sound.all() else int(sound.argmin())
-
-
-def _only_numbers(records: Bytes, blank: Booleans, after: Integers) -> Booleans:
-    """Which records hold nothing but digits, blanks, and a minus where "-1" stands alone in its column."""
-    fine = blank | ((records >= ZERO) & (records < ZERO + 10))
-    fine[:, after - 2] |= (
-        (records[:, after - 2] == MINUS) & (records[:, after - 1] == ZERO + 1) & blank[:, np.maximum(after - 3, 0)]
-    )
-    return np.asarray(fine[:, :-1].all(axis=1))
 
 
 def _trailer(file: BinaryIO, begin: int) -> tuple[Trailer | None, int, str | None]:

@@ -99,10 +99,11 @@ class TrialData:
     @property
     def measure(self) -> Measure:
         """What its rates are of, and which way its bytes go."""
-        workers = self.workers_at_work
-        if self.trial.on_disk and workers and all(map(_counts_its_own_disks, workers)):
-            return self.trial.measure.on_own_disks
-        return self.trial.measure
+        if not self.trial.on_disk:
+            return self.trial.measure
+        own = [worker.samples.columns.get(OF_OWN_DISKS[SENT]) for worker in self.workers_at_work]
+        counted = all(column is not None and len(column) and column.min() >= 0 for column in own)
+        return self.trial.measure.on_own_disks if own and counted else self.trial.measure
 
     @property
     def data_cache(self) -> Cache | None:
@@ -193,11 +194,10 @@ class TrialData:
         begin, end = self.begin_ns, self.end_ns
         return None if begin is None or end is None else (begin, end)
 
-
-def _counts_its_own_disks(sampled: Sampled) -> bool:
-    """Whether its samples tell what the host had of disks, and not only what all hosts of its machine had."""
-    column = sampled.samples.columns.get(OF_OWN_DISKS[SENT])
-    return column is not None and bool(len(column)) and int(column.min()) >= 0
+    @property
+    def window_s(self) -> float:
+        """How long it is; 0 where there is none."""
+        return (self.window_ns[1] - self.window_ns[0]) / 1e9 if self.window_ns else 0.0
 
 
 def by_host(sampled: Iterable[Sampled]) -> list[list[Sampled]]:

@@ -1,37 +1,53 @@
-"""The answer to a run's question, in sentences that claim no more than the trials can bear."""
+"""The answer to a run's question, in sentences that claim no more than the trials can bear: what, why, what next."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from tierbench.dags.experiment import SHIPPED, shipped_experiments
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
-from tierbench.postprocess.compare.points import RunPoint, Standing, deciding_place, point_at, points, within
-from tierbench.postprocess.report.causes import causes, next_step
-from tierbench.postprocess.report.grid import bounded, headline, what_is_compared
-from tierbench.postprocess.report.notes import (
-    Said,
-    amplification_notes,
-    each_files_time,
-    round_trips,
-    saturation_notes,
-    scaling_of,
-    shares_of_alone,
-    shares_of_baseline,
+from tierbench.postprocess.compare.points import (
+    MOST_MORE,
+    RunPoint,
+    Standing,
+    deciding_place,
+    minutes_a_repetition,
+    more_repetitions,
+    point_at,
+    points,
+    within,
 )
+from tierbench.postprocess.measures.bottleneck import LATENCY
+from tierbench.postprocess.report.grid import bounded, headline, leads_over, what_is_compared
+from tierbench.postprocess.report.notes import NOTES, Said, scaling_of, shares_of_alone, shares_of_baseline
 from tierbench.postprocess.schema.rows import RATE, SUMMED, TrialRow
-from tierbench.postprocess.schema.run_rows import SummaryRow
+from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.tables.load_run import Results, why
 from tierbench.postprocess.tables.run_tables import strays
 from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, UNJUDGED, counts, verdict
-from tierbench.postprocess.wording import counted, figures, listed, percent, span, worded
+from tierbench.postprocess.wording import CI, counted, figures, listed, percent, span, worded
 from tierbench.starts import IN_TURN
 
 FEW = 5  # with fewer repetitions than this the reader is reminded of what their intervals suppose
-WALL_TIME = "wall_time_s"
+WORKERS = "--set private_workers=8 --set public_workers=8"
+REMEDIES = {  # of what limits all lines: what would raise it, and the setting of a testbed that does
+    "worker NIC": ("more or faster workers", WORKERS),
+    "worker CPU": ("more workers, or ones with more cores", WORKERS),
+    "client's own CPU": ("faster cores, or clients that compute less", ""),
+    "storage": ("faster storage, or fewer jobs (batches)", "--set rates_mbps.storage=2000"),
+    "WAN link": ("a faster WAN, or fewer jobs (batches)", "--set rates_mbps.wan=2000"),
+    "TCP window": ("larger TCP buffers where the receiver's window is full, or more jobs (batches)", ""),
+    "latency": ("more jobs (batches), or clients that ask for larger pieces", ""),
+    "door NIC": ("a faster door, or more doors", "--set rates_mbps.server=2000"),
+    "door CPU": ("a door with more cores, or more doors", ""),
+    "gateway NIC": ("a faster gateway", "--set rates_mbps.gateway=2000"),
+    "gateway CPU": ("a gateway with more cores", ""),
+}
+TESTBED = "testbed"  # the name of its site
 
 
 @dataclass(frozen=True)
@@ -50,7 +66,7 @@ def answer(results: Results, panel: Panel, alone: bool = True) -> Answer:
     `alone`: no other sentence says what to change.
     """
     trials = results.trials_at(panel.levels)
-    usable = [trial for trial in trials if counts(trial)]
+    usable = list(filter(counts, trials))
     if not usable:
         all_of = "its one trial is" if len(trials) == 1 else f"all {len(trials)} of its trials are"
         sentence = f"No answer for {panel.name or 'this run'}: {all_of} INVALID."
@@ -61,30 +77,26 @@ def answer(results: Results, panel: Panel, alone: bool = True) -> Answer:
         return Answer(False, sentence, tuple(_doubts(results, trials, trials)), compares=False)
     where = conditions(results, panel, point.x)
     there = rows_at(usable, results.at(panel, x=point.x))
-    ranked = [standing.row for standing in point.standings]
-    if not point.others:
-        rate = point.reference.row.means[results.rate]
-        interval = f" (95\N{NO-BREAK SPACE}% CI {span(rate)})" if rate.interval else ""
-        only = f"{_name(results, point.reference)}: {_rate(results, point.reference.row)}{interval}"
-        other = f"no other {what_is_compared(results)} has usable trials to compare it with"
-        said = False, f"{where}, {only}; {other}."
-    else:
-        said = (
-            shares_of_alone(results, ranked, where)
-            or shares_of_baseline(results, point, where)
-            or _compared(results, point, where)
-        )
+    said = (
+        shares_of_alone(results, point, where)
+        or shares_of_baseline(results, point, where)
+        or _compared(results, point, where)
+    )
+    clear, sentences = said[0] and not point.without, [said[1]]
+    if point.without:
+        lines = results.layout.lines
+        tried = rows_at(trials, {results.layout.x: point.x})
+        number = sum(level_of(trial, lines) in point.without for trial in tried)
+        named = listed([*map(results.line_name, point.without)])
+        sentences.append(f"No usable trial of {named}: {counted(number, 'trial')} INVALID.")
     # What takes an answer back, and its cause, stand in it: wherever it is read, the notes may not be.
-    own = alone or len(results.panels) > 1  # or the sentence about all points says the same
-    because = causes(results, there, [standing.line for standing in point.standings]) if own else []
-    step = next_step(results, [point], there) if point.others and alone else []
-    clear, first = said
-    sentence = " ".join([first, *_without(results, point), *because, *step])
+    if alone or len(results.panels) > 1:  # or the sentence about all points says the same
+        sentences += causes(results, there, [standing.line for standing in point.standings])
+    sentences += next_step(results, [point], there) if point.others and alone else []
     directions = {trial.direction for trial in usable}
-    notes = [worded(note, directions) for note in _notes(results, panel, ranked)]
+    notes = [worded(note, directions) for notes in NOTES for note in notes(results, point)]
     doubts = _doubts(results, trials, there)
-    clear = clear and not point.without
-    return Answer(clear, worded(sentence, directions), (*notes, *doubts), compares=bool(point.others))
+    return Answer(clear, worded(" ".join(sentences), directions), (*notes, *doubts), compares=bool(point.others))
 
 
 def answers(results: Results) -> list[Answer]:
@@ -96,24 +108,12 @@ def answers(results: Results) -> list[Answer]:
     comparable = [] if of_each else [point for point in points(results) if point.others]
     if several := len(comparable) > 1:
         clear, sentence = headline(results, comparable)
-        trials = [trial for trial in results.trials if counts(trial)]
+        trials = list(filter(counts, results.trials))
         lines = [line for line in results.compared.texts if rows_at(trials, {results.layout.lines: line})]
         because = [*causes(results, trials, lines), *next_step(results, comparable, trials)]
         overall.append(Answer(clear, results.worded(" ".join([sentence, *because]))))
     of_panels = [answer(results, panel, alone=not several) for panel in results.panels]
-    of_panels.sort(key=lambda said: not said.compares)
-    return [*overall, *of_panels]
-
-
-def _without(results: Results, point: RunPoint) -> list[str]:
-    """Which lines have no usable trial, though they were tried there."""
-    if not point.without:
-        return []
-    lines = results.layout.lines
-    tried = results.trials_at(results.at(point.panel, x=point.x))
-    number = sum(level_of(trial, lines) in point.without for trial in tried)
-    named = listed([level_name(lines, line) for line in point.without])
-    return [f"No usable trial of {named}: {counted(number, 'trial')} INVALID."]
+    return [*overall, *sorted(of_panels, key=lambda said: not said.compares)]
 
 
 def conditions(results: Results, panel: Panel, x: str) -> str:
@@ -130,91 +130,129 @@ def conditions(results: Results, panel: Panel, x: str) -> str:
     return "With " + " ".join(words)
 
 
-def _name(results: Results, standing: Standing) -> str:
-    return level_name(results.layout.lines, standing.line)
-
-
-def _rate(results: Results, row: SummaryRow) -> str:
-    delivered = " delivered" if results.rate in (RATE, SUMMED) else ""
-    return f"{figures(row.means[results.rate].value, results.unit)}{delivered}"
-
-
 def _compared(results: Results, point: RunPoint, where: str) -> Said:
     """The sentence about the fastest line of a point and all others."""
-    what, best, rate = what_is_compared(results), _name(results, point.reference), _rate(results, point.reference.row)
+
+    def rate(standing: Standing) -> str:
+        delivered = " delivered" if results.rate in (RATE, SUMMED) else ""
+        return f"{figures(standing.row.means[results.rate].value, results.unit)}{delivered}"
+
+    def those(*kinds: str) -> str:
+        named = ((other, bounded(other.lead).replace(" (", ", ")) for other in point.others if other.result in kinds)
+        return listed([f"{other.name} (ratio {ratio}" for other, ratio in named])
+
+    what, best, its_rate = what_is_compared(results), point.reference.name, rate(point.reference)
+    if not point.others:
+        mean = point.reference.row.means[results.rate]
+        interval = f" ({CI}{span(mean)})" if mean.interval else ""
+        return False, f"{where}, {best}: {its_rate}{interval}; no other {what} has usable trials to compare it with."
     if any(not other.result for other in point.others):
-        others = [f"{_name(results, other)} {_rate(results, other.row)}" for other in point.others]
+        others = [f"{other.name} {rate(other)}" for other in point.others]
         reason = "No interval: too few repetitions have both."
         if min(standing.row.trials or 0 for standing in point.standings) < 2:
             reason = "A single repetition gives no interval, so this may be chance."
         elif all(other.lead.value is None for other in point.others):
             reason = "No interval: the run has no ratios of them."
-        return False, f"{where}, {best} has the highest mean: {rate}, against {listed(others)}. {reason}"
-    names = {
-        other.line: f"{_name(results, other)} (ratio {bounded(other.lead).replace(' (', ', ')}"
-        for other in point.others
-    }
-
-    def those(*kinds: str) -> str:
-        return listed([names[other.line] for other in point.others if other.result in kinds])
-
+        return False, f"{where}, {best} has the highest mean: {its_rate}, against {listed(others)}. {reason}"
     if clear := all(other.result == SLOWER for other in point.others):
-        behind = [f"{bounded(other.lead)} times {_name(results, other)}" for other in point.others]
         among = f" {what} with usable trials" if point.without else f" {what}"
-        sentence = f"{where}, {best} is the fastest{among}: {rate}, {listed(behind)}."
+        sentence = f"{where}, {best} is the fastest{among}: {its_rate}, {leads_over(point.others)}."
     else:
-        unclear, alike = those(INCONCLUSIVE, FASTER), those(EQUIVALENT)
+        unclear, alike, slower = those(INCONCLUSIVE, FASTER), those(EQUIVALENT), those(SLOWER)
         parts = [f"not distinguishable from {unclear}"] if unclear else []
         parts += [f"equivalent within {percent(within(results))} to {alike}"] if alike else []
-        said = " and ".join(parts)
-        sentence = f"{where}, no {what} is the fastest: {best} has the highest mean ({rate}), {said}."
-        sentence += f" It is faster than {those(SLOWER)}." if those(SLOWER) else ""
-    doubted = []
-    for other in point.others:
-        if ratio := other.by_valid:
-            alone = bounded(ratio) if ratio.interval else f"{bounded(ratio)} (a single repetition)"
-            alone = alone if ratio.value is not None else "not compared (no repetition has both VALID)"
-            doubted.append(f"{best} against {_name(results, other)} {alone}")
-    if doubted:
+        sentence = (
+            f"{where}, no {what} is the fastest: {best} has the highest mean ({its_rate}), {' and '.join(parts)}."
+        )
+        sentence += f" It is faster than {slower}." if slower else ""
+    if doubted := [f"{best} against {other.name} {_alone(other.by_valid)}" for other in point.others if other.by_valid]:
         sentence += f" That rests on SUSPECT trials. By VALID trials alone: {'; '.join(doubted)}."
     return clear and not doubted, sentence
 
 
-def _along(results: Results, panel: Panel) -> list[str]:
-    """By which factor each line changes from the least level along x to the largest, where these are numbers."""
-    x, ladder = results.layout.x, results.ladder(panel)
-    if x == JOBS or len(ladder) < 2 or not results.factors[x].numeric:
+def _alone(ratio: Interval) -> str:
+    """A ratio of VALID trials."""
+    if ratio.value is None:
+        return "not compared (no repetition has both VALID)"
+    return bounded(ratio) if ratio.interval else f"{bounded(ratio)} (a single repetition)"
+
+
+def limit_of_lines(results: Results, trials: Sequence[TrialRow], lines: Iterable[str]) -> dict[str, list[str]]:
+    """By what limited most trials of each line, the lines; nothing for those that no one thing limited."""
+    limits: dict[str, list[str]] = {}
+    for line in lines:
+        labels = [trial.limit.bottleneck for trial in trials if level_of(trial, results.layout.lines) == line]
+        label = max(REMEDIES, key=labels.count)
+        limits.setdefault(label if labels.count(label) > len(labels) / 2 else "", []).append(line)
+    return limits
+
+
+def causes(results: Results, trials: Sequence[TrialRow], lines: Sequence[str]) -> list[str]:
+    """What limited each side, in a sentence; none where that is unknown."""
+    limits = limit_of_lines(results, trials, lines)
+    if len(limits) > 1 or len(lines) == 1:
+        named = [
+            f"{listed([*map(results.line_name, those)])} by {'' if label == LATENCY else 'the '}{label}"
+            for label, those in limits.items()
+            if label
+        ]
+        return [f"What limited: {'; '.join(named)}."] if named else []
+    (label,) = limits
+    if not label:
         return []
-    least, largest = ladder[0], ladder[-1]
-    factors = [
-        f"{level_name(results.layout.lines, line)} {bounded(results.together(row))}"
-        for line in results.lines(panel)
-        for row in rows_at(results.ratios, results.at(panel, line, largest))
-        if (row.factor, row.against, row.metric) == (x, least, results.rate) and row.ratio.value
-    ]
-    return [f"From {level_name(x, least)} to {largest} the rate changes by {'; '.join(factors)}."] if factors else []
+    of_label = [trial.limit for trial in trials if trial.limit.bottleneck == label]
+    used = [100 * limit.efficiency for limit in of_label if limit.efficiency is not None]
+    ceilings = {figures(limit.ceiling_mbps, "Mb/s") for limit in of_label if limit.ceiling_mbps}
+    share = ""
+    if used and len(ceilings) == 1:
+        # The ceiling is that of the access: it may be another resource's than what limits, as behind latency.
+        ends = "–".join(dict.fromkeys(f"{end:.0f}" for end in (min(used), max(used))))
+        share = f": the jobs received {ends}\N{NO-BREAK SPACE}% of {ceilings.pop()}, the path's tightest known ceiling"
+    whose = "Latency" if label == LATENCY else f"The {label}"
+    return [f"{whose} limits {'both' if len(lines) == 2 else f'all {len(lines)}'}{share}."]
 
 
-def _wall_time(results: Results, ranked: Sequence[SummaryRow]) -> list[str]:
-    if results.rate != RATE:
+def next_step(results: Results, points: Sequence[RunPoint], trials: Sequence[TrialRow]) -> list[str]:
+    """What to change where a comparison is open: the common limit, or the number of repetitions, as a command."""
+    # What differs is not hidden by one limit.
+    if not any(other.result in (SLOWER, FASTER) for point in points for other in point.others):
+        limits = limit_of_lines(results, trials, {each.line: None for point in points for each in point.standings})
+        if len(limits) == 1 and (label := next(iter(limits))):
+            return _raise_limit(results, label)
+    more = more_repetitions(results)
+    if not more:
         return []
-    lines = results.layout.lines
-    times = [(time, row) for row in ranked if (time := row.means[WALL_TIME].value) is not None]
-    named = [
-        f"{level_name(lines, level_of(row, lines))} {figures(time, 's')}"
-        for time, row in sorted(times, key=lambda pair: pair[0])
-    ]
-    return [f"Wall time, from submission to the last end: {', '.join(named)}."] if len(named) > 1 else []
+    resolved = percent(within(results))
+    if more > MOST_MORE:
+        alone = f"Repetitions alone will not resolve {resolved} ({more} more needed)"
+        return [f"{alone}: read longer (size_mb), or at a quiet time."]
+    each = minutes_a_repetition(results)
+    minutes = f" (about {max(round(more * each), 1)} min)" if each else ""
+    emulated = results.plan.get("site") == TESTBED
+    run = (
+        f"testbed run --more {more} runs/{results.directory.name}"
+        if emulated
+        else f"run --more {more} {results.directory}"
+    )
+    would = f"{counted(more, 'more repetition')}{minutes} would resolve {resolved}, if the scatter stays"
+    return [f"{would}: `tierbench {run}`."]
 
 
-def _notes(results: Results, panel: Panel, ranked: Sequence[SummaryRow]) -> Iterator[str]:
-    """What is said below an answer."""
-    yield from round_trips(results, panel)
-    yield from each_files_time(results, panel)
-    yield from amplification_notes(results, ranked)
-    yield from _along(results, panel)
-    yield from saturation_notes(results, panel)
-    yield from _wall_time(results, ranked)
+def _raise_limit(results: Results, label: str) -> list[str]:
+    words, setting = REMEDIES[label]
+    remedies = [remedy for remedy in words.split(", or ") if results.layout.lines != JOBS or "jobs" not in remedy]
+    if not remedies:
+        return []
+    sentence = f"To compare them by themselves, use {', or '.join(remedies)}"
+    if not setting or results.plan.get("site") != TESTBED:
+        return [f"{sentence}."]
+    name = str(results.plan.get("experiment"))
+    if (SHIPPED / f"{name}.testbed.toml").is_file():  # `testbed run` holds a testbed to it
+        changes = setting.replace("--set ", "").replace(" ", " and ")
+        return [f"{sentence}: extend {name} in a file NAME.toml, with {changes} in NAME.testbed.toml beside it."]
+    file = name if name in shipped_experiments() else f"{name}.toml"
+    up = f"tierbench testbed down && tierbench testbed up {setting}"
+    return [f"{sentence}: `{up} && tierbench testbed run {file}`."]
 
 
 def _doubts(results: Results, trials: list[TrialRow], deciding: list[TrialRow]) -> Iterator[str]:
@@ -234,7 +272,7 @@ def _doubts(results: Results, trials: list[TrialRow], deciding: list[TrialRow]) 
         yield "These trials were checked for completeness only; they have no verdict."
 
 
-def _most(trials: list[TrialRow], at_most: int = 3) -> list[str]:
+def _most(trials: list[TrialRow]) -> list[str]:
     """The reasons that most trials give, with how many do."""
-    numbers = Counter(reason for trial in trials for reason in why(trial)).most_common(at_most)
+    numbers = Counter(reason for trial in trials for reason in why(trial)).most_common(3)
     return [reason + (f" (in {number} trials)" if number > 1 else "") for reason, number in numbers]

@@ -13,41 +13,40 @@ from tierbench.postprocess.schema.rows import RATE, SENT, SUMMED
 from tierbench.postprocess.schema.run_rows import MEASURED, ScalingRow, SummaryRow
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.stats import round_trips as fitted
-from tierbench.postprocess.tables.factors import Panel, level_name, level_of, rows_at
+from tierbench.postprocess.tables.factors import level_name, level_of, rows_at
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import counts
-from tierbench.postprocess.wording import TIMES, between, figures, listed, percent, span, with_interval
+from tierbench.postprocess.wording import CI, INTERVAL, TIMES, between, figures, listed, percent, with_interval
 from tierbench.starts import IN_TURN, NATURAL, TOGETHER
 
 STARTED = {TOGETHER: "together they get", NATURAL: "started by HTCondor they get"}
-EACH, ROUND_TRIPS = "fetch_s", "round_trips_per_fetch"
+EACH, ROUND_TRIPS, WALL_TIME = "fetch_s", "round_trips_per_fetch", "wall_time_s"
 AMPLIFICATION = "amplification"
 MUCH = 1.1  # sent over delivered: headers and what is usual (docs/verdicts.md) explain less than this
 CACHE = "cache_mb"  # a client's option, by which it asks for more in one piece
 LARGER_CACHE = f"a read cache of several clusters (option {CACHE} = 30), which asks for larger pieces in their order"
 ELSE = "a smaller read-ahead or smaller cache blocks on the way, or a client that asks for larger pieces in their order"
 
-
 Said = tuple[bool, str]  # whether an answer is clear, and its sentence
 
 
 def shares_of_baseline(results: Results, point: RunPoint, where: str) -> Said | None:
     """The sentence that compares each level with the baseline; None where there is none."""
-    lines, reference = results.layout.lines, point.reference
-    if reference.line != results.layout.baseline:
+    reference = point.reference
+    if reference.line != results.layout.baseline or not point.others:
         return None
     kinds: dict[str, list[str]] = {}
     for other in point.others:
         kind = "apart" if other.result in (FASTER, SLOWER) else other.result
-        kinds.setdefault(kind, []).append(f"{level_name(lines, other.line)} {with_interval(other.ratio)}")
+        kinds.setdefault(kind, []).append(f"{other.name} {with_interval(other.ratio)}")
     words = {
         "apart": "{} of it", EQUIVALENT: f"equivalent within {percent(within(results))}: {{}}",
         INCONCLUSIVE: "not distinguishable: {}", "": "no interval, too few repetitions: {}",
     }  # fmt: skip
     parts = [said.format(listed(kinds[kind])) for kind, said in words.items() if kind in kinds]
-    doubtful = [level_name(lines, other.line) for other in point.others if other.by_valid]
+    doubtful = [other.name for other in point.others if other.by_valid]
     rate = figures(reference.row.means[results.rate].value, results.unit)
-    sentence = f"{where}, against {level_name(lines, reference.line)} ({rate}): {'; '.join(parts)}."
+    sentence = f"{where}, against {reference.name} ({rate}): {'; '.join(parts)}."
     clear = not ({INCONCLUSIVE, ""} & kinds.keys() or doubtful)
     return clear, " ".join([sentence, *without_suspects(doubtful)])
 
@@ -57,56 +56,53 @@ def without_suspects(doubtful: Sequence[str]) -> list[str]:
     return [f"Without the SUSPECT trials that is not so of {listed(doubtful)}."] if doubtful else []
 
 
-def shares_of_alone(results: Results, ranked: Sequence[SummaryRow], where: str) -> Said | None:
+def shares_of_alone(results: Results, point: RunPoint, where: str) -> Said | None:
     """The sentence about what jobs get beside others; None unless one line of them took turns."""
-    lines = results.layout.lines
     starts: dict[str, str] = {}
-    for row in ranked:
-        trials = results.trials_at({name: level_of(row, name) for name in results.factors})
+    for standing in point.standings:
+        trials = results.trials_at({name: level_of(standing.row, name) for name in results.factors})
         begun = {trial.started for trial in trials}
-        starts[level_of(row, lines)] = begun.pop() if len(begun) == 1 else ""
-    alone = [row for row in ranked if starts[level_of(row, lines)] == IN_TURN]
-    others = [row for row in ranked if starts[level_of(row, lines)] != IN_TURN]
+        starts[standing.line] = begun.pop() if len(begun) == 1 else ""
+    alone = [standing for standing in point.standings if starts[standing.line] == IN_TURN]
+    others = [standing for standing in point.standings if starts[standing.line] != IN_TURN]
     if len(alone) != 1 or not others:
         return None
     shares, clear, doubtful = [], True, []
-    for row in others:
-        compared = results.compared_with(row, level_of(alone[0], lines), SUMMED)
+    for other in others:
+        compared = results.compared_with(other.row, alone[0].line, SUMMED)
         if compared is None or compared.ratio.value is None:
             return None
-        start = starts[level_of(row, lines)]
+        start = starts[other.line]
         clear = clear and compared.ratio.interval is not None
         shares.append(f"{STARTED.get(start, f'started {start} they get')} {with_interval(compared.ratio)}")
         if compared.is_doubted and outcome(compared.by_valid, 0) != outcome(compared.ratio, 0):
-            doubtful.append(level_name(lines, level_of(row, lines)))
-    rates = listed([figures(row.means[SUMMED].value, "Mb/s") for row in others])
+            doubtful.append(other.name)
+    rates = listed([figures(other.row.means[SUMMED].value, "Mb/s") for other in others])
     sentence = (
         f"{where}, {listed(shares)} of what they get alone, summed: {rates} where each alone adds up to"
-        f" {figures(alone[0].means[SUMMED].value, 'Mb/s')}."
+        f" {figures(alone[0].row.means[SUMMED].value, 'Mb/s')}."
     )
     return clear and not doubtful, " ".join([sentence, *without_suspects(doubtful)])
 
 
-def each_files_time(results: Results, panel: Panel) -> Iterator[str]:
+def each_files_time(results: Results, point: RunPoint) -> Iterator[str]:
     """A note for each place along x at which jobs had lists of files to work through once."""
-    lines = results.layout.lines
-    for x in results.ladder(panel):
-        point = results.at(panel, x=x)
-        trials = [trial for trial in results.trials_at(point) if counts(trial)]
+    for x in results.ladder(point.panel):
+        place = results.at(point.panel, x=x)
+        trials = filter(counts, results.trials_at(place))
         if not any((trial.job_files or 0) > 1 and trial.job_for_s is None for trial in trials):
             continue
-        rows = [row for row in results.summaries_at(point) if row.trials and row.means[EACH].value is not None]
+        rows = [row for row in results.summaries_at(place) if row.trials and row.means[EACH].value is not None]
         times: list[str] = []
         before: SummaryRow | None = None
         for row in sorted(rows, key=lambda row: row.means[EACH].value or 0.0):
             trips = row.means[ROUND_TRIPS].value
-            said = f"{level_name(lines, level_of(row, lines))} {_ms(row.means[EACH].value)}"
+            said = f"{results.line_name(row)} {_ms(row.means[EACH].value)}"
             said += f" or {figures(trips)} round trips" if trips else ""
-            longer = results.compared_with(row, level_of(before, lines), EACH) if before else None
+            longer = results.compared_with(row, level_of(before, results.layout.lines), EACH) if before else None
             if longer and longer.more.value is not None:
                 ends = " to ".join(map(_ms, longer.more.interval or ()))
-                interval = f" (95\N{NO-BREAK SPACE}% interval {ends})" if ends else ""
-                said += f", {_ms(longer.more.value)}{interval} more"
+                said += f", {_ms(longer.more.value)}{f' ({INTERVAL}{ends})' if ends else ''} more"
             times.append(said)
             before = row
         if times:
@@ -118,21 +114,21 @@ def _ms(seconds: float | None) -> str:
     return figures(None if seconds is None else 1000 * seconds, "ms")
 
 
-def round_trips(results: Results, panel: Panel) -> Iterator[str]:
+def round_trips(results: Results, point: RunPoint) -> Iterator[str]:
     """A sentence for each group of a panel's trials that differ in nothing but their distance."""
-    trials = [trial for trial in results.trials_at(panel.levels) if counts(trial) and trial.operation_s]
+    trials = [trial for trial in results.trials_at(point.panel.levels) if counts(trial) and trial.operation_s]
     alike = [name for name in results.factors if not _is_distance(results, name)]
     groups: dict[tuple[str, ...], list[tuple[float, float]]] = {}
     for trial in trials:
         if trial.round_trip_s is not None and trial.operation_s is not None:
             key = tuple(level_name(name, level_of(trial, name)) for name in alike)
             groups.setdefault(key, []).append((trial.round_trip_s, trial.operation_s))
-    for levels, points in groups.items():
-        fit = fitted(points)
+    for levels, times in groups.items():
+        fit = fitted(times)
         if fit is None:
             continue
         apart = [level for place, level in enumerate(levels) if len({other[place] for other in groups}) > 1]
-        interval = f" (95\N{NO-BREAK SPACE}% interval {between(*fit.each.interval)})" if fit.each.interval else ""
+        interval = f" ({INTERVAL}{between(*fit.each.interval)})" if fit.each.interval else ""
         # A line that begins below nothing is bent: what is near waits for less.
         beside = (
             f" and takes {figures(1e3 * fit.beside_s, 'ms')} beside them" if fit.beside_s >= 0 else ", fewer if near"
@@ -140,14 +136,14 @@ def round_trips(results: Results, panel: Panel) -> Iterator[str]:
         trips = round(fit.each.value or 0.0, 2) + 0.0
         yield (
             f"An operation{' with ' if apart else ''}{', '.join(apart)} waits for {trips:.2f}"
-            f" round trips{interval}{beside}: a straight line through {len(points)} trials."
+            f" round trips{interval}{beside}: a straight line through {len(times)} trials."
         )
 
 
 def _is_distance(results: Results, factor: str) -> bool:
     """Whether it is an axis of numbers by which alone the trials' round-trip times differ.
 
-    Two ways, or two pools, that are not equally far differ in more than that.
+    Two access methods, or two pools, that are not equally far differ in more than that.
     """
     if factor in BUILT_IN or not results.factors[factor].numeric:
         return False
@@ -157,63 +153,86 @@ def _is_distance(results: Results, factor: str) -> bool:
     return all(len(those) == 1 for those in times.values()) and len(set().union(*times.values())) > 1
 
 
-def amplification_notes(results: Results, ranked: Sequence[SummaryRow]) -> Iterator[str]:
-    """Notes on read amplification, given the means of all lines at the place that decides."""
-    lines = results.layout.lines
-    named = [(level_name(lines, level_of(row, lines)), row) for row in ranked]
-    wasteful = [(name, row) for name, row in named if (row.means[AMPLIFICATION].value or 0.0) > MUCH]
+def amplification_notes(results: Results, point: RunPoint) -> Iterator[str]:
+    """Notes on read amplification, by the means of all lines at the place that decides."""
+    wasteful = [each for each in point.standings if (each.row.means[AMPLIFICATION].value or 0.0) > MUCH]
     if not wasteful:
         return
+
+    def times(number: float | None) -> str:
+        return f"{number:.2f}{TIMES}"
+
     each = [
-        f"{name} {with_interval(row.means[AMPLIFICATION], write=_times)} ({figures(row.means[SENT].value, 'Mb/s')})"
-        for name, row in wasteful
+        f"{standing.name} {with_interval(standing.row.means[AMPLIFICATION], write=times)}"
+        f" ({figures(standing.row.means[SENT].value, 'Mb/s')})"
+        for standing in wasteful
     ]
-    workload = (results.experiment.get("workloads") or {}).get(wasteful[0][1].workload) or {}
+    workload = (results.experiment.get("workloads") or {}).get(wasteful[0].row.workload) or {}
     avoided = LARGER_CACHE if CACHE in (workload.get("options") or {}) else ELSE
     yield (
         "Read amplification: the storage sent more than was delivered"
-        f" {'over' if lines == ACCESS else 'with'} {listed(each)}. The rest was read ahead"
+        f" {'over' if results.layout.lines == ACCESS else 'with'} {listed(each)}. The rest was read ahead"
         f" in vain, sent again, or background traffic. What may avoid it: {avoided}."
     )
-    name, first = max(named, key=lambda pair: pair[1].means[SENT].value or 0.0)
-    if results.rate == RATE and name != named[0][0]:  # between two turns nothing is sent
+    first = max(point.standings, key=lambda standing: standing.row.means[SENT].value or 0.0)
+    if results.rate == RATE and first != point.reference:  # between two turns nothing is sent
         yield (
-            f"By what the storage sent, the thesis’ measure, {name} would come first"
-            f" ({figures(first.means[SENT].value, 'Mb/s')},"
-            f" {figures(first.means[RATE].value, 'Mb/s')} of it delivered)."
+            f"By what the storage sent, the thesis’ measure, {first.name} would come first"
+            f" ({figures(first.row.means[SENT].value, 'Mb/s')},"
+            f" {figures(first.row.means[RATE].value, 'Mb/s')} of it delivered)."
         )
 
 
-def _times(number: float | None) -> str:
-    return f"{number:.2f}{TIMES}"
-
-
-def saturation_notes(results: Results, panel: Panel) -> list[str]:
+def saturation_notes(results: Results, point: RunPoint) -> list[str]:
     """From how many jobs on more bring nothing, by the lines of a panel; and why that is unknown of others."""
     points: list[str] = []
     unknown: dict[str, list[str]] = {}
-    for row in rows_at(results.saturations, panel.without(JOBS).levels):
-        line = level_name(results.layout.lines, level_of(row, results.layout.lines))
-        plateau = f"a plateau of {_with(row.plateau, 'Mb/s')}"
-        further = f"; beyond, one further brings {_with(row.further, 'Mb/s')}" if row.further.value is not None else ""
+
+    def bounded(interval: Interval, unit: str = "Mb/s") -> str:
+        return with_interval(interval, INTERVAL, figures, unit)
+
+    for row in rows_at(results.saturations, point.panel.without(JOBS).levels):
+        plateau = f"a plateau of {bounded(row.plateau)}"
+        further = f"; beyond, one further brings {bounded(row.further)}" if row.further.value is not None else ""
         sentences = {
-            FULL: f"with {_with(row.full_with, 'jobs')}, {plateau}; each job before brings"
+            FULL: f"with {bounded(row.full_with, 'jobs')}, {plateau}; each job before brings"
             f" {figures(row.each.value, 'Mb/s')}{further}",
             FLAT: f"with fewer than {figures(row.full_with.high, 'jobs')}, {plateau}{further}",
             RISING: f"with more than {figures(row.full_with.low, 'jobs')}, more than were measured; each job brings"
-            f" {_with(row.each, 'Mb/s')}",
+            f" {bounded(row.each)}",
         }
         if row.state in sentences:
-            points.append(f"{line} {sentences[row.state]}")
+            points.append(f"{results.line_name(row)} {sentences[row.state]}")
         else:
-            unknown.setdefault(row.why, []).append(line)
+            unknown.setdefault(row.why, []).append(results.line_name(row))
     notes = [f"Saturation point: {'; '.join(points)}."] if points else []
     return [*notes, *(f"Saturation point of {listed(lines)}: unknown ({why})." for why, lines in unknown.items())]
 
 
-def _with(bounded: Interval, unit: str) -> str:
-    ends = f" (95\N{NO-BREAK SPACE}% interval {span(bounded)})" if bounded.interval else ""
-    return f"{figures(bounded.value, unit)}{ends}"
+def changes_along_x(results: Results, point: RunPoint) -> list[str]:
+    """By which factor each line changes from the least level along x to the largest, where these are numbers."""
+    x, panel, ladder = results.layout.x, point.panel, results.ladder(point.panel)
+    if x == JOBS or len(ladder) < 2 or not results.factors[x].numeric:
+        return []
+    least, largest = ladder[0], ladder[-1]
+    factors = [
+        f"{results.line_name(line)} {with_interval(results.together(row), CI)}"
+        for line in results.lines(panel)
+        for row in rows_at(results.ratios, results.at(panel, line, largest))
+        if (row.factor, row.against, row.metric) == (x, least, results.rate) and row.ratio.value
+    ]
+    return [f"From {level_name(x, least)} to {largest} the rate changes by {'; '.join(factors)}."] if factors else []
+
+
+def wall_times(results: Results, point: RunPoint) -> list[str]:
+    times = [(time, each.name) for each in point.standings if (time := each.row.means[WALL_TIME].value) is not None]
+    if results.rate != RATE or len(times) < 2:
+        return []
+    named = ", ".join(f"{name} {figures(time, 's')}" for time, name in sorted(times, key=lambda pair: pair[0]))
+    return [f"Wall time, from submission to the last end: {named}."]
+
+
+NOTES = (round_trips, each_files_time, amplification_notes, changes_along_x, saturation_notes, wall_times)
 
 
 def scaling_of(results: Results) -> Said | None:
@@ -237,7 +256,7 @@ def scaling_of(results: Results) -> Said | None:
     sentences = []
     for least in dict.fromkeys(row.against for row in points):
         rows = [row for row in points if row.against == least]
-        shares = [f"{with_interval(row.scale, '95 % interval ')}{where([row])}" for row in rows]
+        shares = [f"{with_interval(row.scale, INTERVAL)}{where([row])}" for row in rows]
         named, few = level_name(along, level_of(rows[0], along)), "one alone" if least == "1" else f"each of {least}"
         sentences.append(
             f"With {named} instead of {least}, each brings this share of what {few} does: {'; '.join(shares)}."

@@ -8,13 +8,12 @@ import numpy as np
 
 from tierbench.dags.levels import BUILT_IN, WORKLOAD
 from tierbench.postprocess.digits import Numbers
-from tierbench.postprocess.measures.over_time import HostSeries, OverTime, TimeSeries
+from tierbench.postprocess.measures.over_time import HostSeries, OverTime, TimeSeries, read_over_time
 from tierbench.postprocess.plots.canvas import Look
 from tierbench.postprocess.report.markup import Frame, Markup, element, joined, svg
 from tierbench.postprocess.schema.rows import TrialRow, trial_column
 from tierbench.postprocess.tables.factors import level_of
 from tierbench.postprocess.tables.load_run import Results, why
-from tierbench.postprocess.tables.over_time import read_over_time
 from tierbench.postprocess.verdict.counting import values_of, verdict
 from tierbench.postprocess.wording import counted, figures, moment, percent, worded
 

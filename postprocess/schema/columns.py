@@ -21,7 +21,6 @@ from tierbench.errors import TierbenchError
 
 R = TypeVar("R", bound="Row")
 T = TypeVar("T")
-Inside = tuple[str, ...]  # attributes and keys
 
 COLUMNS, MAKE = "columns", "make"
 SEPARATOR = "; "
@@ -38,11 +37,11 @@ class Column:
     unit: str
     meaning: str
     decimals: int = 0
-    better: Literal["", "more", "less"] = ""  # which of two values is the better one, where that can be said
-    averaged: bool = False  # summary.csv has its mean
+    better: Literal["", "more", "less"] = ""  # of two values; where that can be said, summary.csv has its mean
     compared: bool = False  # ratios.csv has its ratios
     label: str = ""  # what a figure's axis calls it
     listed: bool = False  # several texts, which its file has in one field
+    path: tuple[str, ...] = ()  # where in a row its value is: attributes and keys
 
     @property
     def axis_label(self) -> str:
@@ -69,12 +68,10 @@ def number(
     decimals: int = 3,
     *,
     better: Literal["", "more", "less"] = "",
-    averaged: bool = False,
     compared: bool = False,
     label: str = "",
 ) -> float | None:
-    """A number with its properties; what is compared is averaged, too."""
-    column = Column("", "number", unit, meaning, decimals, better, averaged or compared, compared, label)
+    column = Column("", "number", unit, meaning, decimals, better, compared, label)
     return cast("float | None", _single(column, default=None))
 
 
@@ -85,52 +82,44 @@ def always(meaning: str) -> int:
 
 def factor_levels() -> Mapping[str, Any]:
     """The levels of the factors, those that are built in and the run's axes, of which only its header knows."""
-    built_in: dict[Inside, Column] = {
-        (ACCESS,): Column(ACCESS, "text", "", "access method"),
-        (WORKLOAD,): Column(WORKLOAD, "text", "", "what the clients did"),
-        (JOBS,): Column(JOBS, "integer", "1", "number of simultaneous jobs"),
-    }
+    built_in = [
+        Column(ACCESS, "text", "", "access method", path=(ACCESS,)),
+        Column(WORKLOAD, "text", "", "what the clients did", path=(WORKLOAD,)),
+        Column(JOBS, "integer", "1", "number of simultaneous jobs", path=(JOBS,)),
+    ]
     return inner(built_in, dict)
 
 
 def part(of: type[T]) -> T:
     """Columns that are made together, in a dataclass of their own."""
-    return inner({place.path: place.column for place in places(of).values()}, lambda values: of(**values))
+    return inner(places(of).values(), lambda values: of(**values))
 
 
-def inner(columns: Mapping[Inside, Column], make: Callable[[dict[str, Any]], T]) -> T:
-    """Columns that are the parts of one value, by where they are in it, and how it is made of them."""
+def inner(columns: Iterable[Column], make: Callable[[dict[str, Any]], T]) -> T:
+    """Columns that are the parts of one value, with their paths in it, and how it is made of them."""
     return dataclasses.field(default_factory=lambda: make({}), metadata={COLUMNS: columns, MAKE: make})
 
 
 def _single(column: Column, default: Any) -> Any:
-    return dataclasses.field(default=default, metadata={COLUMNS: {(): column}})
+    return dataclasses.field(default=default, metadata={COLUMNS: [column]})
 
 
-@dataclasses.dataclass(frozen=True)
-class Place:
-    """Where in a row the value of a column is."""
-
-    column: Column
-    path: Inside
-
-
-def _places(table: Any) -> Mapping[str, Place]:
-    """A table's columns in their order, by their names."""
-    own: dict[str, Place] = {}
-    for field in dataclasses.fields(table):
-        for path, column in field.metadata[COLUMNS].items():
-            column = dataclasses.replace(column, name=column.name or field.name)
-            own[column.name] = Place(column, (field.name, *path))
-    return own
+def _places(table: Any) -> Mapping[str, Column]:
+    """A table's columns in their order, by their names, with their paths in its rows."""
+    columns = (
+        dataclasses.replace(column, name=column.name or field.name, path=(field.name, *column.path))
+        for field in dataclasses.fields(table)
+        for column in field.metadata[COLUMNS]
+    )
+    return {column.name: column for column in columns}
 
 
-places: Callable[[Any], Mapping[str, Place]] = functools.cache(_places)  # cache alone hides the types of what it calls
+places: Callable[[Any], Mapping[str, Column]] = functools.cache(_places)  # cache alone hides the types of what it calls
 
 
 def columns_of(table: type[Any], axes: Iterable[Column] = ()) -> tuple[Column, ...]:
     """A table's columns; the experiment's axes stand beside the factors that are built in."""
-    columns = [place.column for place in places(table).values()]
+    columns = list(places(table).values())
     if axes:
         behind = [column.name for column in columns].index(JOBS) + 1
         columns[behind:behind] = axes
@@ -167,11 +156,11 @@ class Row:
 
     def __getitem__(self, column: str) -> Any:
         """The value of a column whose name only a table, a figure or an experiment knows."""
-        place = places(type(self)).get(column)
+        declared = places(type(self)).get(column)
         value: Any = self
-        for step in place.path if place else ("levels", column):
+        for step in declared.path if declared else ("levels", column):
             value = value[step] if isinstance(value, Mapping) else getattr(value, step)
-        return joined(value) if place and place.column.listed else value
+        return joined(value) if declared and declared.listed else value
 
 
 def joined(texts: Iterable[str]) -> str:
@@ -189,9 +178,9 @@ def row_of(table: type[R], values: Mapping[str, Any]) -> R:
     content: dict[str, Any] = {}
     for name, value in values.items():
         if value is not None:
-            place = places(table).get(name)
-            value = parted(value) if place and place.column.listed else value
-            *inside, last = place.path if place else ("levels", name)
+            column = places(table).get(name)
+            value = parted(value) if column and column.listed else value
+            *inside, last = column.path if column else ("levels", name)
             part_of = content
             for step in inside:
                 part_of = part_of.setdefault(step, {})
@@ -222,12 +211,12 @@ def read_rows(table: type[R], folder: Path, schema: Mapping[str, Any] | None = N
 
 def plain_rows(table: type[Row], folder: Path, schema: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
     """The same, column by column as they stand in their files; those of several files are joined by the trial."""
-    types: dict[str, str] = {name: place.column.type for name, place in places(table).items()}
+    types: dict[str, str] = {name: column.type for name, column in places(table).items()}
     rows: dict[Any, dict[str, Any]] = {}
     parts = [part.file for part in tables_of(table)]
     for name in parts:
-        for column in (schema or {}).get("files", {}).get(name, {}).get("columns", ()):
-            types[column["name"]] = column["type"]
+        described = (schema or {}).get("files", {}).get(name, {}).get("columns", ())
+        types |= {column["name"]: column["type"] for column in described}
         if name in FORMER and not (folder / name).exists():
             name = FORMER[name]
         try:

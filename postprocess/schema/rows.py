@@ -98,7 +98,7 @@ class Fetches:
         better="less",
         compared=True,
     )
-    latency_p95_s: Amount = number("s", "95th percentile of that time", 6, better="less", averaged=True)
+    latency_p95_s: Amount = number("s", "95th percentile of that time", 6, better="less")
     latency_p99_s: Amount = number("s", "99th percentile of that time", 6, better="less", compared=True)
     latency_max_s: Amount = number("s", "longest time of a fetch", 6)
 
@@ -161,19 +161,15 @@ class Slices:
     )
     steady_mbps: Amount = number("Mb/s", "storage throughput in the steady slice", better="more", compared=True)
     steady_volatility_mbps: Amount = number(
-        "Mb/s", "sample standard deviation of that rate, of its single samples", better="less", averaged=True
+        "Mb/s", "sample standard deviation of that rate, of its single samples", better="less"
     )
-    steady_peak_mbps: Amount = number(
-        "Mb/s", "highest rate carried in a single sample in that slice", better="more", averaged=True
-    )
+    steady_peak_mbps: Amount = number("Mb/s", "highest rate carried in a single sample in that slice", better="more")
     all_active_s: Amount = number("s", "last begin to first end; 0: never all active")
-    all_active_share: Amount = number("1", "all_active_s over window_s", 4, better="more", averaged=True)
+    all_active_share: Amount = number("1", "all_active_s over window_s", 4, better="more")
     all_active_delivered_mbps: Amount = number(
-        "Mb/s", "delivered throughput while all clients were active", better="more", averaged=True
+        "Mb/s", "delivered throughput while all clients were active", better="more"
     )
-    all_active_mbps: Amount = number(
-        "Mb/s", "storage throughput while all clients were active", better="more", averaged=True
-    )
+    all_active_mbps: Amount = number("Mb/s", "storage throughput while all clients were active", better="more")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +193,7 @@ class Limit:
     bottleneck_evidence: str = text("why, with the numbers")
     ceiling_mbps: Amount = number("Mb/s", "tightest known ceiling of the trial's way")
     ceiling_from: str = text("what has that ceiling, and whether it was measured or stated")
-    efficiency: Amount = number("1", "delivered_mbps over ceiling_mbps", 4, better="more", averaged=True)
+    efficiency: Amount = number("1", "delivered_mbps over ceiling_mbps", 4, better="more")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,7 +227,6 @@ class MainRow(OfTrial):
         "read amplification: bytes_server over what the jobs moved",
         4,
         better="less",
-        averaged=True,
         label="sent by the storage / delivered",
     )
     limit: Limit = part(Limit)
@@ -257,27 +252,21 @@ class MainRow(OfTrial):
     counted_by: str = text("what counts them: interfaces; disks of the workers' machines; own disks")
     arranged: tuple[str, ...] = texts("conditions set for the trial, by host, as read back")
     # rates, closer
-    client_mbps: Amount = number(
-        "Mb/s", "rate of a client over its own run time, mean over clients", better="more", averaged=True
-    )
+    client_mbps: Amount = number("Mb/s", "rate of a client over its own run time, mean over clients", better="more")
     summed_mbps: Amount = number(
         "Mb/s", "the sum of the clients' own rates", better="more", compared=True, label="each while at work, summed"
     )
-    peak_mbps: Amount = number(
-        "Mb/s", "highest rate carried in a single sample in the window", better="more", averaged=True
-    )
+    peak_mbps: Amount = number("Mb/s", "highest rate carried in a single sample in the window", better="more")
     volatility_mbps: Amount = number(
         "Mb/s",
         "sample standard deviation of that rate, of single samples in the window",
         better="less",
-        averaged=True,
         label="within a trial, sent by the storage",
     )
     volatility_5s_mbps: Amount = number(
         "Mb/s",
         "the same of the rates over 5 s each, as in the thesis",
         better="less",
-        averaged=True,
         label="within a trial, sent by the storage",
     )
     # work of the clients
@@ -291,7 +280,14 @@ class MainRow(OfTrial):
     )
     cpu_s: Amount = number("s", "CPU time of all clients")
     cpu_efficiency: Amount = number(
-        "1", "time in which the clients computed over the sum of their run times", 4, better="more", averaged=True
+        "1", "time in which the clients computed over the sum of their run times", 4, better="more"
+    )
+    server_cpu_s_per_gb: Amount = number(
+        "s/GB",
+        "CPU time of the servers that the data passed, whoever's work it was, over what the jobs moved",
+        better="less",
+        compared=True,
+        label="CPU time of the servers",
     )
     reads: Count = count("read calls of all clients, where they count them")
     bytes_per_read: Amount = number("B", "bytes_client over reads", 0)
@@ -306,10 +302,8 @@ class MainRow(OfTrial):
     submit_wall_ns: Count = count("clients submitted, since 1970 UTC", "ns")
     go_wall_ns: Count = count("the window begins: start signal, or the first client's begin", "ns")
     end_wall_ns: Count = count("the window ends: last client's end", "ns")
-    natural_skew_ms: Amount = number("ms", "first to last client's process start", better="less", averaged=True)
-    start_skew_ms: Amount = number(
-        "ms", "first to last begin, each from its own start time", better="less", averaged=True
-    )
+    natural_skew_ms: Amount = number("ms", "first to last client's process start", better="less")
+    start_skew_ms: Amount = number("ms", "first to last begin, each from its own start time", better="less")
     round_trip_s: Amount = number("s", "round-trip time between storage and workers, where that is known", 6)
 
 
@@ -359,17 +353,17 @@ class WorkRow(OfTrial):
     fetched: Fetches = part(Fetches)
     fetch_s: Amount = number("s", "time of a file, with its share of logging in", 4, better="less", compared=True)
     round_trips_per_fetch: Amount = number(
-        "1", "fetch_s over the round-trip time, where that is known", 2, better="less", averaged=True
+        "1", "fetch_s over the round-trip time, where that is known", 2, better="less"
     )
     cached_share: Amount = number("1", "share of what caches were to serve that the storage did not send", 4)
     hit_share: Amount = number("1", "share of requests that Squid served from its cache", 4)
     software_bytes: Count = count("taken in during the trial by the caches of software on the clients' workers", "B")
     # operations on files
     operation_s: Amount = number(
-        "s", "time of an operation, by the clients' own clocks, mean over all", 6, better="less", averaged=True
+        "s", "time of an operation, by the clients' own clocks, mean over all", 6, better="less"
     )
     round_trips_per_operation: Amount = number(
-        "1", "operation_s over round_trip_s, so with all else that it takes", 2, better="less", averaged=True
+        "1", "operation_s over round_trip_s, so with all else that it takes", 2, better="less"
     )
     # writing
     bytes_late: Count = count("of what was written, received after the last end", "B")
@@ -384,11 +378,11 @@ class TrialRow(WorkRow, SamplingRow, SlicesRow, MainRow):
 
 def trial_column(name: str) -> Column:
     """A column of a trial, with its unit, its label and which of two values is the better one."""
-    return places(TrialRow)[name].column
+    return places(TrialRow)[name]
 
 
 TRIAL_FILES = [table.file for table in tables_of(TrialRow)]
-SUMMARISED = tuple(column.name for column in columns_of(TrialRow) if column.averaged)
+SUMMARISED = tuple(column.name for column in columns_of(TrialRow) if column.better)
 COMPARED = tuple(column.name for column in columns_of(TrialRow) if column.compared)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from tierbench import names
 from tierbench.postprocess.schema.columns import (
     Column,
-    Inside,
     Row,
     columns_of,
     count,
@@ -37,28 +36,26 @@ def bounded(
 ) -> Interval:
     """The columns of a value and of its interval's ends, which are called as the value is but for its unit."""
     prefix = f"{name.rpartition('_')[0] or name}_" if ends is None else ends
-    columns = {
-        "value": (name, meaning),
-        "low": (f"{prefix}low", f"95 % interval of {name} begins{empty}"),
-        "high": (f"{prefix}high", f"95 % interval of {name} ends"),
-    }
-    declared: dict[Inside, Column] = {
-        (end,): Column(called, "number", unit, says, decimals) for end, (called, says) in columns.items()
-    }
-    return inner(declared, lambda values: Interval(**values))
+    columns = [
+        Column(name, "number", unit, meaning, decimals, path=("value",)),
+        Column(f"{prefix}low", "number", unit, f"95 % interval of {name} begins{empty}", decimals, path=("low",)),
+        Column(f"{prefix}high", "number", unit, f"95 % interval of {name} ends", decimals, path=("high",)),
+    ]
+    return inner(columns, lambda values: Interval(**values))
 
 
 def means() -> Mapping[str, Mean]:
     """The columns of what is averaged, and the means by the names of what they are of."""
-    columns: dict[Inside, Column] = {}
-    for of in map(trial_column, SUMMARISED):
+    columns = [
+        Column(f"{of.name}{suffix}", "number", of.unit, meaning, of.decimals, path=(of.name, part))
+        for of in map(trial_column, SUMMARISED)
         for part, suffix, meaning in (
             ("value", "", f"mean over the trials of {of.name}: {of.meaning}"),
             ("sd", "_sd", f"sample standard deviation over the trials of {of.name}"),
             ("low", "_low", f"95 % interval of the mean of {of.name} begins; empty with a single trial"),
             ("high", "_high", f"95 % interval of the mean of {of.name} ends"),
-        ):
-            columns[of.name, part] = Column(f"{of.name}{suffix}", "number", of.unit, meaning, of.decimals)
+        )
+    ]
     return inner(columns, lambda values: {name: Mean(**values.get(name, {})) for name in SUMMARISED})
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tierbench import json_files, names
-from tierbench.dags.layout import Layout, Report, layout
 from tierbench.dags.levels import (
     ACCESS,
     BUILT_IN,
@@ -18,8 +17,11 @@ from tierbench.dags.levels import (
     SIMULTANEOUS,
     WORKLOAD,
     Factor,
+    Layout,
     Levels,
+    Report,
     is_level,
+    layout,
     level_text,
     named_levels,
 )
@@ -74,7 +76,10 @@ def run_factors(content: Mapping[str, Any], run: Path, trials: Sequence[Row]) ->
     """All factors of a run: those of its plan, with whatever other levels its trials have."""
     plan = json_files.typed(Planned, content, str(run / names.PLAN))
     planned = {factor.name: factor for factor in _planned(plan, run)}
-    built_in = {name: planned.pop(name, _of_configurations(content, name)) for name in BUILT_IN}
+    built_in = {}
+    for name in BUILT_IN:  # a plan that is older than factors has them in its configurations
+        levels = dict.fromkeys(str(table[name]) for table in content.get("configurations", []) if name in table)
+        built_in[name] = planned.pop(name, Factor(name, tuple(levels)))
     built_in[JOBS] = replace(built_in[JOBS], label=built_in[JOBS].label or SIMULTANEOUS)
     factors = []
     for factor in (*built_in.values(), *planned.values()):
@@ -83,12 +88,6 @@ def run_factors(content: Mapping[str, Any], run: Path, trials: Sequence[Row]) ->
         )
         factors.append(replace(factor, levels=(*factor.levels, *others)))
     return factors
-
-
-def _of_configurations(plan: Mapping[str, Any], name: str) -> Factor:
-    """A factor of a plan that is older than factors."""
-    levels = dict.fromkeys(str(table[name]) for table in plan.get("configurations", []) if name in table)
-    return Factor(name, tuple(levels))
 
 
 def layout_of(content: Mapping[str, Any], run: Path, factors: Sequence[Factor]) -> Layout:

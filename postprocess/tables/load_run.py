@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from tierbench import files, json_files, names
-from tierbench.dags.layout import Layout
-from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, Factor, level_text
+from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, Factor, Layout, level_text
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.schema.columns import Row, read_rows
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, TRIAL_FILES, ResourceRow, TrialRow, trial_column
 from tierbench.postprocess.schema.run_rows import SCHEMA_VERSION, RatioRow, SaturationRow, ScalingRow, SummaryRow
 from tierbench.postprocess.stats import Interval, over_looks, tukey
-from tierbench.postprocess.tables.factors import Panel, Point, layout_of, level_of, rows_at, run_factors
+from tierbench.postprocess.tables.factors import Panel, Point, layout_of, level_name, level_of, rows_at, run_factors
 from tierbench.postprocess.verdict.counting import looks_of
 from tierbench.postprocess.wording import worded
 from tierbench.starts import IN_TURN
@@ -146,6 +145,11 @@ class Results:
         """Where a panel's trials of one line, and of one place along x, are."""
         levels = {self.layout.lines: line, self.layout.x: x}
         return {**panel.levels, **{factor: text for factor, text in levels.items() if text is not None}}
+
+    def line_name(self, line: str | Row) -> str:
+        """A line, or that of a row, as people call it."""
+        lines = self.layout.lines
+        return level_name(lines, line if isinstance(line, str) else level_of(line, lines))
 
     def trials_have(self, column: str) -> list[str]:
         """What there is in a column, each once."""

@@ -21,6 +21,7 @@ from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD
 from tierbench.postprocess.measures.bottleneck import limit_of
 from tierbench.postprocess.measures.caches import hit_share, software_bytes
 from tierbench.postprocess.measures.delivered import cached_share, delivered, each_s, of_job, of_jobs
+from tierbench.postprocess.measures.resources import server_cpu_s
 from tierbench.postprocess.measures.steady import slices
 from tierbench.postprocess.measures.traffic import bytes_late, mean_error_mbps, resolution_s, traffic
 from tierbench.postprocess.records import clocks
@@ -87,7 +88,8 @@ def trial_row(data: TrialData) -> TrialRow:
     window_s = _times(1e-9, _difference(end, begin))
     reasons = _reasons(data)
     ok = sum(job.ok for job in jobs)
-    compared = _sum(jobs, _taken_in(data))
+    counted = data.traits.taken_in  # what its client declares to be right to compare the wire with
+    compared = _sum(jobs, lambda job: getattr(job.end, counted, None) or job.bytes_app)
     reads = _sum(jobs, lambda job: job.reads)
     by_reads = _sum(jobs, lambda job: job.bytes_client if job.reads else None)
     events = _sum(jobs, lambda job: job.end and job.end.events)
@@ -160,6 +162,7 @@ def trial_row(data: TrialData) -> TrialRow:
         round_trips_per_operation=_ratio(operation_s, round_trip_s),
         cpu_s=_sum(jobs, lambda job: job.cpu_s),
         cpu_efficiency=_ratio(_sum(jobs, lambda job: job.computing_s), _sum(jobs, lambda job: job.run_s)),
+        server_cpu_s_per_gb=_ratio(server_cpu_s(data), _times(1e-9, taken.bytes)),
         sample_period_s=trial.sample_period_s,
         resolution_s=resolution_s(data.storage, data.measure.counter) if data.storage else None,
         sampling=_sampling(data),
@@ -234,12 +237,6 @@ def _reasons(data: TrialData) -> list[str]:
     for server in by_host(data.storage):
         reasons += uncovered(server, data.begin_ns, data.end_ns, data.measure)
     return reasons
-
-
-def _taken_in(data: TrialData) -> Callable[[Job], Any]:
-    """What a client received, as the wire is compared with, by the count that it declares to be right for that."""
-    counted = data.traits.taken_in
-    return lambda job: getattr(job.end, counted, None) or job.bytes_app
 
 
 def _sum(jobs: Iterable[Job], what: Callable[[Job], Any]) -> Any:

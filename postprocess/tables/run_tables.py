@@ -14,8 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from tierbench.dags.layout import Scaling
-from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD, Factor, level_text
+from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD, Factor, Scaling, level_text
 from tierbench.postprocess.measures.saturation import FLAT, RISING, Rung, saturation
 from tierbench.postprocess.schema.columns import Row
 from tierbench.postprocess.schema.rows import COMPARED, RATE, SUMMARISED, TrialRow

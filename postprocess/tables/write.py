@@ -1,4 +1,4 @@
-"""Writes the CSVs of a run: first each trial's own, then all trials' together, and schema.json."""
+"""Writes the CSVs of a run: first each trial's own, then all trials' together, and schema.json; the same as Parquet."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from tierbench import files, json_files, names
-from tierbench.dags.layout import Scaling
-from tierbench.dags.levels import Factor
-from tierbench.errors import ConfigError, TierbenchError
+from tierbench.dags.levels import Factor, Scaling
+from tierbench.errors import ConfigError, TierbenchError, UnmetNeed
 from tierbench.postprocess.measures.bottleneck import resource_rows
 from tierbench.postprocess.measures.over_time import over_time
 from tierbench.postprocess.records.host_settings import host_settings, of_run
@@ -29,7 +28,6 @@ from tierbench.postprocess.schema.run_rows import RatioRow, SaturationRow, Scali
 from tierbench.postprocess.tables.cache import keep, made_of, row_as_it_was, shared_digest
 from tierbench.postprocess.tables.factors import axes_of_run, axis_column, check_levels, compares_pairs, levels_on_axes
 from tierbench.postprocess.tables.metrics import job_row, leading, trial_row
-from tierbench.postprocess.tables.over_time import over_time_record
 from tierbench.postprocess.tables.samples_csv import COUNTED, further_columns, sample_lines
 from tierbench.postprocess.verdict.judge import judge, judge_run
 from tierbench.spec import build
@@ -151,7 +149,7 @@ def trial_tables(
     _write(folder, ResourceRow, resource_rows(data, leading(data.trial)), columns)
     row = judge(data, trial_row(data))
     _write_json(folder / names.CONDITIONS, host_settings(data))
-    _write_json(folder / names.OVER_TIME, over_time_record(over_time(data.sampled, row)), indent=None)
+    _write_json(folder / names.OVER_TIME, over_time(data.sampled, row).to_record(), indent=None)
     for table in tables_of(TrialRow):
         _write(folder, table, [row], columns)
     return row
@@ -220,3 +218,37 @@ def _replaced(path: Path) -> Iterator[BinaryIO]:
         raise TierbenchError(
             f"{error.filename or path}: {error.strerror}, so {path} was not written; tables can be made of a copy"
         ) from None
+
+
+ARROW_TYPES = {"integer": "int64", "number": "float64", "text": "string"}
+
+
+def arrow(instead: str) -> Any:
+    """pyarrow, which is optional; `instead` is what does without it."""
+    try:
+        import pyarrow
+        import pyarrow.csv
+        import pyarrow.parquet
+    except ImportError:
+        raise UnmetNeed(
+            f"Parquet needs pyarrow, which is not installed; `pip install tierbench[parquet]`, or {instead}"
+        ) from None
+    return pyarrow
+
+
+def write_parquet(run: Path) -> Iterator[Path]:
+    """Each CSV of a run as Parquet beside it, with the types that schema.json gives its columns."""
+    pyarrow = arrow("use the CSVs")
+    for table, described in json_files.read_table(run / names.SCHEMA)["files"].items():
+        if not (run / table).is_file():
+            continue
+        types = {each["name"]: pyarrow.type_for_alias(ARROW_TYPES[each["type"]]) for each in described["columns"]}
+        options = pyarrow.csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True)
+        path = (run / table).with_suffix(".parquet")
+        try:
+            pyarrow.parquet.write_table(pyarrow.csv.read_csv(run / table, convert_options=options), path)
+        except (OSError, pyarrow.ArrowException) as error:
+            raise TierbenchError(
+                f"{path}: cannot be written: {error}; is there room, and may you write there?"
+            ) from None
+        yield path

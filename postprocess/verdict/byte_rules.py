@@ -34,8 +34,7 @@ ON_THE_PATH = 0.5  # of what the storage moved: a door that carries less is not 
 
 @bytes_rule(
     "what the clients read and the storage servers did not send, by whole sampling intervals around the window",
-    Limits("% of what was read", suspect=0.2, invalid=2),
-    because="the wire cannot carry less than what was read over it; 0.2 % for drivers that count late",
+    Limits("% of what was read", suspect=0.2, invalid=2),  # 0.2 % for drivers that count late
     remedy="a cache was warm, or has what was written, or another interface carries the data: see the flush reports,"
     " the client's fsync and the sampler's interface",
 )
@@ -75,7 +74,6 @@ def _from_disks(data: TrialData) -> list[int | None]:
 @bytes_rule(
     "what the clients of one worker read and its interface did not receive",
     Limits("% of what all read", suspect=0.2),
-    because="there no other client's excess hides a warm cache",
     remedy="a cache of that worker was warm, or another interface of it carries the data: see the flush reports",
 )
 def missing_at_a_worker(data: TrialData, row: TrialRow) -> Measured:
@@ -96,8 +94,7 @@ def missing_at_a_worker(data: TrialData, row: TrialRow) -> Measured:
 @bytes_rule(
     "what the storage servers sent in the window beyond what is usual (below), where the trial's own hosts received it"
     " or that is not known",
-    Limits("% of what was read", suspect=2),
-    because="an access that reads in parts can make the storage send a third more by itself",
+    Limits("% of what was read", suspect=2),  # by reading in parts it can be a third without any fault
     remedy="the way reads ahead what is not used, or data were sent twice after a connection or a server broke: see the"
     " servers' logs, repeat and compare",
 )
@@ -117,7 +114,6 @@ def excess_bytes(data: TrialData, row: TrialRow) -> Measured:
     "what the storage servers sent and none of the trial's own hosts received; where workers are not sampled, the"
     " excess of clients that read files from end to end, or beside idle traffic",
     Limits("% of what was read", suspect=2, invalid=20),
-    because="bytes do not get lost; clean trials stay below 0",
     remedy="somebody else uses the storage, or much was sent again: see tcp_retrans_per_s and repeat when it is quiet",
 )
 def foreign_bytes(data: TrialData, row: TrialRow) -> Measured:
@@ -155,7 +151,6 @@ def _is_foreign(data: TrialData, row: TrialRow) -> bool:
     "what those storage servers moved in the window that the trial's way does not lead to (`servers`, `on_disk`),"
     " without 0.5 Mb/s a server",
     Limits("% of what was read", suspect=2, invalid=20),
-    because="a rate is called after a way; it must be of that way's bytes",
     remedy="its files lie elsewhere than the way says, or somebody else uses those servers: see where its replicas are",
 )
 def other_servers(data: TrialData, row: TrialRow) -> Measured:
@@ -177,7 +172,6 @@ def other_servers(data: TrialData, row: TrialRow) -> Measured:
     "clients that do not tell what they moved, storage whose bytes around the window are not known, and written files"
     " that nobody has looked at",
     Limits("troubles", suspect=0),
-    because="not knowing is no proof",
     remedy="nothing shows that the data came over the wire",
 )
 def bytes_not_compared(data: TrialData, row: TrialRow) -> Measured:
@@ -202,7 +196,6 @@ def bytes_not_compared(data: TrialData, row: TrialRow) -> Measured:
 @bytes_rule(
     "what reached the storage after the last end, of clients that make sure it is there by then",
     Limits("% of what was written", suspect=2),
-    because="by then the window is over, and the rate is too high by as much",
     remedy="a server or mount on the way said that it was written and had it still: the rate is in part its memory's",
 )
 def written_late(data: TrialData, row: TrialRow) -> Measured:
@@ -215,7 +208,6 @@ def written_late(data: TrialData, row: TrialRow) -> Measured:
     "longest time, between what the storage sent first and last, in which about nothing moved while clients were at"
     " work",
     Limits("% of the window", suspect=5, invalid=25),
-    because="the mean is too low by as much",
     remedy="something stood still, and the mean is of what is left: see what the path and its servers logged and"
     " repeat",
 )
@@ -233,8 +225,7 @@ def stall(data: TrialData, row: TrialRow) -> Measured:
 
 @bytes_rule(
     "time before anything moved, or after all had, in which clients were active and did not compute",
-    Limits("% of the window", suspect=25),
-    because="files are opened and programs start there, which took 0.1 to 6 % in clean trials",
+    Limits("% of the window", suspect=25),  # 0.1 to 6 % in clean trials
     remedy="the mean is of what is left: see what opening and closing files took in jobs.csv, or take larger replicas",
 )
 def still_at_an_edge(data: TrialData, row: TrialRow) -> Measured:
@@ -251,9 +242,7 @@ def _least_idle_mbps(row: TrialRow) -> float:
 @bytes_rule(
     "what the clients' workers, a door or a gateway moved one way beyond what the clients read and the storage sent,"
     " whichever is more, with headers",
-    Limits("% of what was read", suspect=10),
-    because="a host that serves others at the same time has less for the trial; clean trials stay below 5; where caches"
-    " of software are part of the trial, so is what they load",
+    Limits("% of what was read", suspect=10),  # clean trials stay below 5
     remedy="somebody else uses these hosts, software is loaded through them, or an interface is sampled twice: repeat"
     " it when they are quiet",
 )
@@ -277,7 +266,6 @@ def background_on_the_path(data: TrialData, row: TrialRow) -> Measured:
 @bytes_rule(
     "what the storage servers moved the other way in the window, without what belongs to the trial (below)",
     Limits("% of what they moved", suspect=10, invalid=50),
-    because="a server that is written to has less to give to readers",
     remedy="somebody else writes to the storage, or reads where the trial writes: repeat when it is quiet",
 )
 def other_direction(data: TrialData, row: TrialRow) -> Measured:
@@ -297,8 +285,6 @@ def other_direction(data: TrialData, row: TrialRow) -> Measured:
 @bytes_rule(
     "storage servers' rate before the go or after the last end, without 0.5 Mb/s a server",
     Limits("% of the mean rate", suspect=1, invalid=10),
-    because="1 % of background is 1 % of the mean; a storage server at rest sends 0.1 to 0.4 Mb/s, HTCondor's and the"
-    " sampler's own",
     remedy="somebody else uses the storage: repeat when it is quiet",
 )
 def idle_traffic(data: TrialData, row: TrialRow) -> Measured:
@@ -312,7 +298,6 @@ def idle_traffic(data: TrialData, row: TrialRow) -> Measured:
 @bytes_rule(
     "storage servers' whole rate before the go or after the last end, whichever is less",
     Limits("% of the mean rate", suspect=2),
-    because="it is in the mean, whoever sends it; what the clients took in has none of it",
     remedy="what the storage sends at rest is as much of its mean rate: go by what the clients took in",
 )
 def slow_beside_rest(data: TrialData, row: TrialRow) -> Measured:
@@ -327,7 +312,6 @@ def slow_beside_rest(data: TrialData, row: TrialRow) -> Measured:
 @bytes_rule(
     "of the times before and after the window, neither is sampled for half a second",
     Limits("troubles", suspect=0),
-    because="not knowing is no proof",
     remedy="take a shorter period",
 )
 def idle_traffic_unknown(data: TrialData, row: TrialRow) -> Measured:
@@ -338,7 +322,6 @@ def idle_traffic_unknown(data: TrialData, row: TrialRow) -> Measured:
 @bytes_rule(
     "delivered rate above the tightest known ceiling of the way",
     Limits("% of the ceiling", suspect=5),
-    because="a trial that was faster refutes the ceiling",
     remedy="the ceiling is wrong, or the data came another way",
 )
 def above_the_ceiling(data: TrialData, row: TrialRow) -> Measured:

@@ -22,7 +22,6 @@ LOADED = "root_library"  # in a client's detail: the file that ROOT was loaded f
 @rule(
     "what the proxies say they sent, away from what the clients read beyond what was broken off and headers",
     Limits("% of what was read", suspect=2, invalid=10),
-    because="what a client read through a proxy, that proxy has sent",
     remedy="clients went past the proxy, or others use it: see its log and the access's proxy",
 )
 def proxies_apart(data: TrialData, row: TrialRow) -> Measured:
@@ -34,7 +33,6 @@ def proxies_apart(data: TrialData, row: TrialRow) -> Measured:
 @rule(
     "what the origin sent, away from what the proxies say they fetched",
     Limits("% of what was read", suspect=2, invalid=10),
-    because="what the origin sent past a proxy went to somebody who should not have had it",
     remedy="clients, or others, fetched from the origin past the proxy: see the server's log",
 )
 def origin_apart(data: TrialData, row: TrialRow) -> Measured:
@@ -47,7 +45,6 @@ def origin_apart(data: TrialData, row: TrialRow) -> Measured:
 @rule(
     "the share of hits by the proxies' counts of requests, above the one by their bytes",
     Limits("% of all", suspect=5, invalid=20),
-    because="a hit costs the origin nothing",
     remedy="the proxies' own counters contradict each other: see their version's notes, and repeat",
 )
 def hits_apart(data: TrialData, row: TrialRow) -> Measured:
@@ -62,7 +59,6 @@ def hits_apart(data: TrialData, row: TrialRow) -> Measured:
 @rule(
     "whether the way leads through a proxy whose counters are not known",
     Limits("troubles", suspect=0),
-    because="not knowing is no proof",
     remedy="sample the proxy's host (the sampler's --squid says where it listens)",
 )
 def proxies_not_compared(data: TrialData, row: TrialRow) -> Measured:
@@ -71,24 +67,22 @@ def proxies_not_compared(data: TrialData, row: TrialRow) -> Measured:
 
 
 @rule(
-    "hosts that have not told what their cache, of software or of the trial's files, held before and after the trial",
+    "hosts of which is unknown what their cache, of software or of the trial's files, held before and after the trial",
     Limits("hosts", suspect=0),
-    because="not knowing is no proof",
     remedy="have the condition's program print it (docs/sites.md), and see why the condition was not undone",
 )
-def cache_not_told(data: TrialData, row: TrialRow) -> Measured:
+def cache_content_unknown(data: TrialData, row: TrialRow) -> Measured:
     silent = [cache.host for cache in caches(data) if cache.fetched is None]
     yield len(silent), f"what the cache held of {', '.join(abridged(silent))}"
 
 
 @rule(
     "what a cache of software, or of the trial's files, held before the trial for which it was to be empty",
-    Limits("% of what it held after it", suspect=10, invalid=50),
-    because="where nothing was fetched, all came from elsewhere, or the cache was full; CVMFS keeps some catalogs",
+    Limits("% of what it held after it", suspect=10, invalid=50),  # CVMFS keeps some catalogs
     remedy="it was not emptied, or what the clients read does not come through it: see the condition's program and"
     " `setup`",
 )
-def cold_cache_held(data: TrialData, row: TrialRow) -> Measured:
+def cold_cache_not_empty(data: TrialData, row: TrialRow) -> Measured:
     for before, after, words in _held(data, cold=True):
         yield 100 * min(1.0, before / after) if after else 100, words
 
@@ -96,7 +90,6 @@ def cold_cache_held(data: TrialData, row: TrialRow) -> Measured:
 @rule(
     "what a cache of software, or of the trial's files, took in, or lost, in the trial for which it was to be full",
     Limits("% of what it held after it", suspect=0.5, invalid=5),
-    because="what is fetched is within the time",
     remedy="not all that the clients open was in it: see what the condition's program reads, and the cache's quota",
 )
 def warm_cache_fetched(data: TrialData, row: TrialRow) -> Measured:
@@ -121,7 +114,6 @@ def _held(data: TrialData, *, cold: bool) -> list[tuple[int, int, str]]:
 @rule(
     "what the storage sent although a warm cache was to serve all, without what it sends at rest",
     Limits("% of what was read", suspect=1, invalid=5),
-    because="a hit costs the origin nothing",
     remedy="not all that the clients read was in the cache, it threw some away, or somebody else uses the storage: see"
     " the cache's log and room",
     bytes_only=True,
@@ -136,8 +128,7 @@ def sent_past_a_warm_cache(data: TrialData, row: TrialRow) -> Measured:
 
 @rule(
     "caches that say that something went wrong in them",
-    Limits("caches", invalid=0),
-    because="a cache that cannot write goes on serving, and keeps next to nothing",
+    Limits("caches", invalid=0),  # one that cannot write goes on serving, and keeps next to nothing
     remedy="see its log, and whether its disk has room",
 )
 def cache_in_trouble(data: TrialData, row: TrialRow) -> Measured:
@@ -148,7 +139,6 @@ def cache_in_trouble(data: TrialData, row: TrialRow) -> Measured:
 @rule(
     "clients whose ROOT is not from the folder that the cache is of",
     Limits("clients", invalid=0),
-    because="another ROOT answers another question",
     remedy="correct `setup` of the workload: it has to lead to the folder that the condition's program names",
 )
 def software_from_elsewhere(data: TrialData, row: TrialRow) -> Measured:
@@ -162,7 +152,6 @@ def software_from_elsewhere(data: TrialData, row: TrialRow) -> Measured:
 @rule(
     "clients whose files were on another mount than the one that was there when the caches were emptied",
     Limits("clients", invalid=0),
-    because="a job has a copy of all mounts from its begin: what is mounted anew later, it does not see",
     remedy="what was arranged or emptied is not what they used: their jobs began before it was mounted, or it was"
     " mounted anew meanwhile",
 )
@@ -193,8 +182,7 @@ def is_other_mount(place: Place, points: Mapping[str, str]) -> bool:
 
 @rule(
     "bytes of the replicas in the hosts' memory after the flush",
-    Limits("% of the replicas", suspect=0.2, invalid=1),
-    because="a few pages are read by whoever looks at a file; 1 % is what the flush calls warm",
+    Limits("% of the replicas", suspect=0.2, invalid=1),  # 1 % is what the flush calls warm
     remedy="see the flush reports for what kept them there",
 )
 def resident_pages(data: TrialData, row: TrialRow) -> Measured:
@@ -206,7 +194,6 @@ def resident_pages(data: TrialData, row: TrialRow) -> Measured:
 @rule(
     "hosts whose caches were not flushed, or whose flush could not measure what is left",
     Limits("hosts", suspect=0),
-    because="not knowing is no proof",
     remedy="let the experiment flush, by a strategy that may look (docs/clients.md)",
 )
 def caches_not_proven_cold(data: TrialData, row: TrialRow) -> Measured:

@@ -20,7 +20,6 @@ STARTING_S = 1.0  # a job takes to be started: its shadow, starter and files bef
 @rule(
     "clients on workers of another pool of the run",
     Limits("clients", invalid=0),
-    because="it is another way than was asked",
     remedy="the pool's requirements let them in: correct them in the site file",
 )
 def wrong_worker(data: TrialData, row: TrialRow) -> Measured:
@@ -30,7 +29,6 @@ def wrong_worker(data: TrialData, row: TrialRow) -> Measured:
 @rule(
     "clients on workers that were in no pool of the run when it was planned",
     Limits("clients", suspect=0),
-    because="HTCondor may add one at any time, and its caches can be warm or cold",
     remedy="they were not in the pool when planned, so were not flushed: write the run anew",
 )
 def new_worker(data: TrialData, row: TrialRow) -> Measured:
@@ -48,7 +46,6 @@ def _strangers(data: TrialData, where: str, *, of_other_pools: bool) -> tuple[fl
 @rule(
     "clients that read a replica which another client of the trial read as well",
     Limits("clients", invalid=0),
-    because="caches served the second one",
     remedy="give each client a replica of its own: caches served the second one",
 )
 def shared_replica(data: TrialData, row: TrialRow) -> Measured:
@@ -66,7 +63,6 @@ def _file(url: str) -> str:
 @rule(
     "sizes of the files that clients read, by what they met, away from those that the plan has from the catalogue",
     Limits("% of what was planned", suspect=0.5, invalid=10),
-    because="a file that was cut off or replaced is another measurement, and a client without data is none",
     remedy="the files were changed since the plan was made: make the replicas and the run anew",
 )
 def other_sizes(data: TrialData, row: TrialRow) -> Measured:
@@ -82,9 +78,7 @@ def other_sizes(data: TrialData, row: TrialRow) -> Measured:
 
 @rule(
     "readings or copies of a file that failed, of jobs at work for a given time",
-    Limits("% of all", suspect=0, invalid=1),
-    because="a few among many thousands leave the rate as it is; where each file is read once, any failure makes its"
-    " client fail",
+    Limits("% of all", suspect=0, invalid=1),  # a few among many thousands leave the rate as it is
     remedy="see the clients' records for the first messages: a server that is asked by so many may refuse some",
 )
 def failed_fetches(data: TrialData, row: TrialRow) -> Measured:
@@ -105,7 +99,6 @@ def failed_fetches(data: TrialData, row: TrialRow) -> Measured:
 @rule(
     "a client's count of what it took in, above that of its process",
     Limits("% of its process's", suspect=0.5),
-    because="the rate is made of the first, and the second has all of it",
     remedy="one of the counts is wrong: see bytes_app and bytes_client in jobs.csv, and leave bytes_client"
     " empty where the kernel does not count what a client reads",
 )
@@ -116,8 +109,7 @@ def counts_apart(data: TrialData, row: TrialRow) -> Measured:
 
 @rule(
     "what a client's process took in beyond the client's own count and 1 MB, where both are of its file alone",
-    Limits("% of its count", suspect=5),
-    because="headers of small reads are in it, and ROOT's own files",
+    Limits("% of its count", suspect=5),  # headers of small reads are in it, and ROOT's own files
     remedy="one of the counts is wrong: see bytes_app and bytes_client in jobs.csv",
 )
 def uncounted_bytes(data: TrialData, row: TrialRow) -> Measured:
@@ -142,8 +134,7 @@ def _two_counts(data: TrialData) -> list[tuple[int, int, int, str]]:
 
 @rule(
     "a client's count of what it took in, as a share of its file, away from the other clients' median",
-    Limits("% of its file", suspect=2),
-    because="between alike clients they differ by less than 1 %",
+    Limits("% of its file", suspect=2),  # alike clients differ by less than 1 %
     remedy="the count is wrong, or the replicas are not alike: see bytes_app and bytes_expected in jobs.csv",
 )
 def unlike_the_others(data: TrialData, row: TrialRow) -> Measured:
@@ -160,9 +151,23 @@ def unlike_the_others(data: TrialData, row: TrialRow) -> Measured:
 
 
 @rule(
+    "how far what a client read, without what opening its file and gaps between columns took, is from what its columns"
+    " take in the file",
+    Limits("% of its columns", suspect=0.5, invalid=20),  # of TTree and RNTuple alike the two were equal to the byte
+    remedy="it counts wrongly, or read other columns than it says: see column_bytes in its record's detail",
+)
+def other_columns(data: TrialData, row: TrialRow) -> Measured:
+    for job in data.jobs:
+        columns = job.detail.get("column_bytes")
+        if job.ok and job.bytes_app is not None and columns and data.trial.work.for_s is None:
+            read = job.bytes_app - sum(job.detail.get(key) or 0 for key in ("opening_bytes", "gap_bytes"))
+            words = f"client {job.index} {data.measure.did} {mb(read)} of columns of {mb(columns)}"
+            yield 100 * abs(read - columns) / columns, words
+
+
+@rule(
     "what a client that moves files from end to end did not move of its file, or beyond it and 1 MB",
     Limits("% of its file", suspect=0.5, invalid=2),
-    because="half a file is another measurement",
     remedy="the client ends too early, counts wrongly, or has another file: see its record",
 )
 def not_whole(data: TrialData, row: TrialRow) -> Measured:
@@ -193,9 +198,7 @@ def _worst(of_clients: Iterable[tuple[float, str]]) -> Measured:
 
 @rule(
     "time in which jobs of the next trial, which are started ahead and wait for their turn, were being started",
-    Limits("% of the window", suspect=10),
-    because="where it was 20 to 30 % the rates were 2 % lower, which may be chance"
-    " ([runs.md](runs.md#jobs-started-ahead))",
+    Limits("% of the window", suspect=10),  # at 20 to 30 % rates were 2 % lower (docs/runs.md)
     remedy="their start may have taken time from this trial: let trials last longer, or leave `ahead` out",
 )
 def started_beside(data: TrialData, row: TrialRow) -> Measured:
@@ -208,8 +211,7 @@ def started_beside(data: TrialData, row: TrialRow) -> Measured:
 
 @rule(
     "the window without the time in which all clients with work were at it, where they began together or naturally",
-    Limits("% of the window", suspect=67, invalid=90),
-    because="a third is left when one client gets four times what the others get",
+    Limits("% of the window", suspect=67, invalid=90),  # a third is left if one client gets four times the others' rate
     remedy="some clients began late or were served far better than others: see jobs.csv",
 )
 def not_all_active(data: TrialData, row: TrialRow) -> Measured:
@@ -221,8 +223,7 @@ def not_all_active(data: TrialData, row: TrialRow) -> Measured:
 
 @rule(
     "latest begin after the go time, or after the client's own",
-    Limits("% of the window", suspect=5),
-    because="of 192 clients on two cores the last begins 0.3 s late, half within 0.1 s: the first ones take the cores",
+    Limits("% of the window", suspect=5),  # of 192 clients on two cores the last begins 0.3 s late
     remedy="the worker was busy or its clock is wrong",
 )
 def late_begin(data: TrialData, row: TrialRow) -> Measured:
@@ -235,7 +236,6 @@ def late_begin(data: TrialData, row: TrialRow) -> Measured:
 @rule(
     "time from the go, or from each client's own, until the first began",
     Limits("% of the window", suspect=5, invalid=20),
-    because="the rate is over a window in which nobody was at work",
     remedy="the rate is over a window in which nobody was at work: see whether the workers' clocks are all ahead of the"
     " access point's, and what kept them",
 )
@@ -248,7 +248,6 @@ def empty_begin(data: TrialData, row: TrialRow) -> Measured:
 @rule(
     "earliest begin or first byte before the go time",
     Limits("ms", invalid=1),
-    because="what is read before the go is not in the window",
     remedy="a client did not wait for the gate, or its clock was set back",
 )
 def early_begin(data: TrialData, row: TrialRow) -> Measured:
@@ -268,8 +267,7 @@ def _after_go_ms(data: TrialData) -> dict[int, float]:
 
 @rule(
     "the fastest client's rate over the median, where all began at one instant",
-    Limits("times", suspect=5),
-    because="TCP shares unfairly, by two or three to one between flows of one kind",
+    Limits("times", suspect=5),  # TCP shares unfairly, by two or three to one between flows of one kind
     remedy="its replica was in some cache, or others were starved",
 )
 def fast_client(data: TrialData, row: TrialRow) -> Measured:
@@ -285,8 +283,7 @@ def fast_client(data: TrialData, row: TrialRow) -> Measured:
 
 @rule(
     "time in which more than one client read, where they take turns",
-    Limits("% of the window", suspect=1, invalid=5),
-    because="the clocks of two workers may be some ms apart, and a turn lasts seconds",
+    Limits("% of the window", suspect=1, invalid=5),  # two workers' clocks may be some ms apart
     remedy="a client did not wait for its turn: see begin and end in jobs.csv",
 )
 def not_alone(data: TrialData, row: TrialRow) -> Measured:
@@ -304,7 +301,6 @@ def not_alone(data: TrialData, row: TrialRow) -> Measured:
 @rule(
     "clients on other workers than those that the experiment places them on",
     Limits("clients", invalid=0),
-    because="it is something else than was asked",
     remedy="see lists/ and clients.log, and whether two workers of the pool have one name",
 )
 def wrong_place(data: TrialData, row: TrialRow) -> Measured:
@@ -317,7 +313,6 @@ def wrong_place(data: TrialData, row: TrialRow) -> Measured:
 @rule(
     "clients without a core of their own, where each was to be pinned to one",
     Limits("clients", invalid=0),
-    because="it is something else than was asked",
     remedy="place no more clients on a worker than it has cores that jobs may use",
 )
 def not_pinned(data: TrialData, row: TrialRow) -> Measured:

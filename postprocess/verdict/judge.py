@@ -26,7 +26,6 @@ from tierbench.postprocess.verdict.rules import Evidence, Limits, Measured, Rule
 @rule(
     "clients, samples and files that are missing or broken",
     Limits("troubles", invalid=0),
-    because="such a trial is repeated, never averaged",
     remedy="`tierbench submit` repeats the trial",
 )
 def incomplete(data: TrialData, row: TrialRow) -> Measured:

@@ -30,8 +30,6 @@ ADDS_UP = 0.75  # behind latency, a client among many gets at least so much of w
     "how far what the storage sent beyond what was read is from the median of the trial's repetitions (three or more),"
     " without a tenth of that; and how far what was read is",
     Limits("% of what was read", suspect=3),
-    because="there the usual excess is measured, by the same client on the same kind of replicas; in the run's"
-    " `trials.csv`",
     remedy="a part of a cache was warm, somebody else used the storage, or clients did not do the same: repeat it",
 )
 def unlike_its_repetitions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
@@ -52,8 +50,7 @@ def unlike_its_repetitions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials
 @run_rule(
     "most clients on a worker, or workers with clients, against the usual ones of the run's trials with as many clients"
     " in the same pool",
-    Limits("% more or less", suspect=25),
-    because="4 clients split 3+1 over two workers took 1.4 times as long as 2+2",
+    Limits("% more or less", suspect=25),  # 3+1 clients over two workers took 1.4 times as long as 2+2
     remedy="workers that have more clients serve each more slowly: let the experiment place them,"
     " `placement = 'in-turn'`",
 )
@@ -78,7 +75,6 @@ def split_otherwise(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
     "settings and versions of the trial's hosts that are not those of most of the run's trials with the same arranged"
     " there",
     Limits("settings", suspect=0),
-    because="any one can be the cause of a difference",
     remedy="conditions.json has them all: compare only trials under the same ones",
 )
 def other_conditions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:

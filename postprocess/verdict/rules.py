@@ -24,12 +24,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class Rule:
-    """What is looked at, how much of it is too much, why, and what to do then."""
+    """What is looked at, how much of it is too much, and what to do then."""
 
     name: str
     looks_at: str
     limits: Limits
-    because: str
     remedy: str
     bytes_only: bool  # what is not a rate of bytes does not go by the storage's samples and the window of its rate
     of_run: bool  # measured over all trials of a run; else over each trial's data and row of trials.csv
@@ -61,15 +60,10 @@ class Evidence:
 
 
 def rule(
-    looks_at: str, limits: Limits, *, because: str, remedy: str, bytes_only: bool = False, of_run: bool = False
+    looks_at: str, limits: Limits, *, remedy: str, bytes_only: bool = False, of_run: bool = False
 ) -> Callable[[Callable[..., Iterator[Any]]], Rule]:
     """Make a rule, called as the function below, which yields nothing where nothing is known."""
-
-    def of(measure: Callable[..., Iterator[Any]]) -> Rule:
-        name = measure.__name__.replace("_", " ")
-        return Rule(name, looks_at, limits, because, remedy, bytes_only, of_run, measure)
-
-    return of
+    return lambda of: Rule(of.__name__.replace("_", " "), looks_at, limits, remedy, bytes_only, of_run, of)
 
 
 bytes_rule, run_rule = partial(rule, bytes_only=True), partial(rule, of_run=True)

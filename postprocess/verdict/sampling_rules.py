@@ -18,7 +18,6 @@ from tierbench.postprocess.wording import abridged
 @rule(
     "hosts other than storage whose samples are missing, damaged or do not cover the window",
     Limits("troubles", suspect=0),
-    because="only the storage's samples enter the mean",
     remedy="the mean stands without them, but evidence for the bottleneck is missing",
 )
 def host_not_covered(data: TrialData, row: TrialRow) -> Measured:
@@ -56,8 +55,7 @@ def uncovered(interfaces: Sequence[Sampled], begin: int | None, end: int | None,
 
 @rule(
     "longest time without a sample in the window, of any sampler",
-    Limits("periods", suspect=3),
-    because="on a busy host a tick may be missed and the next be late; more is a pause",
+    Limits("periods", suspect=3),  # a busy host may miss a tick and be late for the next; more is a pause
     remedy="the host was starved or its sampler paused: peak and volatility miss what happened then",
 )
 def sampler_gap(data: TrialData, row: TrialRow) -> Measured:
@@ -70,7 +68,6 @@ def sampler_gap(data: TrialData, row: TrialRow) -> Measured:
 @bytes_rule(
     "time of the window in gaps of a storage server's samples",
     Limits("% of the window", invalid=25),
-    because="bytes are not lost in a gap, but where in it they went is",
     remedy="repeat it when nothing stops the sampler",
 )
 def sampler_pause(data: TrialData, row: TrialRow) -> Measured:
@@ -95,9 +92,8 @@ def _in_window(data: TrialData) -> Iterator[tuple[Sampled, int, int, np.ndarray]
 
 
 @rule(
-    "ticks at which the samplers were late",
+    "ticks at which the samplers were late by half a period or more",
     Limits("% of all", suspect=5),
-    because="a tick is late by half a period or more",
     remedy="the host is too busy for this period: take a longer one",
 )
 def late_ticks(data: TrialData, row: TrialRow) -> Measured:
@@ -117,8 +113,7 @@ def late_ticks(data: TrialData, row: TrialRow) -> Measured:
 
 @bytes_rule(
     "sampling period, or how often the driver refreshes its counters if that is rarer",
-    Limits("% of the window", suspect=10, invalid=50),
-    because="peak, volatility and the steady state want ten samples at least",
+    Limits("% of the window", suspect=10, invalid=50),  # peak, volatility and the steady state want ten samples
     remedy="take a shorter period, or larger replicas",
 )
 def few_samples(data: TrialData, row: TrialRow) -> Measured:
@@ -133,8 +128,7 @@ def few_samples(data: TrialData, row: TrialRow) -> Measured:
 
 @bytes_rule(
     "most by which the mean may be wrong for what moved near the window's edges (docs/statistics.md)",
-    Limits("% of the mean rate", suspect=5, invalid=20),
-    because="it is the sum of all that could be wrong there, and mostly far less is",
+    Limits("% of the mean rate", suspect=5, invalid=20),  # it is the sum of all that could be wrong there
     remedy="take a shorter period or larger replicas, and see that clocks are compared well",
 )
 def uncertain_edges(data: TrialData, row: TrialRow) -> Measured:
@@ -147,7 +141,6 @@ def uncertain_edges(data: TrialData, row: TrialRow) -> Measured:
 @rule(
     "counters that began anew, of any sampler and at any time while the trial has its conditions",
     Limits("times", suspect=0),
-    because="the bytes of that interval are lost",
     remedy="something restarted a service, an interface or its host: see that it stays up and repeat",
 )
 def counter_began_anew(data: TrialData, row: TrialRow) -> Measured:
@@ -163,8 +156,7 @@ def counter_began_anew(data: TrialData, row: TrialRow) -> Measured:
 
 @rule(
     "proven difference between the wall clocks of two hosts, whatever their roles",
-    Limits("periods", suspect=0.5),
-    because="beyond, samples belong to the wrong side of an edge",
+    Limits("periods", suspect=0.5),  # beyond, samples belong to the wrong side of an edge
     remedy="synchronise the clocks (chronyc tracking), or take a longer period",
 )
 def clock_offset(data: TrialData, row: TrialRow) -> Measured:
@@ -175,8 +167,7 @@ def clock_offset(data: TrialData, row: TrialRow) -> Measured:
 
 @rule(
     "how far a host's wall clock was set during the trial",
-    Limits("ms", suspect=10),
-    because="a clock that is slewed moves by 0.5 ms in a second, and the monotonic clock with it",
+    Limits("ms", suspect=10),  # a slewed clock moves by 0.5 ms in a second
     remedy="have the clock slewed and not stepped",
 )
 def clock_step(data: TrialData, row: TrialRow) -> Measured:
@@ -188,7 +179,6 @@ def clock_step(data: TrialData, row: TrialRow) -> Measured:
 @bytes_rule(
     "the larger of difference and step of the clocks of storage servers and workers that read",
     Limits("% of the window", suspect=0.5, invalid=5),
-    because="the mean is wrong by about as much; other hosts' clocks are in neither the window nor the bytes",
     remedy="the window's edges are wrong by as much: synchronise the clocks and repeat",
 )
 def clock_error(data: TrialData, row: TrialRow) -> Measured:
@@ -204,7 +194,6 @@ def clock_error(data: TrialData, row: TrialRow) -> Measured:
 @rule(
     "hosts that read or are storage, and have neither compared their clock with the access point's nor share one",
     Limits("hosts", suspect=0),
-    because="not knowing is no proof",
     remedy="sample by jobs of the pool and let jobs use chirp, or see for yourself that the clocks agree",
 )
 def clock_not_compared(data: TrialData, row: TrialRow) -> Measured:
@@ -214,8 +203,7 @@ def clock_not_compared(data: TrialData, row: TrialRow) -> Measured:
 
 @bytes_rule(
     "most by which the clocks of storage servers and workers that read can differ, by what was compared",
-    Limits("% of the window", suspect=2),
-    because="bounds that are wider than that prove nothing; on the testbed they are 9 to 16 ms",
+    Limits("% of the window", suspect=2),  # on the testbed they are 9 to 16 ms
     remedy="the comparison was slow: see that chirp answers fast, or take larger replicas",
 )
 def clock_comparison(data: TrialData, row: TrialRow) -> Measured:

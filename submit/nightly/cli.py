@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,9 @@ from tierbench import names
 from tierbench.checked_text import printable, shown
 from tierbench.errors import TierbenchError
 from tierbench.spec import NAMED
+from tierbench.submit.console import add_command, add_group
 from tierbench.submit.nightly import record
-from tierbench.submit.nightly.definition import Nightly, Terms, all_nightlies, find_nightly, home, locked
-from tierbench.submit.nightly.record import finish_dead_nights, record_missed
+from tierbench.submit.nightly.record import Nightly, Terms, all_nightlies, find_nightly, finish_dead_nights
 from tierbench.submit.nightly.schedule import SCHEDULERS, local_zone
 
 DESCRIPTION = """\
@@ -31,7 +32,6 @@ Measure a small experiment every night, by HTCondor's own schedule or systemd's,
 number has changed, with what else changed that night, or when nothing was measured.
 """
 EXAMPLES = """\
-examples:
   tierbench nightly add quick --site my-site.toml --at 02:30 --mail me@site.example
   tierbench nightly list                        when each is due, and how its last night went
   tierbench nightly run quick                   a night now
@@ -46,19 +46,9 @@ CONFIGURATION = "a configuration as `plan` names it, without the repeat: 'direct
 
 def register(subcommands: Any) -> None:
     """Add `nightly` and its own sub-commands to the command line."""
-    parser = subcommands.add_parser(
-        "nightly",
-        help="Measure a small experiment every night, and hear of it when a number has changed",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-
-    def verb(name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
-        sub: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text + ".")
-        sub.set_defaults(run=run)
-        return sub
+    text = "Measure a small experiment every night, and hear of it when a number has changed"
+    _, verbs = add_group(subcommands, "nightly", text, DESCRIPTION, EXAMPLES)
+    verb = partial(add_command, verbs)
 
     def of_one(name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
         sub = verb(name, run, text)
@@ -134,7 +124,7 @@ def _list(_: argparse.Namespace) -> int:
     now = datetime.now(UTC)
     nightlies = list(all_nightlies())
     if not nightlies:
-        print(f"there are none in {home()}; `tierbench nightly add` sets one up")
+        print(f"there are none in {record.home()}; `tierbench nightly add` sets one up")
     for nightly in nightlies:
         _look(nightly, now)
         terms = nightly.terms
@@ -163,8 +153,8 @@ def _next(nightly: Nightly, now: datetime) -> str:
 def _look(nightly: Nightly, now: datetime) -> None:
     """Whoever looks at a nightly leaves a record of the nights that did not come, if he may write there."""
     # Another process that is at work on it sees to that.
-    with contextlib.suppress(TierbenchError, OSError), locked(nightly.directory, patience_s=0):
-        record_missed(nightly, now - nightly.calendar.window)
+    with contextlib.suppress(TierbenchError, OSError), record.locked(nightly.directory, patience_s=0):
+        record.record_missed(nightly, now - nightly.calendar.window)
         finish_dead_nights(nightly, lambda _: None)
 
 
@@ -187,8 +177,7 @@ def _change(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> int:
     """One line on the standard output and a status, whatever happens; anything unforeseen is UNKNOWN."""
-    from tierbench.submit.nightly.changes import changes
-    from tierbench.submit.nightly.monitoring import STATUS, Health, plugin_line
+    from tierbench.submit.nightly.monitoring import STATUS, Health, changes, plugin_line
 
     now = datetime.now(UTC)
     try:
@@ -208,7 +197,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _ack(arguments: argparse.Namespace) -> int:
-    from tierbench.submit.nightly.changes import acknowledge, changes
+    from tierbench.submit.nightly.monitoring import acknowledge, changes
 
     nightly = find_nightly(arguments.nightly)
     asked = [change for change in changes(nightly) if arguments.configuration in ("", change.configuration)]

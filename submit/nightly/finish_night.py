@@ -19,12 +19,10 @@ from tierbench.postprocess.schema.columns import parted
 from tierbench.site_configs.site import find_site
 from tierbench.submit.links import leave_ceilings
 from tierbench.submit.nightly import record
-from tierbench.submit.nightly.changes import changes, note_message, record_in_history, suspected
-from tierbench.submit.nightly.definition import Nightly, Say, duration
 from tierbench.submit.nightly.messages import Message, deliver
-from tierbench.submit.nightly.monitoring import write_textfile
+from tierbench.submit.nightly.monitoring import changes, note_message, record_in_history, suspected, write_textfile
 from tierbench.submit.nightly.prepare import write_confirmation
-from tierbench.submit.nightly.record import DELIVERED, NOBODY, Change, Night
+from tierbench.submit.nightly.record import DELIVERED, NOBODY, Change, Night, Nightly, Say, duration
 from tierbench.submit.progress import Run, hopeless
 
 LONGEST = 0.5  # of the time between two nights: longer, and no repetition begins

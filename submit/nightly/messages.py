@@ -18,7 +18,6 @@ import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from email.message import EmailMessage
 from urllib.parse import urlsplit
 
@@ -26,8 +25,7 @@ from tierbench import names
 from tierbench.errors import ConfigError
 from tierbench.submit import pool
 from tierbench.submit.nightly import record
-from tierbench.submit.nightly.definition import Nightly
-from tierbench.submit.nightly.record import DELIVERED, NOBODY, Change, Night
+from tierbench.submit.nightly.record import DELIVERED, NOBODY, Change, Night, Nightly
 
 SAME_CHANGE = 3  # nights
 PATIENCE_S = 15.0  # for each answer of a receiver, and twice that for all of it
@@ -92,19 +90,13 @@ class Message:
     @property
     def content(self) -> dict[str, object]:
         """As it is posted."""
+        changes = [{**asdict(change), "since": change.since.isoformat()} for change in self.changes]
         return {
-            "format": 1,
-            "nightly": self.nightly.name,
-            "site": self.nightly.terms.site,
-            "night": self.night.planned.isoformat(),
-            "outcome": self.night.outcome,
-            "state": self.state,
-            "text": "\n".join(self.sentences),
-            "sentences": self.sentences,
-            "changes": [{**asdict(change), "since": _iso(change.since_ns)} for change in self.changes],
-            "report": self.report,
-            "host": socket.getfqdn(),
-        }
+            "format": 1, "nightly": self.nightly.name, "site": self.nightly.terms.site,
+            "night": self.night.planned.isoformat(), "outcome": self.night.outcome, "state": self.state,
+            "text": "\n".join(self.sentences), "sentences": self.sentences, "changes": changes,
+            "report": self.report, "host": socket.getfqdn(),
+        }  # fmt: skip
 
 
 def _was_reported(change: Change, nights: list[Night], size: float) -> bool:
@@ -140,13 +132,6 @@ def _cause(night: Night) -> str:
     return night.reason.split(": ", 1)[-1]
 
 
-def _iso(time_ns: int) -> str:
-    return datetime.fromtimestamp(time_ns / 1e9, UTC).isoformat()
-
-
-# -- how it is sent ------------------------------------------------------------------------------------------
-
-
 def deliver(message: Message) -> dict[str, str]:
     """Send it by every channel that was asked for; how each went. None takes long, and none holds up another one."""
     terms = message.nightly.terms
@@ -155,9 +140,8 @@ def deliver(message: Message) -> dict[str, str]:
         channels[_webhook_channel(terms.webhook)] = lambda: _post(webhook_url(message.nightly), message)
     if terms.mail:
         channels[terms.mail] = lambda: _mail(terms.mail, message)
-    return {channel: _within_limit(send) for channel, send in channels.items()} or {
-        NOBODY: "no webhook or mail address is set"
-    }
+    sent = {channel: _within_limit(send) for channel, send in channels.items()}
+    return sent or {NOBODY: "no webhook or mail address is set"}
 
 
 def _within_limit(send: Callable[[], None]) -> str:
@@ -220,9 +204,6 @@ def _program(setting: str) -> str | None:
 
 def _run(command: list[str], text: bytes) -> None:
     subprocess.run(command, input=text, check=True, capture_output=True, timeout=PATIENCE_S)
-
-
-# -- the webhook's URL ---------------------------------------------------------------------------------------
 
 
 def write_webhook(nightly: Nightly, url: str) -> None:

@@ -1,26 +1,124 @@
-"""What monitoring systems see of a nightly: its health, the plugin's line, and a text file for Prometheus."""
+"""What the history says of a nightly: what has changed, its health, and what monitoring systems see of it."""
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tierbench import files
 from tierbench.checked_text import printable
-from tierbench.postprocess.history.database import doubt_of_place
+from tierbench.errors import TierbenchError
+from tierbench.postprocess.history import alarms, database
+from tierbench.postprocess.history.alarms import Finding, Watch
+from tierbench.postprocess.history.changepoints import Rule
+from tierbench.postprocess.history.database import Chronicle, History, doubt_of_place
+from tierbench.postprocess.history.rows import FAILED, MISSED, Acknowledgement, Message, Value
+from tierbench.postprocess.history.rows import Night as NightRow
 from tierbench.submit.nightly import record
-from tierbench.submit.nightly.changes import rates
-from tierbench.submit.nightly.definition import Nightly, duration
 from tierbench.submit.nightly.messages import shown_channel
-from tierbench.submit.nightly.record import Change
+from tierbench.submit.nightly.record import Change, Night, Nightly, Say, duration
 
+CRITICAL_RATIO = 0.75  # of what an access method had
+UNMEASURED = {"failed": FAILED, "missed": MISSED, "still-running": MISSED}
 STATUS = {"OK": 0, "WARNING": 1, "CRITICAL": 2, "UNKNOWN": 3}
 VERDICTS = ("VALID", "SUSPECT", "INVALID")
 PREFIX = "tierbench_nightly"
 ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 IN_A_LABEL = str.maketrans({"'": "", "=": ":", "|": "/"})  # which may hold anything but what ends it
+
+
+def record_in_history(nightly: Nightly, night: Night, measured: list[Path], say: Say) -> None:
+    """Put a night into the history, with its runs; and the nights without a run that it does not have yet."""
+    from tierbench.postprocess.history.runs import night_of  # which loads much
+
+    with _history(nightly) as history:
+        for run in measured:
+            history.record(*night_of(run, say=say))
+        for each in [*record.nights(nightly), night]:
+            if each.outcome in UNMEASURED and not record.run_directories(record.folder(nightly, each)):
+                planned = int(each.planned_wall_s * 1e9)
+                history.record(NightRow(nightly.name, planned, UNMEASURED[each.outcome], reason=each.reason))
+
+
+def note_message(nightly: Nightly, night: Night, state: str, text: str, deliveries: dict[str, bool]) -> None:
+    """Keep in the history what was said of a night by which channel, and whether it arrived."""
+    with _history(nightly) as history:
+        for channel, delivered in deliveries.items():
+            planned = round(night.planned_wall_s * 1e9)
+            history.note_message(Message(nightly.name, planned, channel, state, text, time.time_ns(), delivered))
+
+
+def _history(nightly: Nightly) -> History:
+    """Where its nights are, whoever asks: a monitoring system is another user, with a home of its own."""
+    return History(Path(nightly.terms.history) if nightly.terms.history else None)
+
+
+def watch_of(nightly: Nightly) -> Watch:
+    return Watch(Rule(size=nightly.terms.size_pct / 100), nightly.terms.floors)
+
+
+def suspected(nightly: Nightly) -> list[str]:
+    """The configurations that only the last night says have changed; "" stands for all of them."""
+    return [finding.configuration for finding in _findings(nightly) if not finding.certain]
+
+
+def changes(nightly: Nightly) -> list[Change]:
+    """What has changed for certain, and is so still."""
+    findings = [finding for finding in _findings(nightly) if finding.certain]
+    chronicle = _chronicle(nightly) if findings else None  # with all that was otherwise in those nights
+    if chronicle is None:
+        return []
+    from tierbench.postprocess.history.sentences import sentence  # which loads much, and mostly nothing has changed
+
+    watch, changed = watch_of(nightly), []
+    for own in findings:
+        ratio, latest = 0.0 if math.isnan(own.ratio[0]) else own.ratio[0], own.latest or own.since
+        what = own.direction, own.configuration, own.since.planned_ns, _level(own, watch), ratio
+        changed.append(Change(*what, sentence(own, chronicle), latest.planned_ns, own.acknowledged))
+    return changed
+
+
+def _findings(nightly: Nightly) -> list[Finding]:
+    chronicle = _chronicle(nightly, watched=True)
+    return alarms.findings(chronicle, watch_of(nightly)) if chronicle else []
+
+
+def _level(finding: Finding, watch: Watch) -> str:
+    """What is better is reported, and is no alarm; what has a floor and measures nothing is below it."""
+    if finding.direction == "better":
+        return "OK"
+    below = finding.kind == "floor" or (finding.kind == "lost" and finding.configuration in watch.floors)
+    return "CRITICAL" if below or finding.ratio[0] < CRITICAL_RATIO else "WARNING"
+
+
+def _chronicle(nightly: Nightly, watched: bool = False) -> Chronicle | None:
+    """What the history has of a nightly, once it has measured anything."""
+    with _history(nightly) as history:
+        if nightly.name not in database.nightlies(history):
+            return None
+        chronicle = database.chronicle(history, nightly.name, watched)
+    return chronicle if chronicle.measured else None
+
+
+def acknowledge(nightly: Nightly, change: Change, by: str, note: str, accepted: bool) -> None:
+    """A change is reported no more; if it was accepted, the baseline begins anew there."""
+    with _history(nightly) as history:
+        of = nightly.name, change.configuration, change.since_ns
+        history.acknowledge(Acknowledgement(*of, by, time.time_ns(), note, accepted))
+
+
+def rates(nightly: Nightly) -> tuple[str, list[Value]]:
+    """What the last night measured, and its unit; nothing where the history cannot be read."""
+    try:
+        chronicle = _chronicle(nightly, watched=True)
+    except TierbenchError:
+        return "", []
+    latest = chronicle and chronicle.latest
+    return (latest.unit, chronicle.values.get(latest.id, [])) if chronicle and latest else ("", [])
 
 
 class Health:
@@ -70,9 +168,6 @@ class Health:
         return "OK", f"{summary}; last measured {measured.label}"
 
 
-# -- the plugin of Nagios, Icinga and the like ---------------------------------------------------------------
-
-
 def plugin_line(nightly: Nightly, health: Health) -> str:
     """STATE - summary | 'label'=value;warning;critical ... by the guidelines of monitoring-plugins."""
     summary = printable(" ".join(health.summary.replace("|", "/").split()))
@@ -84,9 +179,6 @@ def plugin_line(nightly: Nightly, health: Health) -> str:
     labels = [printable(f"{value.configuration} {unit}".strip()).translate(IN_A_LABEL) for value in values]
     data += [f"'{label}'={value.mean:.4g};;;0" for label, value in zip(labels, values, strict=True)]
     return f"TIERBENCH {health.state} - {nightly.name}: {summary} | {' '.join(data)}"
-
-
-# -- node_exporter's textfile collector ----------------------------------------------------------------------
 
 
 def write_textfile(nightly: Nightly, changes: list[Change]) -> None:

@@ -5,43 +5,32 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from tierbench import names
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.graphs import night_dag, repetition_dags
-from tierbench.dags.plan import Plan, Trial
+from tierbench.dags.plan import Trial
 from tierbench.dags.trial_settings import Until
 from tierbench.dags.write import write_run
 from tierbench.postprocess.history.rows import NightMark, write_night_mark
-from tierbench.site_configs.site import Site, find_site
+from tierbench.site_configs.site import find_site
 from tierbench.submit.nightly import record
-from tierbench.submit.nightly.definition import Nightly, Say
-from tierbench.submit.nightly.record import Night
-from tierbench.submit.planning import asked_experiment, expanded, ship_programs
+from tierbench.submit.nightly.record import Night, Nightly, Say
+from tierbench.submit.planning import Planned, asked_experiment, expanded, preflight, refuse, ship_programs
 from tierbench.submit.pool import PoolError
-from tierbench.submit.preflight import preflight, refuse
 from tierbench.submit.repetitions import repeated
 
 
-class Prepared(NamedTuple):
-    """What a night will measure, with all there that its trials need."""
-
-    site: Site
-    experiment: Experiment
-    plan: Plan
-
-
-def prepare(nightly: Nightly, night: Night, shift: int = 0) -> Prepared:
-    """The night's plan, in an order of its own."""
+def prepare(nightly: Nightly, night: Night, shift: int = 0) -> Planned:
+    """The night's plan, in an order of its own, with all there that its trials need."""
     site, experiment = find_site(nightly.terms.site), asked_experiment(str(nightly.experiment))
     experiment = of_a_night(experiment, int(night.planned_wall_s / 60) + shift)
-    plan, slots = expanded(site, experiment)
-    if isinstance(slots, str):
-        raise PoolError(slots)
+    planned = expanded(site, experiment)
+    if isinstance(planned.slots, str):
+        raise PoolError(planned.slots)
     given, folder = f"{nightly.experiment} --site {nightly.terms.site}", record.folder(nightly, night)
-    refuse(preflight(plan, site, experiment, slots, given, folder))
-    return Prepared(site, experiment, plan)
+    refuse(preflight(planned, given, folder))
+    return planned
 
 
 def of_a_night(experiment: Experiment, seed: int) -> Experiment:
@@ -51,7 +40,7 @@ def of_a_night(experiment: Experiment, seed: int) -> Experiment:
     return dataclasses.replace(experiment, seed=experiment.seed + seed)
 
 
-def write_night(nightly: Nightly, night: Night, ready: Prepared, say: Say) -> Path:
+def write_night(nightly: Nightly, night: Night, ready: Planned, say: Say) -> Path:
     """The night's run and its DAG, unless they have been written; where the DAG is."""
     folder = record.folder(nightly, night)
     dag = folder / names.NIGHT_DAG
@@ -73,10 +62,10 @@ def write_confirmation(nightly: Nightly, night: Night, configurations: Sequence[
     plan = dataclasses.replace(ready.plan, trials=tuple(trials), configurations=tuple(used.values()))
     place = record.folder(nightly, night) / names.NIGHT_AGAIN
     place.rmdir()
-    _write(nightly, night, ready._replace(plan=plan), place, say)
+    _write(nightly, night, dataclasses.replace(ready, plan=plan), place, say)
 
 
-def _write(nightly: Nightly, night: Night, ready: Prepared, run: Path, say: Say) -> None:
+def _write(nightly: Nightly, night: Night, ready: Planned, run: Path, say: Say) -> None:
     write_run(ready.plan, ready.site, ready.experiment, run)
     ship_programs(ready.experiment, run, say)
     planned, rerun = int(night.planned_wall_s * 1e9), run.name == names.NIGHT_AGAIN

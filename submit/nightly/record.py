@@ -1,30 +1,134 @@
-"""The record of each night, in a file of its own that does not depend on the database.
+"""A nightly: what was asked for, its lock, and the record of each night, in files that do not depend on the database.
 
-Whoever looks at a nightly next leaves those of nights that did not come, and of nights whose DAG died. `check` looks,
-too, so little is loaded here before it is needed.
+Whoever looks at a nightly next leaves the records of nights that did not come, and of nights whose DAG died. `check`
+looks, too, so little is loaded here before it is needed.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 
 from tierbench import files, json_files, names
+from tierbench.checked_text import Key
+from tierbench.errors import BusyError, ConfigError
 from tierbench.json_files import Damaged
+from tierbench.spec import unknown_name
 from tierbench.submit import pool
-from tierbench.submit.nightly.definition import Nightly, Say
-from tierbench.submit.nightly.schedule import local_zone
+from tierbench.submit.nightly.schedule import Calendar, local_zone, parse_calendar
 
+HOME_VARIABLE = "TIERBENCH_NIGHTS"
+
+Say = Callable[[str], None]
 DELIVERED, NOBODY = "delivered", "nobody"
 CHECKED_NIGHTS = 14  # the last ones, whose DAGs may linger
 ENDING_S = 60.0  # a DAG leaves the queue within seconds of its night's end,
 LINGERING_S = 1800.0  # and finishes the night within minutes of the last trial's, also where the links hang
 RENAMED = {"told": "deliveries", "said": "reported"}  # in records of an older version
+
+
+@dataclass(frozen=True)
+class Terms:
+    """nightly.json: what `tierbench nightly add` was asked for, and whether it is paused."""
+
+    site: str
+    at: str
+    days: str
+    by: str  # "condor" or "systemd"
+    control: str  # a configuration's name, or "" where only the links are
+    since_wall_s: float  # nights before that are not expected
+    paused: bool = False
+    webhook: str = ""  # its host; the URL is in a file of its own
+    mail: str = ""
+    textfile: str = ""
+    history: str = ""  # the database of whoever has added it
+    patience_s: float = 1800.0  # how long a night waits for a pool that does not answer
+    size_pct: float = 5.0  # what is less is no change
+    floors: dict[str, float] = field(default_factory=dict)  # the least rate of a configuration
+
+
+class Nightly:
+    """A nightly by its directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    @property
+    def name(self) -> str:
+        return self.directory.name
+
+    @cached_property
+    def terms(self) -> Terms:
+        return json_files.read_as(Terms, self.directory / names.NIGHTLY)
+
+    @property
+    def calendar(self) -> Calendar:
+        return parse_calendar(self.terms.at, self.terms.days)
+
+    @property
+    def experiment(self) -> Path:
+        return self.directory / names.NIGHTLY_EXPERIMENT
+
+    @property
+    def starter(self) -> Path:
+        return self.directory / names.NIGHTLY_STARTER
+
+    def change(self, terms: Terms) -> None:
+        json_files.write(self.directory / names.NIGHTLY, terms)
+        self.__dict__.pop("terms", None)
+
+
+def duration(seconds: float) -> str:
+    minutes = seconds / 60
+    return f"{minutes / 60:.0f} h" if minutes >= 120 else f"{minutes:.0f} min"
+
+
+def home() -> Path:
+    return Path(os.environ.get(HOME_VARIABLE) or Path.home() / "tierbench-nights").absolute()
+
+
+def all_nightlies() -> Iterator[Nightly]:
+    for path in sorted(home().glob(f"*/{names.NIGHTLY}")):
+        yield Nightly(path.parent)
+
+
+def find_nightly(name: str) -> Nightly:
+    nightlies = {nightly.name: nightly for nightly in all_nightlies()}
+    if name not in nightlies:
+        raise ConfigError(f"{unknown_name('nightly', name, nightlies)}; they are in {home()} (${HOME_VARIABLE})")
+    return nightlies[name]
+
+
+def new_nightly(name: str) -> Nightly:
+    """A directory for one that is not there yet."""
+    if not Key.fits(name):
+        raise ConfigError(f"--name {name}: must be {Key.must_be}")
+    nightly = Nightly(home() / name)
+    if (nightly.directory / names.NIGHTLY).exists():
+        raise ConfigError(f"{name}: is there already, in {nightly.directory}; `tierbench nightly remove {name}` first")
+    nightly.directory.mkdir(parents=True, exist_ok=True)
+    return nightly
+
+
+@contextmanager
+def locked(place: Path, patience_s: float = 30.0) -> Iterator[None]:
+    """The lock of a nightly's directory, so that one process at a time starts, finishes or changes a night; or of all.
+
+    That of all nightlies of this user, in `home()`, is held for a moment as a night is put on record.
+    """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(files.locked(place / names.NIGHTLY_LOCK, patience_s))
+        except BlockingIOError:
+            raise BusyError(f"{place.name}: another `tierbench nightly` is starting or finishing a night") from None
+        yield
 
 
 @dataclass(frozen=True)
@@ -39,6 +143,10 @@ class Change:
     sentence: str = ""
     latest_ns: int = 0  # of the first night of the present level
     acknowledged: bool = False
+
+    @property
+    def since(self) -> datetime:
+        return datetime.fromtimestamp(self.since_ns / 1e9, UTC)
 
     @property
     def alarming(self) -> bool:
@@ -90,16 +198,14 @@ def folder(nightly: Nightly, night: Night) -> Path:
 
 def run_directories(directory: Path) -> list[Path]:
     """The runs that were written in a night's folder: its own, and the one that confirms it."""
-    return [
-        directory / name for name in (names.NIGHT_RUN, names.NIGHT_AGAIN) if (directory / name / names.PLAN).exists()
-    ]
+    runs = (directory / name for name in (names.NIGHT_RUN, names.NIGHT_AGAIN))
+    return [run for run in runs if (run / names.PLAN).exists()]
 
 
 def write(nightly: Nightly, night: Night) -> Night:
     directory = folder(nightly, night)
     directory.mkdir(parents=True, exist_ok=True)
-    content = {"format": 1, **dataclasses.asdict(night)}
-    files.replace(directory / names.NIGHT_RECORD, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    json_files.write(directory / names.NIGHT_RECORD, night)
     return night
 
 
@@ -112,7 +218,6 @@ def read(directory: Path) -> Night:
 
 
 def nights(nightly: Nightly) -> list[Night]:
-    """All nights on record, in their order."""
     return [*newest_first(nightly)][::-1]
 
 
@@ -129,7 +234,6 @@ def newest_first(nightly: Nightly) -> Iterator[Night]:
 
 
 def recorded(nightly: Nightly) -> set[str]:
-    """The names of the nights' folders."""
     return {path.parent.name for path in (nightly.directory / names.NIGHTS).glob(f"*/{names.NIGHT_RECORD}")}
 
 

@@ -18,7 +18,7 @@ from tierbench.spec import unknown_name
 from tierbench.submit import pool
 
 if TYPE_CHECKING:
-    from tierbench.submit.nightly.definition import Nightly
+    from tierbench.submit.nightly.record import Nightly
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 DAY = timedelta(days=1)
@@ -143,33 +143,35 @@ SYSTEMCTL_S = 30
 class CondorCrontab:
     """A local job on the access point that stays in the queue, and starts each night."""
 
-    def lines(self, nightly: Nightly) -> Iterator[str]:
+    def text(self, nightly: Nightly) -> str:
         """The submit file. The job is in HTCondor's queue, so it survives restarts of the scheduler and the machine."""
-        yield f"# Starts the nights of {nightly.name}: {nightly.calendar}. `tierbench nightly add` submits it."
-        yield "universe          = local"
-        yield f"executable        = {nightly.starter}"
-        yield "arguments         = begin"
-        yield f"initialdir        = {nightly.directory}"
-        yield from (
-            f"{key:<17} = {names.SCHEDULE}.{end}" for key, end in (("output", "out"), ("error", "err"), ("log", "log"))
-        )
-        yield "on_exit_remove    = false"
-        yield from (f"{key:<17} = {value}" for key, value in nightly.calendar.crontab.items())
-        yield "# Or a late one, as after a restart of the scheduler, would be held and never run again."
-        yield f"cron_window       = {nightly.calendar.window.total_seconds():.0f}"
-        yield f"periodic_release  = HoldReasonCode =!= {BY_USER} && time() - EnteredCurrentStatus > {RELEASED_S}"
-        yield f'My.TierbenchNightly = "{nightly.name}"'
-        yield f'batch_name        = "tierbench nightly {nightly.name}"'
-        yield "queue"
+        crontab = "\n".join(f"{key:<17} = {value}" for key, value in nightly.calendar.crontab.items())
+        return f"""\
+# Starts the nights of {nightly.name}: {nightly.calendar}. `tierbench nightly add` submits it.
+universe          = local
+executable        = {nightly.starter}
+arguments         = begin
+initialdir        = {nightly.directory}
+output            = {names.SCHEDULE}.out
+error             = {names.SCHEDULE}.err
+log               = {names.SCHEDULE}.log
+on_exit_remove    = false
+{crontab}
+# Or a late one, as after a restart of the scheduler, would be held and never run again.
+cron_window       = {nightly.calendar.window.total_seconds():.0f}
+periodic_release  = HoldReasonCode =!= {BY_USER} && time() - EnteredCurrentStatus > {RELEASED_S}
+My.TierbenchNightly = "{nightly.name}"
+batch_name        = "tierbench nightly {nightly.name}"
+queue
+"""
 
     def start(self, nightly: Nightly) -> str:
         """Submit the job; what it is called."""
-        text = "".join(f"{line}\n" for line in self.lines(nightly))
+        text = self.text(nightly)
         (nightly.directory / f"{names.SCHEDULE}.sub").write_text(text, encoding="utf-8")
         return f"job {pool.submit(text)}"
 
     def change(self, nightly: Nightly, verb: str) -> None:
-        """Pause, resume or remove it."""
         action = {"pause": "Hold", "resume": "Release", "remove": "Remove"}[verb]
         pool.act(action, self._job(nightly), f"tierbench nightly {verb}")
 

@@ -19,11 +19,11 @@ from tierbench.dags.plan import Trial, expand
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.history.database import default_place, doubt_of_place
 from tierbench.site_configs.site import Site, find_site
-from tierbench.spec import unknown_name
-from tierbench.submit.nightly.definition import Nightly, Say, Terms, locked, new_nightly
+from tierbench.spec import resolved, unknown_name
 from tierbench.submit.nightly.messages import webhook_host, write_webhook
 from tierbench.submit.nightly.prepare import point
-from tierbench.submit.nightly.schedule import SCHEDULERS, CondorCrontab, SystemdTimer, parse_calendar
+from tierbench.submit.nightly.record import Nightly, Say, Terms, locked, new_nightly
+from tierbench.submit.nightly.schedule import SCHEDULERS, parse_calendar
 from tierbench.submit.planning import asked_experiment
 
 # What a night needs to know of whoever has set it up; HTCondor and systemd start it with next to nothing.
@@ -40,8 +40,8 @@ NO_PATH = ("", "ONLY_ENV")  # the latter is a word of HTCondor's
 def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) -> Nightly:
     """Set a nightly up, and have it scheduled; nothing is left of one that could not be."""
     _check(terms)
-    experiment = _resolved(experiment)
-    terms = dataclasses.replace(terms, site=_resolved(terms.site))
+    experiment = resolved(experiment)
+    terms = dataclasses.replace(terms, site=resolved(terms.site))
     site, asked = find_site(terms.site), asked_experiment(experiment)
     chosen = choose_control(site, asked, asked_control)
     check_floors(site, asked, chosen.added, terms.floors)
@@ -51,17 +51,14 @@ def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) 
     nightly.starter.chmod(0o755)
     write_webhook(nightly, terms.webhook)
     control = choose_control(site, asked_experiment(str(nightly.experiment)), chosen.asked).name  # as its axes call it
+    textfile = str(Path(terms.textfile).resolve()) if terms.textfile else ""
     terms = dataclasses.replace(
-        terms,
-        control=control,
-        textfile=str(Path(terms.textfile).resolve()) if terms.textfile else "",
-        webhook=webhook_host(terms.webhook),
-        history=str(default_place().absolute()),
-        since_wall_s=time.time(),
-    )
+        terms, control=control, textfile=textfile, webhook=webhook_host(terms.webhook),
+        history=str(default_place().absolute()), since_wall_s=time.time(),
+    )  # fmt: skip
     nightly.change(terms)
     try:
-        scheduled = scheduler(nightly).start(nightly)
+        scheduled = SCHEDULERS[terms.by].start(nightly)
     except TierbenchError:
         (nightly.directory / names.NIGHTLY).unlink()
         write_webhook(nightly, "")
@@ -72,11 +69,6 @@ def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) 
     if doubt := doubt_of_place(Path(terms.history)):
         say(doubt)
     return nightly
-
-
-def _resolved(named: str) -> str:
-    """A definition by its name, or by its file wherever a night is started."""
-    return str(Path(named).resolve()) if "/" in named or named.endswith(".toml") else named
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:
@@ -108,10 +100,6 @@ def _check_url(url: str) -> None:
         raise ConfigError(f"--webhook {shown(url)}: must be without blanks and all that is not ASCII, as in %20")
 
 
-def scheduler(nightly: Nightly) -> CondorCrontab | SystemdTimer:
-    return SCHEDULERS[nightly.terms.by]
-
-
 def starter_lines(nightly: Nightly) -> Iterator[str]:
     """What starts a night, and what its DAG runs: this very tierbench, as whoever has added the nightly runs it."""
     yield "#!/bin/sh"
@@ -128,8 +116,9 @@ def starter_lines(nightly: Nightly) -> Iterator[str]:
 
 def change(nightly: Nightly, verb: str) -> None:
     """Pause, resume or remove it; the nights of a pause were not expected, and what was measured stays."""
+    scheduler = SCHEDULERS[nightly.terms.by]
     if verb == "remove":
-        scheduler(nightly).change(nightly, verb)
+        scheduler.change(nightly, verb)
     with locked(nightly.directory):
         if verb == "remove":
             (nightly.directory / names.NIGHTLY).replace(nightly.directory / f"{names.NIGHTLY}.removed")
@@ -137,7 +126,7 @@ def change(nightly: Nightly, verb: str) -> None:
             return
         since_wall_s = nightly.terms.since_wall_s if verb == "pause" else time.time()
         nightly.change(dataclasses.replace(nightly.terms, paused=verb == "pause", since_wall_s=since_wall_s))
-    scheduler(nightly).change(nightly, verb)
+    scheduler.change(nightly, verb)
 
 
 @dataclasses.dataclass(frozen=True)

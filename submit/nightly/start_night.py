@@ -8,15 +8,14 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from tierbench import names
-from tierbench.errors import BusyError, TierbenchError, UnmetNeed
-from tierbench.interrupts import held_back
+from tierbench.errors import BusyError, TierbenchError, UnmetNeed, held_back
 from tierbench.submit import pool
 from tierbench.submit.nightly import record
-from tierbench.submit.nightly.definition import Nightly, Say, all_nightlies, home, locked
 from tierbench.submit.nightly.finish_night import finish_unmeasured
-from tierbench.submit.nightly.prepare import Prepared, prepare, write_night
-from tierbench.submit.nightly.record import Night, finish_dead_nights, record_missed
+from tierbench.submit.nightly.prepare import prepare, write_night
+from tierbench.submit.nightly.record import Night, Nightly, Say, all_nightlies, finish_dead_nights, record_missed
 from tierbench.submit.nightly.schedule import local_zone
+from tierbench.submit.planning import Planned
 from tierbench.submit.pool import PoolError
 from tierbench.submit.progress import Run
 
@@ -29,7 +28,7 @@ def start(nightly: Nightly, asked_for: bool, say: Say) -> Night | None:
     """Start the night that is due, or one that is asked for now; None if that one has been started already."""
     now = datetime.now(UTC)
     try:
-        with locked(nightly.directory):
+        with record.locked(nightly.directory):
             return _start(nightly, now, asked_for, say)
     except BusyError as error:  # as where a start hangs on a mount that does not answer
         planned = None if asked_for else _due(nightly, now, say)
@@ -68,7 +67,7 @@ def _start(nightly: Nightly, now: datetime, asked_for: bool, say: Say) -> Night 
 
 def _put_on_record(nightly: Nightly, night: Night) -> None:
     """Record it as running, unless another of this user's nightlies is measuring at its site."""
-    with locked(home()):
+    with record.locked(record.home()):
         others = [other for other in all_nightlies() if other.name != nightly.name]
         for other in [other for other in others if other.terms.site == nightly.terms.site]:
             for its in record.nights(other):
@@ -83,7 +82,7 @@ def _is_at_work(nightly: Nightly, night: Night) -> bool:
     if night.outcome != "running" or night.cluster is not None:
         return night.outcome == "running" and pool.in_queue(night.cluster or 0)
     try:
-        with locked(nightly.directory, patience_s=0.0):
+        with record.locked(nightly.directory, patience_s=0.0):
             return False
     except BusyError:
         return True
@@ -120,7 +119,7 @@ def _retry(nightly: Nightly, ask: Callable[[], T], say: Say) -> T:
             time.sleep(RETRY_S)
 
 
-def _submitted(nightly: Nightly, night: Night, ready: Prepared, say: Say) -> int:
+def _submitted(nightly: Nightly, night: Night, ready: Planned, say: Say) -> int:
     """The number of the job that the night's DAG becomes."""
     dag = write_night(nightly, night, ready, say)
     submitted = time.time()

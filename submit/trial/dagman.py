@@ -9,22 +9,18 @@ import re
 from pathlib import Path
 
 from tierbench import names
+from tierbench.files import text_of
 
 LOCK = ".lock"  # what DAGMan appends to its DAG's name
 
 
 def at_work(trial: Path) -> bool:
-    """Whether a DAGMan runs a trial."""
     return is_held(trial / f"trial.dag{LOCK}")
 
 
 def is_held(lock: Path) -> bool:
     """Whether the DAGMan is alive whose process number is in a lock file, which stays if it dies."""
-    try:
-        text = lock.read_text()
-    except FileNotFoundError:
-        return False
-    recorded = dict(re.findall(r"^(PID|BDAY|PRECISION) = (\d+)$", text, re.MULTILINE))
+    recorded = dict(re.findall(r"^(PID|BDAY|PRECISION) = (\d+)$", text_of(lock), re.MULTILINE))
     pid = recorded.get("PID", "")
     since = _start_ticks(pid) if pid else ""
     if not since:
@@ -39,10 +35,7 @@ def claim(trial: Path, dagman: int, given_up: bool) -> bool:
     run = trial.parent.parent
     mine = f"{dagman} {_start_ticks(str(dagman))}\n"
     path = trial / names.CLAIM
-    try:
-        holder = path.read_text()
-    except FileNotFoundError:
-        holder = ""
+    holder = text_of(path)
     pid, _, started = holder.strip().partition(" ")
     if holder != mine and not given_up and pid and _start_ticks(pid) == started and _works_in(pid, run):
         return False

@@ -125,7 +125,6 @@ def wait_for_samplers(trial: Trial) -> "list[str]":
 
 
 def ended(host: str) -> bool:
-    """Whether a sample file has its trailer."""
     return last_record(Path(names.sample_file(host)), LONGEST_TRAILER).get("tierbench") == "end"
 
 
@@ -144,11 +143,8 @@ def make_tables() -> "list[str]":
     return [line]
 
 
-# -- what the trial has written: a job of its own looks through it and removes it, on any worker of the trial's pool --
-
-
 def clear(trial: Trial) -> "tuple[list[str], list[str]]":
-    """Have the write area of the trial here looked through and removed, if it may have come to have one.
+    """Have the write area of the trial here looked through and removed, by a job on any worker of the trial's pool.
 
     In words what of its files was not as it was written, and what could not be removed.
     """
@@ -219,9 +215,8 @@ def one_try(trial: Trial, avoided: "list[str]") -> "tuple[dict[str, Any], str, s
     for name, value in macros.items():
         command += ["-a", f"{name} = {value}"]
     try:
-        run = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SLOT_SECONDS, check=False
-        )
+        both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}  # type: dict[str, Any]
+        run = subprocess.run(command, timeout=SLOT_SECONDS, check=False, **both)
     except (OSError, subprocess.TimeoutExpired) as error:
         return {}, f"no job could be submitted: {error}", ""
     said = run.stdout.decode(errors="replace").strip()
@@ -241,9 +236,8 @@ def one_try(trial: Trial, avoided: "list[str]") -> "tuple[dict[str, Any], str, s
     cleared = report(names.CLEARED)
     if cleared.get("status") == "ok":
         return cleared, "", slot
-    why = (
-        str(cleared.get("message")) if cleared else f"the job {number}.0 {cluster.ended.get(0) or 'has left no report'}"
-    )
+    left = f"the job {number}.0 {cluster.ended.get(0) or 'has left no report'}"
+    why = str(cleared.get("message")) if cleared else left
     return {}, why, slot
 
 

@@ -48,7 +48,6 @@ def give_go(monitor: TrialMonitor) -> None:
 
 
 def ahead(seconds: float) -> int:
-    """So far ahead of now, in nanoseconds."""
     return int((time.time() + seconds) * 1e9)
 
 

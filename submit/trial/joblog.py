@@ -97,7 +97,6 @@ class Cluster:
 
     @property
     def left(self) -> "set[int]":
-        """The jobs that are in the queue still."""
         return self.submitted - self.ended.keys()
 
     def _take_in(self, event: Event) -> None:

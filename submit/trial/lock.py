@@ -26,7 +26,7 @@ from pathlib import Path
 
 from tierbench import names
 from tierbench.condition_state import wait_until_settled
-from tierbench.files import locked, poll
+from tierbench.files import locked, poll, text_of
 from tierbench.host import clock_bounds
 from tierbench.starts import go_of
 from tierbench.submit.trial.dagman import at_work
@@ -98,7 +98,7 @@ def wait_for(awaited: "list[str]", trial: Path, planned: Trial) -> None:
     if "sampled" in awaited:
         samples = [trial / names.sample_file(sampler.host) for sampler in planned.samplers]
         # A record after the header of each.
-        poll(lambda: all(read(path).count("\n") > 1 for path in samples), SAMPLERS_SECONDS, POLL_SECONDS)
+        poll(lambda: all(text_of(path).count("\n") > 1 for path in samples), SAMPLERS_SECONDS, POLL_SECONDS)
     if "slots" in awaited:
         wait_for_slots(trial, planned)
     if "waking" in awaited:
@@ -135,16 +135,16 @@ class MeasurementLock:
 
     def is_next(self) -> bool:
         """Whether the trial before this one has had the lock, or will not take it."""
-        if read(self.ahead) == self.trial.name:  # that one may want the lock once more, and has to wait for ours
+        if text_of(self.ahead) == self.trial.name:  # that one may want the lock once more, and has to wait for ours
             return True
-        name = read(self.trial / names.AFTER)
+        name = text_of(self.trial / names.AFTER)
         before = self.trial.parent / name
         return not name or exists(before, names.SERVED, names.OUTCOME) or self._is_gone(before)
 
     def acquire(self) -> bool:
         """Whether this trial has the lock, which it takes if it is nobody's or its holder is gone."""
         with locked(self.look, math.inf):
-            holder = read(self.file)
+            holder = text_of(self.file)
             if holder == self.trial.name:
                 return True
             other = self.trial.parent / holder
@@ -165,8 +165,8 @@ class MeasurementLock:
         with locked(self.look, math.inf):
             if (self.trial / names.BEGUN).exists():
                 return True
-            waiting, holder = self._waiting_ahead(), read(self.file)
-            is_next = waiting == self.trial.name or (not waiting and holder == read(self.trial / names.AFTER))
+            waiting, holder = self._waiting_ahead(), text_of(self.file)
+            is_next = waiting == self.trial.name or (not waiting and holder == text_of(self.trial / names.AFTER))
             if not (is_next and holder and go_of(self.trial.parent / holder).go_wall_ns is not None):
                 return False
             self._make_folders()
@@ -176,7 +176,7 @@ class MeasurementLock:
     def release(self) -> None:
         with locked(self.look, math.inf):
             self._wait_no_more()
-            if read(self.file) == self.trial.name:
+            if text_of(self.file) == self.trial.name:
                 (self.trial / names.SERVED).touch()
                 self.file.unlink()
 
@@ -185,7 +185,7 @@ class MeasurementLock:
         with locked(self.look, math.inf):
             if not (self.trial / names.BEGUN).exists():
                 # Another one may have got it while this one waited for room.
-                if read(self.file) != self.trial.name or (self.trial / names.NOT_NEEDED).exists():
+                if text_of(self.file) != self.trial.name or (self.trial / names.NOT_NEEDED).exists():
                     return False
                 self._make_folders()
                 self.file.touch()  # how long it may keep the lock counts from here
@@ -199,13 +199,13 @@ class MeasurementLock:
 
     def _waiting_ahead(self) -> str:
         """The trial whose jobs wait for the lock, unless it has begun or will not."""
-        name = read(self.ahead)
+        name = text_of(self.ahead)
         other = self.trial.parent / name
         over = exists(other, names.BEGUN, names.SERVED, names.OUTCOME)
         return "" if not name or over or (name != self.trial.name and self._is_gone(other)) else name
 
     def _wait_no_more(self) -> None:
-        if read(self.ahead) == self.trial.name:
+        if text_of(self.ahead) == self.trial.name:
             self.ahead.write_text("")
 
     def _is_over(self, trial: Path) -> bool:
@@ -221,14 +221,6 @@ class MeasurementLock:
         if at_work(trial):
             self.last_seen[trial] = now
         return now - self.last_seen.setdefault(trial, now) > PATIENCE_SECONDS
-
-
-def read(path: Path) -> str:
-    """What a file holds; nothing if it is not there."""
-    try:
-        return path.read_text()
-    except FileNotFoundError:
-        return ""
 
 
 def exists(trial: Path, *signs: str) -> bool:

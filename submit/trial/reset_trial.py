@@ -91,7 +91,6 @@ def may_run(trial: Path) -> bool:
 
 
 def outcome_of(trial: Path) -> Outcome:
-    """What the trial's last step has written, or nothing."""
     return record_or(Outcome(""), trial / names.OUTCOME)
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from tierbench import names
 from tierbench.condition_state import wait_until_restored
-from tierbench.files import replace
+from tierbench.files import replace, text_of
 from tierbench.starts import Go
 from tierbench.submit.trial.joblog import Cluster
 from tierbench.submit.trial.lock import release_lock
@@ -91,17 +91,14 @@ def see_end(monitor: TrialMonitor, starts: "dict[int, int]") -> None:
             monitor.moving.begin()  # nothing has to move between two clients
         who = clients(reading or left)
         if time.time() - go > monitor.limits.end_s:
-            raise CalledOff(
-                f"{who} had not ended {monitor.limits.end_s} s after the go: neither the time limit of"
-                f" {monitor.limits.read_s} s nor anything else has ended the reading"
-            )
+            why = f"neither the time limit of {monitor.limits.read_s} s nor anything else has ended the reading"
+            raise CalledOff(f"{who} had not ended {monitor.limits.end_s} s after the go: {why}")
         still = monitor.still_s()
         if still > monitor.limits.stall_s:
             # A worker that was lost before is the cause, and not the storage.
             cause = f"{monitor.absent}; since then " if monitor.absent else ""
-            raise CalledOff(
-                f"{cause}the storage has moved nothing for {still:.0f} s while {who} read{state_of_servers()}"
-            )
+            moved = f"{cause}the storage has moved nothing for {still:.0f} s while {who} read"
+            raise CalledOff(moved + state_of_servers())
         monitor.tell(f"the storage to move anything while {who} read", still)
         monitor.rest()
 
@@ -127,10 +124,7 @@ class OverlapLog:
 
     def _started(self) -> int:
         """How often jobs of trials that wait, or waited, have been started."""
-        try:
-            name = (self.trial.parent.parent / names.AHEAD).read_text()
-        except FileNotFoundError:
-            name = ""
+        name = text_of(self.trial.parent.parent / names.AHEAD)
         if name not in ("", self.trial.name, *self.clusters):
             self.clusters[name] = [Cluster(self.trial.parent / name / log) for log in LOGS]
         clusters = [cluster for trial in self.clusters.values() for cluster in trial]

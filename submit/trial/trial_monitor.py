@@ -31,6 +31,7 @@ SENT, RECEIVED = "tx_bytes", "rx_bytes"
 OF_INTERFACES = (SENT, RECEIVED)
 OF_DISKS = ("disk_read_bytes", "disk_own_read_bytes")  # of the machine, and where it is shared of the host
 QUIET_BYTES_PER_S = 62500  # of a storage server's interface, both directions: what is no reading, but talk
+FLUSH_LOGS, WRITE_AREA_LOGS = "flush.log and flush/*.err", "outbox.log and outbox/make.err"
 SAMPLER_LOGS = {"pool": names.SAMPLERS_LOG, "ssh": names.SAMPLERS_SSH_LOG}
 
 
@@ -107,26 +108,21 @@ class TrialMonitor:
         self.everybody = set(range(trial.jobs))
         self.cluster, self.flushes = Cluster(Path(names.CLIENTS_LOG)), Cluster(Path(names.FLUSH_LOG))
         self.conditions = condition_states(Path(), trial.conditions)
+        arranging = ["the job that arranges " + state.name for state in self.conditions]
+
+        def not_flushed(number: int) -> "str | None":
+            return None if flushed(trial.flushed[number]) else ""
+
+        def not_made(_: int) -> "str | None":
+            made = report(names.MADE)
+            return None if made.get("status") == "ok" else made.get("message", "")
+
         self.jobs = [
             Jobs(self.cluster, [f"client {number}" for number in range(trial.jobs)], lambda _: None),
-            Jobs(
-                self.flushes,
-                ["the flush on " + host for host in trial.flushed],
-                lambda number: None if flushed(trial.flushed[number]) else "",
-                "flush.log and flush/*.err",
-            ),
-            Jobs(
-                Cluster(Path(names.WRITE_AREA_LOG)),
-                ["the job of its write area"],
-                lambda _: None if report(names.MADE).get("status") == "ok" else report(names.MADE).get("message", ""),
-                "outbox.log and outbox/make.err",
-            ),
-            Jobs(
-                Cluster(Path(names.ARRANGE_LOG)),
-                ["the job that arranges " + state.name for state in self.conditions],
-                lambda _: "",  # before the trial is over
-                "arrange.log",
-            ),
+            Jobs(self.flushes, ["the flush on " + host for host in trial.flushed], not_flushed, FLUSH_LOGS),
+            Jobs(Cluster(Path(names.WRITE_AREA_LOG)), ["the job of its write area"], not_made, WRITE_AREA_LOGS),
+            # None has to end before the trial is over.
+            Jobs(Cluster(Path(names.ARRANGE_LOG)), arranging, lambda _: "", names.ARRANGE_LOG),
             *(self._samplers(via, log) for via, log in SAMPLER_LOGS.items()),
         ]
         self.records = Records(self.everybody)
@@ -138,16 +134,14 @@ class TrialMonitor:
     def _samplers(self, via: str, log: str) -> Jobs:
         """A storage server's that has ended before it delivered anything is not waited for."""
         samplers = [sampler for sampler in self.trial.samplers if sampler.via == via]
+        needed = ["the sampler on " + sampler.host if sampler.of_storage else "" for sampler in samplers]
+        files = [names.sample_file(sampler.host) for sampler in samplers]
         return Jobs(
-            Cluster(Path(log)),
-            ["the sampler on " + sampler.host if sampler.of_storage else "" for sampler in samplers],
-            lambda number: None if last_samples(names.sample_file(samplers[number].host), 1) else "",
-            "samples/*.err",
+            Cluster(Path(log)), needed, lambda job: None if last_samples(files[job], 1) else "", "samples/*.err"
         )
 
     @property
     def go(self) -> Go:
-        """What the gate has said to the clients, or nothing yet."""
         return go_of(Path())
 
     @property
@@ -175,7 +169,6 @@ class TrialMonitor:
         self.records.read_on()
 
     def rest(self) -> None:
-        """Pause between two looks."""
         time.sleep(max(POLL_SECONDS, (time.process_time() - self.worked) / SHARE))
         self.worked = time.process_time()
 
@@ -197,9 +190,8 @@ class TrialMonitor:
             if free < LOW_BYTES:
                 give_up_reserve(Path())
                 free = free_bytes(Path())
-                raise CalledOff(
-                    f"the access point's disk is full: {free / 1e6:.0f} MB are free, with the reserve given up"
-                )
+                room = f"{free / 1e6:.0f} MB are free, with the reserve given up"
+                raise CalledOff(f"the access point's disk is full: {room}")
 
     def unready(self) -> "list[str]":
         """What the go waits for, beside samples."""
@@ -207,11 +199,8 @@ class TrialMonitor:
         unready = sorted(self.everybody - ready - self.ended)
         idle = [number for number in unready if number not in self.cluster.starts]
         why = self.flushes.errors
-        hosts = [
-            host + (f", which {why[number]}" if number in why else "")
-            for number, host in enumerate(self.trial.flushed)
-            if not flushed(host)
-        ]
+        left = [(number, host) for number, host in enumerate(self.trial.flushed) if not flushed(host)]
+        hosts = [host + (f", which {why[number]}" if number in why else "") for number, host in left]
         return [
             *([clients(idle) + " without a slot"] if idle else []),
             *([clients([number for number in unready if number not in idle])] if len(idle) < len(unready) else []),
@@ -225,11 +214,8 @@ class TrialMonitor:
         if not self.start.gated:
             return []  # the clients' node waits for them, before it is submitted
         # Of a storage server its rate at rest is to be known.
-        return [
-            sampler
-            for sampler in self.trial.samplers
-            if len(last_samples(names.sample_file(sampler.host), 2)) < (2 if sampler.of_storage else 1)
-        ]
+        samplers = [(sampler, last_samples(names.sample_file(sampler.host), 2)) for sampler in self.trial.samplers]
+        return [sampler for sampler, records in samplers if len(records) < (2 if sampler.of_storage else 1)]
 
     def tell(self, what: str, seconds: float) -> None:
         """Leave word, for whoever watches, of a wait that lasts; a worker that is away comes before all else."""

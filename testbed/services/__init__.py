@@ -9,9 +9,14 @@ from tierbench.testbed.topology import Topology, with_workers
 
 _modules = [import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
 _declared = [value for module in _modules for value in vars(module).values() if isinstance(value, Service)]
-SERVICES = tuple({id(service): service for service in _declared}.values())  # each once, who else may have imported it
+SERVICES = tuple(dict.fromkeys(_declared))  # each once, who else may have imported it
+
+
+def services(settings: Settings) -> list[Service]:
+    """Those of a testbed with such settings."""
+    return [service for service in SERVICES if service.wanted(settings)]
 
 
 def topology(settings: Settings) -> Topology:
     """The hosts of a testbed with such settings."""
-    return with_workers(settings, [host for service in SERVICES for host in service.machines(settings)])
+    return with_workers(settings, [host for service in services(settings) for host in service.machines(settings)])

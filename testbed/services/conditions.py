@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import resources
 
 from tierbench.testbed.host import RunningHost, verbatim
-from tierbench.testbed.service import Hosts, Service, in_pool
-from tierbench.testbed.topology import USER, WAN, Host, Topology
+from tierbench.testbed.service import Bed, Service
+from tierbench.testbed.topology import USER, WAN, Host
 
 WORDS = "/etc/tierbench/arrange.d"
 HELPER = "/usr/local/sbin/tierbench-arrange"
@@ -14,36 +14,36 @@ SUDO = "/usr/bin/sudo"
 BUCKET = "/usr/local/lib/tierbench/bucket.py"
 
 
-def words(host: Host, topology: Topology) -> tuple[str, ...]:
+def words(host: Host, rtt_ms: float) -> tuple[str, ...]:
     """What a host of the testbed can change of itself; what a service can change there, that service offers."""
     if host.name == WAN:
-        return ("wan-rate", "wan-loss", "worker-rate", *(("rtt", "worker-rtts") if topology.settings.rtt_ms else ()))
+        return ("wan-rate", "wan-loss", "worker-rate", *(("rtt", "worker-rtts") if rtt_ms else ()))
     if host.is_virtual:
         return ("nic-rate", "tcp-buffer")
     return ("nic-rate", "congestion", "tcp-buffer", *(("read-ahead",) if host.mounts else ()))
 
 
-def stage(hosts: Hosts, topology: Topology) -> None:
+def stage(bed: Bed) -> None:
     """Install on each host of the pool what an admin would install there."""
     shipped = resources.files("tierbench.site_configs")
     helper = (shipped / "tierbench-arrange").read_bytes()
     allowed = (shipped / "sudoers.d/tierbench-arrange").read_text(encoding="utf-8").replace("nobody-yet", USER)
-    for host in in_pool(hosts):
+    for host in bed.pool:
         host.stage(HELPER, helper, 0o755)
         host.stage("/etc/sudoers.d/tierbench-arrange", allowed, 0o440)
         host.stage(BUCKET, verbatim("bucket.py"), 0o755)
-        for word in words(host.host, topology):
-            offer(host, word)
+        offer(host, *words(host.host, bed.settings.rtt_ms))
 
 
-def offer(host: RunningHost, word: str) -> None:
-    """Let a host change what a program of files/arrange changes."""
-    host.stage(f"{WORDS}/{word}", verbatim(f"arrange/{word}"), 0o755)
+def offer(host: RunningHost, *words: str) -> None:
+    """Let a host change what programs of files/arrange change."""
+    for word in words:
+        host.stage(f"{WORDS}/{word}", verbatim(f"arrange/{word}"), 0o755)
 
 
-def start(hosts: Hosts, _: Topology) -> None:
+def start(bed: Bed) -> None:
     """Let sudo, and no other program of a host, become root there: its file system is mounted without such programs."""
-    for host in in_pool(hosts):
+    for host in bed.pool:
         host.script([f"mount --bind {SUDO} {SUDO}", f"mount -o remount,bind,suid {SUDO}"])
 
 

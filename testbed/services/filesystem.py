@@ -12,12 +12,11 @@ import shutil
 from collections.abc import Iterator
 from functools import partial
 
-from tierbench.errors import HostError
 from tierbench.testbed.host import RunningHost, filled, verbatim
-from tierbench.testbed.service import Hosts, Question, Service, at_once
+from tierbench.testbed.service import Bed, Question, Service, at_once
 from tierbench.testbed.services.kerberos import KERBEROS, REALM, principals
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.topology import FIU, FNAL, GATEWAY, PRIVATE, UF, USER, Host, Nic, Topology
+from tierbench.testbed.topology import FIU, FNAL, GATEWAY, PRIVATE, UF, USER, Host, Nic
 
 METADATA, STORAGE, FAR_STORAGE = "mds", "oss", "osf"
 LABELS = {STORAGE: "A", FAR_STORAGE: "B"}  # by which a storage class tells the pools apart
@@ -43,15 +42,14 @@ def machines(settings: Settings) -> tuple[Host, ...]:
     )
 
 
-def servers(topology: Topology) -> tuple[Host, list[Host]]:
-    """The metadata server and the object servers, that of the Tier-2 first."""
-    return topology.host(METADATA), [host for name in LABELS for host in topology.hosts if host.name == name]
+def object_servers(bed: Bed) -> list[RunningHost]:
+    """That of the Tier-2 first."""
+    return [bed[name] for name in LABELS if name in bed.hosts]
 
 
-def stage(hosts: Hosts, topology: Topology) -> None:
+def stage(bed: Bed) -> None:
     """Configure the servers, their gates and every host that may mount."""
-    metadata, storages = servers(topology)
-    mds = hosts[metadata.name]
+    mds, storages = bed[METADATA], object_servers(bed)
     auth_code, password = secrets.token_hex(16), secrets.token_hex(16)
 
     mds.stage("/etc/mfs/mfsmaster.cfg", filled("mfsmaster.cfg", auth_code=auth_code), 0o600)
@@ -64,66 +62,60 @@ def stage(hosts: Hosts, topology: Topology) -> None:
     mds.stage("/etc/mfs/mfstopology.cfg", "")
     # Told what to leave of the disk, not what to use: it would count each small file as a chunk of 64 MiB.
     free = shutil.disk_usage(mds.namespaces.directory.parent).free
-    leave = max(0, free - (topology.settings.storage_gb << 30))
+    leave = max(0, free - (bed.settings.storage_gb << 30))
     for storage in storages:
         chunkserver = filled(
-            "mfschunkserver.cfg", auth_code=auth_code, metadata_server=metadata.fqdn, label=LABELS[storage.name]
+            "mfschunkserver.cfg", auth_code=auth_code, metadata_server=mds.fqdn, label=LABELS[storage.name]
         )
-        hosts[storage.name].stage("/etc/mfs/mfschunkserver.cfg", chunkserver, 0o600)
-        hosts[storage.name].stage("/etc/mfs/mfshdd.cfg", f"{CHUNKS} -{leave >> 20}MiB\n")
+        storage.stage("/etc/mfs/mfschunkserver.cfg", chunkserver, 0o600)
+        storage.stage("/etc/mfs/mfshdd.cfg", f"{CHUNKS} -{leave >> 20}MiB\n")
 
-    admitted = [f"{name}@{REALM}\n" for host in topology.hosts if host.comes_by_ticket for name in principals(host)]
-    for server in (mds, *(hosts[storage.name] for storage in storages)):
-        own = ", ".join(host.address for host in (metadata, *storages))
+    by_ticket = bed.where(lambda host: host.comes_by_ticket)
+    admitted = [f"{name}@{REALM}\n" for host in by_ticket for name in principals(host.host)]
+    own = ", ".join(server.host.address for server in (mds, *storages))
+    for server in (mds, *storages):
         server.stage("/etc/tierbench-gate.nft", filled("gate.nft", servers=own, ports=f"{FIRST_PORT}-{LAST_PORT}"))
         server.stage("/etc/ssh/sshd_config", verbatim("sshd_config"))
         server.stage("/usr/local/sbin/kerberos-gate", verbatim("kerberos-gate"), 0o755)
         server.stage("/etc/mfs/mount.password", password + "\n", 0o600)
         server.stage("/root/.k5login", "".join(admitted), 0o600)
 
-    for host in mounting(hosts):
-        host.stage(MOUNT_COMMAND, mount_script(host.host, topology), 0o755)
+    for host in mounting(bed):
+        host.stage(MOUNT_COMMAND, mount_script(host.host, bed), 0o755)
 
 
-def mounting(hosts: Hosts) -> list[RunningHost]:
-    return [host for host in hosts.values() if host.host.mounts]
+def mounting(bed: Bed) -> list[RunningHost]:
+    return bed.where(lambda host: host.mounts)
 
 
-def mount_script(host: Host, topology: Topology, under: str = "") -> str:
-    metadata, storages = servers(topology)
+def mount_script(host: Host, bed: Bed, under: str = "") -> str:
     return filled(
-        "mount-remote",
-        mount_point=f"{under}{MOUNT_POINT}",
-        writes=f"{under}{WRITES}",
-        writable=WRITABLE,
-        fqdn=host.fqdn,
-        metadata_server=metadata.fqdn,
-        object_servers=" ".join(storage.fqdn for storage in storages),
-        read_ahead_kb=topology.settings.read_ahead_kb,
+        "mount-remote", mount_point=f"{under}{MOUNT_POINT}", writes=f"{under}{WRITES}", writable=WRITABLE,
+        fqdn=host.fqdn, metadata_server=bed[METADATA].fqdn, read_ahead_kb=bed.settings.read_ahead_kb,
+        object_servers=" ".join(storage.fqdn for storage in object_servers(bed)),
         access="rw" if host.nic_on(UF) else "ro",
-    )
+    )  # fmt: skip
 
 
-def start_servers(hosts: Hosts, topology: Topology) -> None:
+def start_servers(bed: Bed) -> None:
     """Start the metadata and the object servers and their gates."""
-    metadata, storages = servers(topology)
-    mds, objects = hosts[metadata.name], [hosts[storage.name] for storage in storages]
+    mds, storages = bed[METADATA], object_servers(bed)
     mds.script([
         "chown mfs:mfs /etc/mfs/mfsmaster.cfg /etc/mfs/mfsexports.cfg",
         "cp /var/lib/mfs/metadata.mfs.empty /var/lib/mfs/metadata.mfs",
         "chown -R mfs:mfs /var/lib/mfs",
     ])  # fmt: skip
     mds.daemon("mfsmaster", "mfsmaster", "-f", "start")
-    for oss in objects:
+    for oss in storages:
         oss.script([f"mkdir {CHUNKS}", "chown -R mfs:mfs /var/lib/mfs /etc/mfs/mfschunkserver.cfg"])
         oss.daemon("mfschunkserver", "mfschunkserver", "-f", "start")
     # The gateway's ticket opens the servers to the gateway, not to those whose address it lends its own.
-    inner = next(nic.device for nic in hosts[GATEWAY].host.nics if nic.network == PRIVATE)
+    inner = next(nic.device for nic in bed[GATEWAY].host.nics if nic.network == PRIVATE)
     ports = f"--dport {FIRST_PORT}:{LAST_PORT}"
     reject = f"iptables-legacy -A FORWARD -i {inner} -p tcp {ports} -j REJECT --reject-with tcp-reset"
-    hosts[GATEWAY].script([reject])
+    bed[GATEWAY].script([reject])
     known_hosts = ""
-    for server in (mds, *objects):
+    for server in (mds, *storages):
         server.script([
             "nft -f /etc/tierbench-gate.nft",
             "mkdir -p /run/sshd",
@@ -131,10 +123,9 @@ def start_servers(hosts: Hosts, topology: Topology) -> None:
         ])  # fmt: skip
         server.daemon("sshd", "/usr/sbin/sshd", "-D", "-e")
         key = server.read("/etc/ssh/ssh_host_ed25519_key.pub").decode()
-        known_hosts += f"{server.host.fqdn} {key}"
-    for host in hosts.values():
-        if host.host.comes_by_ticket:
-            host.put("/etc/ssh/ssh_known_hosts", known_hosts)
+        known_hosts += f"{server.fqdn} {key}"
+    for host in bed.where(lambda host: host.comes_by_ticket):
+        host.put("/etc/ssh/ssh_known_hosts", known_hosts)
 
 
 def mount(host: RunningHost) -> None:
@@ -145,15 +136,15 @@ def mount(host: RunningHost) -> None:
 
 def mount_question(host: RunningHost, under: str = "") -> Question:
     """Whether the mount is there and its metadata server answers."""
-    mounted = partial(host.succeeds, "stat", f"{under}{MOUNT_POINT}/.masterinfo", timeout=5)
-    return Question(host, "mount", mounted, f"{under}{MOUNT_POINT} answers", "mount.log")
+    ask = ("stat", f"{under}{MOUNT_POINT}/.masterinfo")
+    return Question(host, "mount", ask, f"{under}{MOUNT_POINT} answers", "mount.log")
 
 
-def start_mounts(hosts: Hosts, topology: Topology) -> None:
+def start_mounts(bed: Bed) -> None:
     """Mount wherever it may be mounted; make the places for the benchmark's files, and for those that trials write."""
-    writer = topology.writer
-    mount(hosts[writer.name])
-    hosts[writer.name].script([
+    writer = bed[bed.topology.writer.name]
+    mount(writer)
+    writer.script([
         # one copy of each file, since there is one object server
         f"mfscreatesclass -M {MOUNT_POINT} -K A single >/dev/null",
         f"mfssetsclass single {MOUNT_POINT} >/dev/null",
@@ -161,9 +152,9 @@ def start_mounts(hosts: Hosts, topology: Topology) -> None:
         f"install -d -o {USER} -g {USER} {DATA}",
         f"install -d -m 1777 {MOUNT_POINT}/{WRITABLE}",
         f"mfssettrashretention 0 {MOUNT_POINT}/{WRITABLE} >/dev/null",  # what is removed there gives its room back
-        *(pools() if len(servers(topology)[1]) > 1 else ()),
+        *(pools() if len(object_servers(bed)) > 1 else ()),
     ])  # fmt: skip
-    at_once(mount, [host for host in mounting(hosts) if host.host != writer])
+    at_once(mount, [host for host in mounting(bed) if host is not writer])
 
 
 def pools() -> Iterator[str]:
@@ -179,33 +170,27 @@ def pools() -> Iterator[str]:
 
 def listed(metadata: RunningHost, section: str, words: str, count: int = 1) -> bool:
     """Whether the metadata server answers its own command-line tool, and with these words so often."""
-    asked = metadata.run("mfscli", "-p", "-H", metadata.host.fqdn, section, check=False, timeout=5)
+    asked = metadata.run("mfscli", "-p", "-H", metadata.fqdn, section, check=False, timeout=5)
     return asked.stdout.count(words) >= count
 
 
-def admitted_hosts(server: RunningHost) -> int:
-    """How many addresses the Kerberos gate has let in."""
+def admitted_hosts(server: RunningHost) -> str:
+    """How many addresses the Kerberos gate has let in, if its ssh daemon says who it is."""
+    if not server.run("ssh-keyscan", "-T", "2", server.fqdn, check=False, timeout=5).stdout:
+        return ""
     listing = server.run("nft", "list", "set", "ip", "gate", "admitted", timeout=5).stdout
-    return listing.count("expires")
+    return f"answers; {listing.count('expires')} hosts admitted"
 
 
-def questions_to_servers(hosts: Hosts, topology: Topology) -> Iterator[Question]:
-    mds, storages = servers(topology)
-    metadata, objects = hosts[mds.name], [hosts[storage.name] for storage in storages]
+def questions_to_servers(bed: Bed) -> Iterator[Question]:
+    metadata, storages = bed[METADATA], object_servers(bed)
     answers = partial(listed, metadata, "-SIN", "master version")
     yield Question(metadata, "mfsmaster", answers, log="mfsmaster.log")
-    for storage in objects:
-        joined = partial(listed, metadata, "-SCS", "Normal", len(objects))
+    for storage in storages:
+        joined = partial(listed, metadata, "-SCS", "Normal", len(storages))
         yield Question(storage, "mfschunkserver", joined, "has joined the master", "mfschunkserver.log")
-    for server in (metadata, *objects):
-        yield Question(server, "Kerberos gate", partial(_gate, server), log="sshd.log")
-
-
-def _gate(server: RunningHost) -> str:
-    """Whether the gate's ssh daemon says who it is."""
-    if not server.run("ssh-keyscan", "-T", "2", server.host.fqdn, check=False, timeout=5).stdout:
-        raise HostError("does not answer")
-    return f"answers; {admitted_hosts(server)} hosts admitted"
+    for server in (metadata, *storages):
+        yield Question(server, "Kerberos gate", partial(admitted_hosts, server), log="sshd.log")
 
 
 SERVERS = Service(
@@ -215,13 +200,9 @@ SERVERS = Service(
         "moosefs-master", "moosefs-chunkserver", "moosefs-client", "moosefs-cli",
         "openssh-server-gssapi", "openssh-client-gssapi",
     ),
-    stage=stage,
-    start=start_servers,
-    questions=questions_to_servers,
+    stage=stage, start=start_servers, questions=questions_to_servers,
 )  # fmt: skip
 MOUNTS = Service(
-    "mounts, by Kerberos ticket",
-    after=(KERBEROS, SERVERS),
-    start=start_mounts,
-    questions=lambda hosts, _: map(mount_question, mounting(hosts)),
-)
+    "mounts, by Kerberos ticket", after=(KERBEROS, SERVERS), start=start_mounts,
+    questions=lambda bed: map(mount_question, mounting(bed)),
+)  # fmt: skip

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tierbench.testbed.host import RunningHost, verbatim
-from tierbench.testbed.service import Hosts, Question, Service
+from tierbench.testbed.service import Bed, Question, Service
 from tierbench.testbed.services.filesystem import MOUNT_POINT, MOUNTS
 from tierbench.testbed.services.htcondor import ACCESS_POINT
 from tierbench.testbed.services.kerberos import KDC
@@ -40,27 +40,27 @@ ANYBODY = ("-aa", "-anonymous-user", SERVERS_USER, "-anonymous-group", "nogroup"
 CREDENTIALS = (f"X509_USER_CERT={CERTIFICATE}", f"X509_USER_KEY={KEY}", f"GRIDMAP={MAP}")
 
 
-def users(hosts: Hosts) -> list[RunningHost]:
+def users(bed: Bed) -> list[RunningHost]:
     """The hosts on which jobs show a proxy."""
-    return [host for host in hosts.values() if host.host.is_worker and host.host.mounts]
+    return bed.where(lambda host: host.is_worker and host.mounts)
 
 
-def issue_certificates(hosts: Hosts, _: Topology) -> None:
+def issue_certificates(bed: Bed) -> None:
     """Make the CA and all certificates, and hand them out."""
-    kdc, certified = hosts[KDC], [hosts[BESIDE_STORAGE], hosts[GATEWAY]]
+    kdc, certified = bed[KDC], [bed[BESIDE_STORAGE], bed[GATEWAY]]
     kdc.put(f"{AUTHORITY}/issue", verbatim("certificates.sh"), 0o700)
-    of_hosts = [server.host.fqdn for server in certified]
+    of_hosts = [server.fqdn for server in certified]
     days = map(str, (CERTIFICATE_DAYS, PROXY_DAYS))
     kdc.run("sh", "-eu", f"{AUTHORITY}/issue", AUTHORITY, ORGANISATION, USER, *days, *of_hosts)
     for name in kdc.run("ls", f"{AUTHORITY}/certificates").stdout.split():
-        for host in (*certified, *users(hosts)):
+        for host in (*certified, *users(bed)):
             host.put(f"{TRUSTED}/{name}", kdc.read(f"{AUTHORITY}/certificates/{name}"))
     for server in certified:
-        server.put(CERTIFICATE, kdc.read(f"{AUTHORITY}/{server.host.fqdn}.pem"))
-        server.put(KEY, kdc.read(f"{AUTHORITY}/{server.host.fqdn}.key"), 0o600)
+        server.put(CERTIFICATE, kdc.read(f"{AUTHORITY}/{server.fqdn}.pem"))
+        server.put(KEY, kdc.read(f"{AUTHORITY}/{server.fqdn}.key"), 0o600)
         server.put(MAP, f'"{ORGANISATION}/CN={USER}" {SERVERS_USER}\n')
         server.run("chown", SERVERS_USER, CERTIFICATE, KEY)
-    for host in (hosts[ACCESS_POINT], *users(hosts)):
+    for host in (bed[ACCESS_POINT], *users(bed)):
         host.put(PROXY, kdc.read(f"{AUTHORITY}/proxy.pem"), 0o600, USER)
     kdc.run("sh", "-euc", 'cd "$1"; rm -f -- *.key *.pem', "sh", AUTHORITY)  # the CA has nothing more to sign
 
@@ -92,44 +92,44 @@ def servers(topology: Topology) -> list[Server]:
     return [Server(source, MOUNT_POINT, "R", PORT), Server(destination, MEMORY, "RW", PORT + 1)]
 
 
-def stage(hosts: Hosts, _: Topology) -> None:
-    hosts[FAR_AWAY].stage(FORWARDER, verbatim("far-away.py"))
+def stage(bed: Bed) -> None:
+    bed[FAR_AWAY].stage(FORWARDER, verbatim("far-away.py"))
 
 
-def start(hosts: Hosts, topology: Topology) -> None:
+def start(bed: Bed) -> None:
     """Start them when their mount is there, near by and far away."""
     memory = f"mount -t tmpfs -o mode=1777,size={MEMORY_MB}m tmpfs {MEMORY}"
-    hosts[GATEWAY].script([f"mkdir -p {MEMORY}", memory])
-    for server in servers(topology):
+    bed[GATEWAY].script([f"mkdir -p {MEMORY}", memory])
+    for server in servers(bed.topology):
         doors = (("gridftp", PORT, (), ANYBODY), ("gridftp-secured", SECURED_PORT, CREDENTIALS, ()))
         for name, port, credentials, how in doors:
-            hosts[server.host.name].daemon(
+            bed[server.host.name].daemon(
                 name, "setpriv", f"--reuid={SERVERS_USER}", "--regid=nogroup", "--clear-groups",
                 "env", f"GLOBUS_HOSTNAME={server.host.fqdn}", *credentials, "globus-gridftp-server", *how,
                 "-allow-disabled-login", "-restrict-paths", f"{server.rights}{server.folder}", "-p", str(port),
                 "-control-interface", server.host.address, "-data-interface", server.host.address,
             )  # fmt: skip
-    forwarded = [f"{server.far_port}={server.host.fqdn}:{PORT}" for server in servers(topology)]
-    hosts[FAR_AWAY].daemon("far-away", "python3", FORWARDER, str(FAR_RTT_MS), *forwarded)
+    forwarded = [f"{server.far_port}={server.host.fqdn}:{PORT}" for server in servers(bed.topology)]
+    bed[FAR_AWAY].daemon("far-away", "python3", FORWARDER, str(FAR_RTT_MS), *forwarded)
 
 
 def answers(host: RunningHost, url: str) -> bool:
     """Whether a server lists its folder; where the host has a proxy, its owner asks."""
-    environment = (f"GLOBUS_HOSTNAME={host.host.fqdn}", f"X509_USER_PROXY={PROXY}")
+    environment = (f"GLOBUS_HOSTNAME={host.fqdn}", f"X509_USER_PROXY={PROXY}")
     command = ("env", *environment, "globus-url-copy", "-list", url)
     return host.succeeds(*command, user=USER, timeout=10)
 
 
-def questions(hosts: Hosts, topology: Topology) -> Iterator[Question]:
-    far = hosts[FAR_AWAY]
-    for server in servers(topology):
-        host = hosts[server.host.name]
-        yield Question(host, "gridftp", partial(answers, host, server.url), f"answers at {server.url}", "gridftp.log")
-        for user in users(hosts)[:1]:
-            ask, answer = partial(answers, user, server.secured_url), f"answers a proxy at {server.secured_url}"
-            yield Question(host, "gridftp-secured", ask, answer, "gridftp-secured.log")
-        url = f"ftp://{far.host.fqdn}:{server.far_port}{server.folder}/"
-        yield Question(far, "far-away", partial(answers, far, url), f"answers at {url}", "far-away.log")
+def questions(bed: Bed) -> Iterator[Question]:
+    far = bed[FAR_AWAY]
+    for server in servers(bed.topology):
+        host, far_url = bed[server.host.name], f"ftp://{far.fqdn}:{server.far_port}{server.folder}/"
+        for thing, where, asker, url, whom in (
+            ("gridftp", host, host, server.url, ""),
+            *(("gridftp-secured", host, user, server.secured_url, " a proxy") for user in users(bed)[:1]),
+            ("far-away", far, far, far_url, ""),
+        ):
+            yield Question(where, thing, partial(answers, asker, url), f"answers{whom} at {url}", f"{thing}.log")
 
 
 GRIDFTP = Service(

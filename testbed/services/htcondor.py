@@ -8,9 +8,9 @@ from functools import partial
 from importlib import resources
 
 from tierbench.testbed.host import RunningHost, filled
-from tierbench.testbed.service import Hosts, Question, Service, in_pool
+from tierbench.testbed.service import Bed, Question, Service
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.topology import FIU, PRIVATE, USER, Host, Nic, Topology
+from tierbench.testbed.topology import FIU, PRIVATE, USER, Host, Nic
 
 ACCESS_POINT = "ce"
 TRUST_DOMAIN = "tierbench.test"
@@ -27,20 +27,19 @@ def machines(settings: Settings) -> tuple[Host, ...]:
     return (Host(ACCESS_POINT, (Nic("eth0", FIU, 11, rate), Nic("eth1", PRIVATE, 11, rate)), in_pool=True),)
 
 
-def stage(hosts: Hosts, topology: Topology) -> None:
+def stage(bed: Bed) -> None:
     """Configure every host of the pool; workers with the very fragment that an admin would install."""
-    access_point = topology.host(ACCESS_POINT)
-    for host in in_pool(hosts):
+    for host in bed.pool:
         common = filled(
-            "condor.conf", central_manager=access_point.fqdn, domain=TRUST_DOMAIN, address=host.host.own_address,
+            "condor.conf", central_manager=bed[ACCESS_POINT].fqdn, domain=TRUST_DOMAIN, address=host.host.own_address,
             broker="$(COLLECTOR_HOST)" if host.host.user_network else "",
             daemons=MANAGER_DAEMONS if host.name == ACCESS_POINT else EXECUTE_DAEMONS,
-            slots=topology.settings.slots_per_worker + 1,  # one for the sampler, which is a job too
+            slots=bed.settings.slots_per_worker + 1,  # one for the sampler, which is a job too
         )  # fmt: skip
         host.stage(f"{CONFIG}/10-testbed.conf", common)
         if host.name != ACCESS_POINT:
             host.stage(f"{CONFIG}/50-tierbench.conf", admin_fragment(host.host))
-    hosts[ACCESS_POINT].stage("/etc/condor/passwords.d/POOL", secrets.token_bytes(64), 0o600)
+    bed[ACCESS_POINT].stage("/etc/condor/passwords.d/POOL", secrets.token_bytes(64), 0o600)
 
 
 def admin_fragment(host: Host) -> str:
@@ -51,19 +50,19 @@ def admin_fragment(host: Host) -> str:
     return text.replace('TierbenchNetwork = "public"', f'TierbenchNetwork = "{host.network_kind}"')
 
 
-def start(hosts: Hosts, _: Topology) -> None:
+def start(bed: Bed) -> None:
     """Start the central manager, then everybody else with a token; the pool assembles by itself from there.
 
     A startd that finds no collector tries again only at its next update, so the collector comes first.
     """
-    manager = hosts[ACCESS_POINT]
+    manager = bed[ACCESS_POINT]
     token = manager.run("condor_token_create", "-identity", f"condor@{TRUST_DOMAIN}").stdout
     # New bindings reject how an older HTCondor authenticates local users, so users here have tokens too.
     user_token = manager.run("condor_token_create", "-identity", f"{USER}@{TRUST_DOMAIN}").stdout
     tokens = f"/home/{USER}/.condor/tokens.d"
     manager.run("install", "-d", "-m", "700", f"/home/{USER}/.condor", tokens, user=USER)
     manager.put(f"{tokens}/pool", user_token, 0o600, user=USER)
-    for host in [manager, *(host for host in in_pool(hosts) if host is not manager)]:
+    for host in [manager, *(host for host in bed.pool if host is not manager)]:
         host.put("/etc/condor/tokens.d/pool", token, 0o600)
         host.script(["install -d -o condor -g condor /run/condor /run/lock/condor"])
         host.daemon("condor_master", "condor_master", "-f")
@@ -72,10 +71,10 @@ def start(hosts: Hosts, _: Topology) -> None:
             manager.wait_until(collector, "the collector did not answer", COLLECTOR_LOG)
 
 
-def wait_until_complete(hosts: Hosts, _: Topology) -> None:
+def wait_until_complete(bed: Bed) -> None:
     """Return when the scheduler and every worker have reported to the collector."""
-    manager = hosts[ACCESS_POINT]
-    expected = {host.host.fqdn for host in in_pool(hosts)}
+    manager = bed[ACCESS_POINT]
+    expected = {host.fqdn for host in bed.pool}
     manager.wait_until(lambda: expected <= reporting(manager), "the HTCondor pool was not complete", COLLECTOR_LOG)
 
 
@@ -90,12 +89,12 @@ def reporting(manager: RunningHost) -> set[str]:
 
 def answers(manager: RunningHost, host: RunningHost) -> bool:
     """Whether a host's own master is alive and the collector has heard of its daemons."""
-    return host.host.fqdn in reporting(manager) and host.succeeds("sh", "-c", "kill -0 $(cat /run/condor_master.pid)")
+    return host.fqdn in reporting(manager) and host.succeeds("sh", "-c", "kill -0 $(cat /run/condor_master.pid)")
 
 
-def questions(hosts: Hosts, _: Topology) -> Iterator[Question]:
-    for host in in_pool(hosts):
-        yield Question(host, "HTCondor", partial(answers, hosts[ACCESS_POINT], host), "in the pool")
+def questions(bed: Bed) -> Iterator[Question]:
+    for host in bed.pool:
+        yield Question(host, "HTCondor", partial(answers, bed[ACCESS_POINT], host), "in the pool")
 
 
 HTCONDOR = Service(

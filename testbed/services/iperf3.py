@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from functools import partial
 
 from tierbench.testbed.host import RunningHost
-from tierbench.testbed.service import Hosts, Question, Service
+from tierbench.testbed.service import Bed, Question, Service
 from tierbench.testbed.services.filesystem import METADATA, STORAGE
-from tierbench.testbed.topology import Topology
 
 PORTS = range(5210, 5220)  # a server takes one client at a time; the usual port is left to those who measure the links
 
 
-def start(hosts: Hosts, _: Topology) -> None:
-    for host in (hosts[STORAGE], hosts[METADATA]):
+def start(bed: Bed) -> None:
+    for host in (bed[STORAGE], bed[METADATA]):
         for port in PORTS:
             # A client that vanished must not keep the next one out for minutes.
             host.daemon(f"iperf3-{port}", "iperf3", "--server", "--port", str(port), "--rcv-timeout", "5000")
@@ -25,9 +24,9 @@ def listens(host: RunningHost) -> bool:
     return len(listening.splitlines()) >= len(PORTS)
 
 
-def questions(hosts: Hosts, _: Topology) -> Iterator[Question]:
+def questions(bed: Bed) -> Iterator[Question]:
     log = f"iperf3-{PORTS[0]}.log"
-    for host in (hosts[STORAGE], hosts[METADATA]):
+    for host in (bed[STORAGE], bed[METADATA]):
         yield Question(host, "iperf3", partial(listens, host), f"listens on ports {PORTS[0]} to {PORTS[-1]}", log)
 
 

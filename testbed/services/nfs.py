@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from functools import partial
 
 from tierbench.testbed.host import RunningHost, filled
-from tierbench.testbed.service import Hosts, Question, Service, at_once
+from tierbench.testbed.service import Bed, Question, Service, at_once
 from tierbench.testbed.services.conditions import offer
 from tierbench.testbed.services.filesystem import MOUNT_POINT, MOUNTS, WRITABLE, WRITES
 from tierbench.testbed.services.kerberos import JOB_KEYTAB, user_principal
 from tierbench.testbed.services.xrootd import BESIDE_STORAGE
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.topology import FIU, UF, USER, Host, Nic, Topology
+from tierbench.testbed.topology import FIU, UF, USER, Host, Nic
 
 PORT = 2049
 CONFIGURATION = "/etc/ganesha/ganesha.conf"
@@ -27,8 +27,6 @@ USUAL = "krb5"  # as protected as all else on the testbed: who mounts has shown 
 
 def machines(settings: Settings) -> tuple[Host, ...]:
     """As the paper's clients: with 10 Gb/s beside the storage, and with 1 Gb/s at the Tier-3."""
-    if not settings.virtual_workers:
-        return ()
     rate = settings.rates_mbps
     near, far = Nic("eth0", UF, 51, rate.server), Nic("eth0", FIU, 51, rate.worker)
     return tuple(
@@ -37,23 +35,21 @@ def machines(settings: Settings) -> tuple[Host, ...]:
     )
 
 
-def clients(hosts: Hosts) -> list[RunningHost]:
-    return [host for host in hosts.values() if host.host.is_virtual]
+def clients(bed: Bed) -> list[RunningHost]:
+    return bed.where(lambda host: host.is_virtual)
 
 
-def stage(hosts: Hosts, topology: Topology) -> None:
-    server, read_ahead = topology.host(BESIDE_STORAGE).fqdn, topology.settings.read_ahead_kb
+def stage(bed: Bed) -> None:
+    server, read_ahead = bed[BESIDE_STORAGE].fqdn, bed.settings.read_ahead_kb
     script = filled("mount-nfs", mount_point=MOUNT_POINT, server=server, read_ahead_kb=read_ahead)
-    for client in clients(hosts):
+    for client in clients(bed):
         client.stage(MOUNT_COMMAND, script, 0o755)
         offer(client, "nfs-flavour")
 
 
-def start(hosts: Hosts, _: Topology) -> None:
-    """Start the server, then mount, unless nobody would."""
-    if not clients(hosts):
-        return
-    host = hosts[BESIDE_STORAGE]
+def start(bed: Bed) -> None:
+    """Start the server, then mount."""
+    host = bed[BESIDE_STORAGE]
     uid = host.run("id", "-u", USER).stdout.strip()
     host.put(CONFIGURATION, filled("ganesha.conf", port=PORT, mount_point=MOUNT_POINT, user=USER, uid=uid))
     host.script([
@@ -62,7 +58,7 @@ def start(hosts: Hosts, _: Topology) -> None:
     ])  # fmt: skip
     host.daemon("ganesha", "ganesha.nfsd", "-F", "-f", CONFIGURATION, "-L", "STDOUT", "-p", "/run/ganesha/pid")
     host.wait_until(partial(listens, host), "the NFS server did not start", "ganesha.log")
-    at_once(mount, clients(hosts))
+    at_once(mount, clients(bed))
 
 
 def mount(host: RunningHost) -> None:
@@ -93,24 +89,13 @@ def mounted(host: RunningHost) -> str:
     return f"{MOUNT_POINT} answers, by {host.run(MOUNT_COMMAND, 'get').stdout.strip()}"
 
 
-def questions(hosts: Hosts, _: Topology) -> Iterator[Question]:
-    for client in clients(hosts):
+def questions(bed: Bed) -> Iterator[Question]:
+    for client in clients(bed):
         yield Question(client, "mount", partial(mounted, client))
-    if clients(hosts):
-        host = hosts[BESIDE_STORAGE]
-        yield Question(host, "NFS", partial(listens, host), f"listens on port {PORT}")
+    yield Question(bed[BESIDE_STORAGE], "NFS", partial(listens, bed[BESIDE_STORAGE]), f"listens on port {PORT}")
 
 
 NFS = Service(
-    "",
-    machines=machines,
-    more_packages=lambda settings: (
-        ("nfs-ganesha", "nfs-ganesha-vfs", "nfs-common", "ethtool", "kmod", "tcpdump")
-        if settings.virtual_workers
-        else ()
-    ),
-    after=(MOUNTS,),
-    stage=stage,
-    start=start,
-    questions=questions,
-)
+    "", wanted=lambda settings: settings.virtual_workers, machines=machines, after=(MOUNTS,), stage=stage, start=start,
+    more_packages=("nfs-ganesha", "nfs-ganesha-vfs", "nfs-common", "ethtool", "kmod", "tcpdump"), questions=questions,
+)  # fmt: skip

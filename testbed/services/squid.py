@@ -7,13 +7,12 @@ storage: the clients of one site's proxies are at the other one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from tierbench.testbed.host import RunningHost, filled, verbatim
-from tierbench.testbed.service import Hosts, Question, Service
+from tierbench.testbed.service import Bed, Question, Service
 from tierbench.testbed.services.conditions import offer
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.topology import FIU, GATEWAY, UF, Host, Nic, Topology
+from tierbench.testbed.topology import FIU, GATEWAY, UF, Host, Nic
 
 PORT = 3128
 CONFIGURATION = "/etc/squid/tierbench.conf"
@@ -30,23 +29,21 @@ def machines(settings: Settings) -> Iterator[Host]:
         yield Host(f"{WORKER}{number + 1}", (nic,), in_pool=True, is_worker=True)
 
 
-def proxies(hosts: Hosts) -> list[RunningHost]:
+def proxies(bed: Bed) -> list[RunningHost]:
     """All hosts on which Squid runs."""
-    return [host for name, host in hosts.items() if name == GATEWAY or name[:3] in SITES]
+    return bed.where(lambda host: host.name == GATEWAY or host.name[:3] in SITES)
 
 
-def stage(hosts: Hosts, topology: Topology) -> None:
-    for host in proxies(hosts):
-        for word in ("squid-processes", "squid-affinity"):
-            offer(host, word)
+def stage(bed: Bed) -> None:
+    for host in proxies(bed):
+        offer(host, "squid-processes", "squid-affinity")
         host.stage("/usr/local/lib/tierbench/squid-anew", verbatim("squid-anew"), 0o755)
-        configuration = filled("squid.conf", port=PORT, workers=topology.settings.squid_workers, host=host.host.fqdn)
-        host.stage(CONFIGURATION, configuration)
+        host.stage(CONFIGURATION, filled("squid.conf", port=PORT, workers=bed.settings.squid_workers, host=host.fqdn))
 
 
-def start(hosts: Hosts, _: Topology) -> None:
+def start(bed: Bed) -> None:
     # Several processes of it talk by sockets in /run/squid, and share their cache in /dev/shm.
-    for host in proxies(hosts):
+    for host in proxies(bed):
         host.script([
             "install -d -o proxy -g proxy /run/squid",
             "mkdir -p /dev/shm",
@@ -55,12 +52,11 @@ def start(hosts: Hosts, _: Topology) -> None:
         host.daemon("squid", "squid", "--foreground", "-f", CONFIGURATION)
 
 
-def questions(hosts: Hosts, _: Topology) -> Iterator[Question]:
+def questions(bed: Bed) -> Iterator[Question]:
     """Whether its cache manager shows its counters."""
     ask = ("curl", "--silent", "--fail", f"http://127.0.0.1:{PORT}/squid-internal-mgr/counters")
-    for host in proxies(hosts):
-        answers = partial(host.succeeds, *ask, timeout=5)
-        yield Question(host, "squid", answers, f"answers at {host.host.fqdn}:{PORT}", "squid.log")
+    for host in proxies(bed):
+        yield Question(host, "squid", ask, f"answers at {host.fqdn}:{PORT}", "squid.log")
 
 
 SQUID = Service("Squid", packages=("squid", "curl"), machines=machines, stage=stage, start=start, questions=questions)

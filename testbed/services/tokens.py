@@ -9,15 +9,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 from tierbench.testbed.host import RunningHost, verbatim
-from tierbench.testbed.service import Hosts, Question, Service
+from tierbench.testbed.service import Bed, Question, Service
 from tierbench.testbed.services.filesystem import MOUNT_POINT
 from tierbench.testbed.services.htcondor import ACCESS_POINT
 from tierbench.testbed.services.kerberos import KDC
-from tierbench.testbed.topology import UF, USER, Topology
+from tierbench.testbed.topology import UF, USER
 
 PORT = 8443
 URL = f"https://{KDC}.{UF.zone}:{PORT}"
@@ -42,25 +41,25 @@ def issued(kdc: RunningHost, claims: dict[str, Any], folder: str = FOLDER) -> st
     return kdc.run(PROGRAM, "sign", folder, json.dumps(claims)).stdout
 
 
-def start(hosts: Hosts, topology: Topology) -> None:
+def start(bed: Bed) -> None:
     """Make its key and certificate, publish, and give the jobs' user a token."""
-    if not topology.settings.token_door:
-        return
-    kdc = hosts[KDC]
+    kdc = bed[KDC]
     kdc.put(PROGRAM, verbatim("token-issuer"), 0o755)
     kdc.put("/usr/local/sbin/certify", verbatim("certify"), 0o755)
     kdc.run("mkdir", "-p", "-m", "700", FOLDER)
     kdc.run(PROGRAM, "make", FOLDER, URL)
-    kdc.run("/usr/local/sbin/certify", kdc.host.fqdn, CERTIFICATE, PRIVATE_KEY, AUTHORITIES, "root")
+    kdc.run("/usr/local/sbin/certify", kdc.fqdn, CERTIFICATE, PRIVATE_KEY, AUTHORITIES, "root")
     kdc.daemon("token-issuer", PROGRAM, "serve", FOLDER, str(PORT), CERTIFICATE, PRIVATE_KEY)
-    hosts[ACCESS_POINT].put(TOKEN, issued(kdc, claims()), 0o600, USER)
+    bed[ACCESS_POINT].put(TOKEN, issued(kdc, claims()), 0o600, USER)
 
 
-def questions(hosts: Hosts, topology: Topology) -> Iterator[Question]:
+def questions(bed: Bed) -> Iterator[Question]:
     ask = ("curl", "--silent", "--fail", "--output", "/dev/null", "--capath", AUTHORITIES)
-    if topology.settings.token_door:
-        answers = partial(hosts[KDC].succeeds, *ask, f"{URL}/.well-known/openid-configuration", timeout=5)
-        yield Question(hosts[KDC], "token issuer", answers, f"answers at {URL}", "token-issuer.log")
+    published = f"{URL}/.well-known/openid-configuration"
+    yield Question(bed[KDC], "token issuer", (*ask, published), f"answers at {URL}", "token-issuer.log")
 
 
-ISSUER = Service("", packages=("xrootd-scitokens-plugins",), start=start, questions=questions)
+ISSUER = Service(
+    "", packages=("xrootd-scitokens-plugins",), wanted=lambda settings: settings.token_door, start=start,
+    questions=questions,
+)  # fmt: skip

@@ -11,19 +11,10 @@ from functools import partial
 
 from tierbench.errors import UnmetNeed
 from tierbench.testbed.host import RunningHost
-from tierbench.testbed.service import Hosts, Question, Service, delay_line_listens, start_delay_line
-from tierbench.testbed.services.filesystem import (
-    FAR_STORAGE,
-    MOUNT_COMMAND,
-    MOUNT_POINT,
-    MOUNTS,
-    SERVERS,
-    WRITES,
-    mount_question,
-    mount_script,
-)  # fmt: skip
+from tierbench.testbed.service import Bed, Question, Service, delay_line_listens, start_delay_line
+from tierbench.testbed.services import filesystem
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.topology import FNAL, UF, USER, WAN, Host, Nic, Topology
+from tierbench.testbed.topology import FNAL, UF, USER, WAN, Host, Nic
 
 DISK_FOLDER = "/scratch"  # for copies of replicas
 PLAIN, BEHIND_A_PROCESS = "wnuf", "unuf"
@@ -37,19 +28,15 @@ FAR_QUEUES = {"-o": 90, "-i": 91}  # of netfilter: what goes there, and what com
 # -- disks: a part of the one that this machine has, of a rate of its own ----------------------------------
 
 
-def workers(hosts: Hosts) -> list[RunningHost]:
-    return [host for host in hosts.values() if host.host.is_worker]
-
-
-def make_folders(hosts: Hosts, _: Topology) -> None:
-    for worker in workers(hosts):
+def make_folders(bed: Bed) -> None:
+    for worker in bed.where(lambda host: host.is_worker):
         worker.script([f"install -d -o {USER} -g {USER} {DISK_FOLDER}"])
 
 
-def limit_disks(hosts: Hosts, topology: Topology) -> None:
+def limit_disks(bed: Bed) -> None:
     """Now that all programs have started once, and are in memory."""
-    rate = topology.settings.rates_mbps.disk
-    for worker in workers(hosts) if rate else ():
+    rate = bed.settings.rates_mbps.disk
+    for worker in bed.where(lambda host: host.is_worker) if rate else ():
         if not worker.namespaces.cgroup.limit_disk(rate):
             raise UnmetNeed(
                 f"rates_mbps.disk = {rate}: this machine's control groups cannot limit what a host reads from its disk;"
@@ -63,8 +50,6 @@ DISKS = Service("", start=make_folders, complete=limit_disks)
 
 
 def near_machines(settings: Settings) -> tuple[Host, ...]:
-    if not settings.near_workers:
-        return ()
     plain, behind = (Nic("eth0", UF, number, settings.rates_mbps.server) for number in (52, 53))
     return (
         Host(PLAIN, (plain,), in_pool=True, mounts=True, is_worker=True),
@@ -72,60 +57,55 @@ def near_machines(settings: Settings) -> tuple[Host, ...]:
     )
 
 
-def near_virtual(hosts: Hosts) -> list[RunningHost]:
-    """The virtual machine beside the storage, where there are others for it to be compared with."""
-    return [host for host in workers(hosts) if host.host.is_virtual and host.host.nic_on(UF) and PLAIN in hosts]
+def near_virtual(bed: Bed) -> list[RunningHost]:
+    """The virtual machine beside the storage, with which the others there are compared."""
+    return bed.where(lambda host: host.is_virtual and host.nic_on(UF))
 
 
-def stage_near(hosts: Hosts, topology: Topology) -> None:
-    for host in near_virtual(hosts):
-        host.stage(MOUNT_COMMAND, mount_script(host.host, topology, UNDER), 0o755)
+def stage_near(bed: Bed) -> None:
+    for host in near_virtual(bed):
+        host.stage(filesystem.MOUNT_COMMAND, filesystem.mount_script(host.host, bed, UNDER), 0o755)
 
 
-def start_near(hosts: Hosts, _: Topology) -> None:
-    for name in (PLAIN, BEHIND_A_PROCESS) if PLAIN in hosts else ():
-        links = [f"ln -sfn {path} {UNDER}{path}" for path in (MOUNT_POINT, WRITES)]
-        hosts[name].script([f"mkdir -p {UNDER}", *links])
-    for host in near_virtual(hosts):
+def start_near(bed: Bed) -> None:
+    for name in (PLAIN, BEHIND_A_PROCESS):
+        links = [f"ln -sfn {path} {UNDER}{path}" for path in (filesystem.MOUNT_POINT, filesystem.WRITES)]
+        bed[name].script([f"mkdir -p {UNDER}", *links])
+    for host in near_virtual(bed):
         host.script(["modprobe fuse"])
-        host.daemon("mount", MOUNT_COMMAND)
+        host.daemon("mount", filesystem.MOUNT_COMMAND)
 
 
 NEARBY = Service(
-    "", machines=near_machines, after=(MOUNTS,), stage=stage_near, start=start_near,
-    more_packages=lambda settings: ("slirp4netns",) if settings.near_workers else (),
-    questions=lambda hosts, _: [mount_question(host, UNDER) for host in near_virtual(hosts)],
+    "", more_packages=("slirp4netns",), wanted=lambda settings: settings.near_workers, machines=near_machines,
+    after=(filesystem.MOUNTS,), stage=stage_near, start=start_near,
+    questions=lambda bed: [filesystem.mount_question(host, UNDER) for host in near_virtual(bed)],
 )  # fmt: skip
 
 # -- at a third site ---------------------------------------------------------------------------------------
 
 
 def far_machines(settings: Settings) -> tuple[Host, ...]:
-    if not settings.far_site:
-        return ()
     rate = settings.rates_mbps
     return (
-        Host(FAR_STORAGE, (Nic("eth0", FNAL, 10, rate.storage),), in_pool=True, principals=("host",)),
+        Host(filesystem.FAR_STORAGE, (Nic("eth0", FNAL, 10, rate.storage),), in_pool=True, principals=("host",)),
         Host(FAR_WORKER, (Nic("eth0", FNAL, 101, rate.worker),), in_pool=True, mounts=True, is_worker=True),
     )
 
 
-def start_far(hosts: Hosts, topology: Topology) -> None:
+def start_far(bed: Bed) -> None:
     """Put its packets on a line of their own, before that of the other sites takes them."""
-    if not topology.settings.far_site:
-        return
-    wan = hosts[WAN]
-    wan.script([f"echo {FAR_RTT_MS} | tee {FAR_RTT_FILE} >{FAR_RTT_FILE}.now"])
-    start_delay_line(wan, "far-delayline", FAR_RTT_FILE, FAR_QUEUES.values())
-    wan.script([
+    bed[WAN].script([f"echo {FAR_RTT_MS} | tee {FAR_RTT_FILE} >{FAR_RTT_FILE}.now"])
+    start_delay_line(bed[WAN], "far-delayline", FAR_RTT_FILE, FAR_QUEUES.values())
+    bed[WAN].script([
         f"iptables-legacy -t mangle -I FORWARD {direction} {FNAL.bridge} -j NFQUEUE --queue-num {queue}"
         for direction, queue in FAR_QUEUES.items()
     ])  # fmt: skip
 
 
-def ask_far(hosts: Hosts, topology: Topology) -> list[Question]:
-    listens = partial(delay_line_listens, hosts[WAN], FAR_QUEUES.values())
-    return [Question(hosts[WAN], "third site's delay", listens)] if topology.settings.far_site else []
-
-
-FAR_SITE = Service("", machines=far_machines, after=(SERVERS,), start=start_far, questions=ask_far)
+FAR_SITE = Service(
+    "", wanted=lambda settings: settings.far_site, machines=far_machines, after=(filesystem.SERVERS,), start=start_far,
+    questions=lambda bed: [
+        Question(bed[WAN], "third site's delay", partial(delay_line_listens, bed[WAN], FAR_QUEUES.values()))
+    ],
+)  # fmt: skip

@@ -1,9 +1,10 @@
 """The xrootd servers: on dgt for the private workers (LAN xrootd), on vmuf next to the storage (WAN xrootd).
 
-vmuf has a second, Kerberized door beside the open one of the thesis, a third, with TLS, where there are virtual
-workers to read by it, and one that wants a token where the settings say so. So do two by which files are copied from
-server to server (third party), from vmuf into dgt's memory. Certificates are of authorities of the
-testbed's own. A storage server with several interfaces has an open door, too, which is reached by each of them.
+vmuf has a second, Kerberized door beside the open one of the thesis, and a third, with TLS, where there are virtual
+workers to read by it. Where the settings say so it has two more with TLS, by root:// and https: one for all, and one
+that wants a token; and two servers copy files from one to the other (third party), from vmuf into dgt's memory.
+Certificates are of an authority of the testbed's own. A storage server with several interfaces has an open door, too,
+which is reached by each of them.
 
 A redirector is a cluster's manager, which sends clients on to the data server that has the file, here vmuf. It has no
 file itself. Each open there costs a client a connection and a login more, and the manager's question to its servers, as
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tierbench.testbed.host import RunningHost, filled, verbatim
-from tierbench.testbed.service import Hosts, Question, Service, wait_for
+from tierbench.testbed.service import Bed, Question, Service
 from tierbench.testbed.services import tokens
 from tierbench.testbed.services.conditions import offer
 from tierbench.testbed.services.filesystem import MOUNT_POINT, MOUNTS, STORAGE, WRITES
@@ -28,7 +29,8 @@ from tierbench.testbed.topology import GATEWAY, PRIVATE, UF, Host, Nic, Topology
 
 BESIDE_STORAGE = "vmuf"
 REDIRECTOR = "rdr"  # a machine that is there where the settings say so, and sends clients on to the one beside storage
-PORT, KRB5_PORT, TLS_PORT, TOKEN_PORT, COPY_PORT, CACHE_PORT, CLUSTER_PORT = 1094, 1095, 1096, 1097, 1098, 1101, 1213
+PORT, KRB5_PORT, TLS_PORT, TOKEN_PORT, COPY_PORT, OPEN_TLS_PORT = 1094, 1095, 1096, 1097, 1098, 1099
+CACHE_PORT, CLUSTER_PORT, HTTPS_PORT, TOKEN_HTTPS_PORT = 1101, 1213, 8444, 8445
 COPIES, COPIES_MB = "/xrootd-copies", 2048  # in memory, where what is copied goes
 THIRD_PARTY = "ofs.tpc ttl 60 60 xfr 64 pgm /usr/bin/xrdcp --server"
 XROOTDFS_ROOT = "/xrootd-fs"
@@ -59,6 +61,7 @@ class Door:
     tls: bool = False
     tokens: bool = False
     copies: bool = False  # between two such
+    https: int = 0  # the port at which the same process serves by that
 
     @property
     def url(self) -> str:
@@ -73,7 +76,8 @@ def doors(topology: Topology) -> list[Door]:
         Door("xrootd", wan, PORT): True,
         Door("xrootd-krb5", wan, KRB5_PORT, kerberized=True): True,
         Door("xrootd-tls", wan, TLS_PORT, kerberized=True, tls=True): settings.virtual_workers,
-        Door("xrootd-token", wan, TOKEN_PORT, tls=True, tokens=True): settings.token_door,
+        Door("xrootd-token", wan, TOKEN_PORT, tls=True, tokens=True, https=TOKEN_HTTPS_PORT): settings.token_door,
+        Door("xrootd-open-tls", wan, OPEN_TLS_PORT, tls=True, https=HTTPS_PORT): settings.token_door,
         Door("xrootd", storage, PORT): storage_has_door(topology),
         Door("xrootd-copies", lan, COPY_PORT, copies=True): settings.xrootd_copies,
         Door("xrootd-copies", wan, COPY_PORT, copies=True): settings.xrootd_copies,
@@ -91,20 +95,20 @@ def served(topology: Topology) -> dict[str, set[int]]:
     ports = {topology.host(GATEWAY).fqdn: {CACHE_PORT}}  # and the doors
     for door in doors(topology):
         for nic, name in door.host.names.items():
-            ports.setdefault(f"{name}.{nic.network.zone}", set()).add(door.port)
+            ports.setdefault(f"{name}.{nic.network.zone}", set()).update((door.port, door.https))
     return ports
 
 
-def stage(hosts: Hosts, topology: Topology) -> None:
-    for door in doors(topology):
-        in_cluster = topology.settings.redirector and (door.host.name, door.port) == (BESIDE_STORAGE, PORT)
+def stage(bed: Bed) -> None:
+    for door in doors(bed.topology):
+        in_cluster = bed.settings.redirector and (door.host.name, door.port) == (BESIDE_STORAGE, PORT)
         role = clustered("server") if in_cluster else ""
-        hosts[door.host.name].stage(f"/etc/xrootd/{door.name}.cfg", _configuration(door, role))
+        bed[door.host.name].stage(f"/etc/xrootd/{door.name}.cfg", _configuration(door, role))
         if door.tokens:
             accepted = filled("scitokens.cfg", audience=tokens.AUDIENCE, issuer=tokens.URL)
-            hosts[door.host.name].stage(SCITOKENS, accepted)
+            bed[door.host.name].stage(SCITOKENS, accepted)
         if door.name == "xrootd":
-            offer(hosts[door.host.name], "xrootd-processes")
+            offer(bed[door.host.name], "xrootd-processes")
 
 
 def clustered(role: str) -> str:
@@ -130,47 +134,39 @@ def _configuration(door: Door, role: str) -> str:
         security += (
             f"\nxrd.tls {CERTIFICATE} {PRIVATE_KEY}\nxrd.tlsca certdir {AUTHORITIES}\nxrootd.tls capable all -data"
         )
+    if door.https:  # what authorizes requests by root:// sees the bearer's token of these, too
+        security += f"\nxrd.protocol XrdHttp:{door.https} libXrdHttp.so\nhttp.header2cgi Authorization authz"
     return filled("xrootd.cfg", port=door.port, mount_point=MOUNT_POINT, writes=WRITES, security=security)
 
 
-def certify(hosts: Hosts, door: Door) -> None:
+def certify(bed: Bed, server: RunningHost) -> None:
     """Give a server a certificate by an authority that is forgotten then, and all hosts that authority's own."""
-    server = hosts[door.host.name]
     server.put("/usr/local/sbin/certify", verbatim("certify"), 0o755)
-    server.run("/usr/local/sbin/certify", door.host.fqdn, CERTIFICATE, PRIVATE_KEY, AUTHORITIES, "xrootd")
+    server.run("/usr/local/sbin/certify", server.host.fqdn, CERTIFICATE, PRIVATE_KEY, AUTHORITIES, "xrootd")
     names = server.run("ls", AUTHORITIES).stdout.split()
-    for host in hosts.values():
-        if host.host.is_virtual or (door.tokens and host.host.in_pool and host is not server):
+    for host in bed.pool:
+        if host is not server:
             host.run("mkdir", "-p", AUTHORITIES)
             for name in names:
                 host.put(f"{AUTHORITIES}/{name}", server.read(f"{AUTHORITIES}/{name}"))
 
 
-def start(hosts: Hosts, topology: Topology) -> None:
-    """Start the servers, which need their mounts, then the private workers' mounts of the LAN xrootd."""
-    for door in doors(topology):
-        host = hosts[door.host.name]
+def start(bed: Bed) -> None:
+    """Start the servers, which need their mounts."""
+    for name in {door.host.name for door in doors(bed.topology) if door.tls}:  # all of a host's show the same
+        certify(bed, bed[name])
+    for door in doors(bed.topology):
+        host = bed[door.host.name]
         host.script([FOLDERS])
         if door.kerberized:
             host.script([f"install -o xrootd -m 400 {KEYTAB} {XROOTD_KEYTAB}"])
         if door.copies and host.name == GATEWAY:
             host.script([f"mkdir -p {COPIES}", f"mount -t tmpfs -o mode=1777,size={COPIES_MB}m tmpfs {COPIES}"])
-        if door.tls:
-            certify(hosts, door)
         if door.tokens:  # it believes what their issuer publishes, and has one to be asked with
-            authority = hosts[KDC].run("sh", "-c", f"cat {tokens.AUTHORITIES}/*.0").stdout
+            authority = bed[KDC].run("sh", "-c", f"cat {tokens.AUTHORITIES}/*.0").stdout
             host.put(SYSTEMS_AUTHORITIES, host.read(SYSTEMS_AUTHORITIES) + authority.encode())
-            host.put(SHOWN, tokens.issued(hosts[KDC], tokens.claims()), 0o600)
+            host.put(SHOWN, tokens.issued(bed[KDC], tokens.claims()), 0o600)
         daemon(host, door.name, "xrootd", door.name, f"/etc/xrootd/{door.name}.cfg")
-    wait_for(ask_servers(hosts, topology))
-    source = f"root://{GATEWAY}.{PRIVATE.zone}:{PORT}/{MOUNT_POINT}"
-    for worker in xrootdfs_workers(hosts, topology):
-        worker.script([f"mkdir -p {XROOTDFS}"])
-        worker.daemon("xrootdfs", "xrootdfs", XROOTDFS, "-f", "-o", f"rdr={source},allow_other")
-    wait_for(ask_mounts(hosts, topology))
-    read_ahead = f"echo {topology.settings.read_ahead_kb} >/sys/class/bdi/$(mountpoint -d {XROOTDFS})/read_ahead_kb"
-    for worker in xrootdfs_workers(hosts, topology):
-        worker.script([read_ahead])
 
 
 def daemon(host: RunningHost, name: str, program: str, instance: str, configuration: str) -> None:
@@ -180,66 +176,69 @@ def daemon(host: RunningHost, name: str, program: str, instance: str, configurat
 
 
 def answers(host: RunningHost, door: Door) -> bool:
-    """Whether the server answers on its own host; the Kerberized one is asked with that host's ticket."""
+    """Whether the server answers on its own host, by https with whatever status; with that host's ticket or a token."""
     ask = ["xrdfs", f"{door.host.fqdn}:{door.port}", "stat", MOUNT_POINT]
     if door.kerberized:
         ask = ["env", "KRB5CCNAME=FILE:/run/mount.ccache", *ask]
     if door.tokens:
         ask = ["env", f"BEARER_TOKEN_FILE={SHOWN}", *ask]
-    return host.succeeds(*ask, timeout=5)
+    page = ["curl", "--silent", "--output", "/dev/null", "--capath", AUTHORITIES]
+    by_https = [*page, f"https://{door.host.fqdn}:{door.https}{MOUNT_POINT}/"] if door.https else ["true"]
+    return host.succeeds(*ask, timeout=5) and host.succeeds(*by_https, timeout=5)
 
 
-def xrootdfs_workers(hosts: Hosts, topology: Topology) -> list[RunningHost]:
-    """The workers that mount the LAN xrootd through FUSE, for programs that know only files, if there is a client."""
-    workers = topology.workers if topology.settings.has_xrootdfs else ()
-    return [hosts[worker.name] for worker in workers if worker.network_kind == "private"]
-
-
-def xrootdfs_answers(worker: RunningHost) -> bool:
-    return worker.succeeds("sh", "-c", f"mountpoint -q {XROOTDFS} && ls {XROOTDFS}", timeout=5)
-
-
-def ask_servers(hosts: Hosts, topology: Topology) -> Iterator[Question]:
-    for door in doors(topology):
-        server = hosts[door.host.name]
+def questions(bed: Bed) -> Iterator[Question]:
+    for door in doors(bed.topology):
+        server = bed[door.host.name]
         yield Question(server, door.name, partial(answers, server, door), f"answers at {door.url}", f"{door.name}.log")
 
 
-def ask_mounts(hosts: Hosts, topology: Topology) -> Iterator[Question]:
-    for worker in xrootdfs_workers(hosts, topology):
-        yield Question(worker, "xrootdfs", partial(xrootdfs_answers, worker), f"{XROOTDFS} answers", "xrootdfs.log")
-
-
 XROOTD = Service(
-    "xrootd servers, and their mounts on the private workers",
-    machines=machines,
-    packages=("xrootd-server", "xrootd-client"),
-    more_packages=lambda settings: ("xrootd-fuse",) if settings.has_xrootdfs else (),
-    after=(MOUNTS, ISSUER),
-    stage=stage,
-    start=start,
-    questions=lambda hosts, topology: [*ask_servers(hosts, topology), *ask_mounts(hosts, topology)],
-)
+    "xrootd servers", packages=("xrootd-server", "xrootd-client"), machines=machines, after=(MOUNTS, ISSUER),
+    stage=stage, start=start, questions=questions,
+)  # fmt: skip
+
+# -- the private workers' mounts of the LAN xrootd through FUSE, for programs that know only files ----------
+
+
+def mounting(bed: Bed) -> list[RunningHost]:
+    return bed.where(lambda host: host.is_worker and host.network_kind == "private")
+
+
+def start_mounts(bed: Bed) -> None:
+    source = f"root://{GATEWAY}.{PRIVATE.zone}:{PORT}/{MOUNT_POINT}"
+    for worker in mounting(bed):
+        worker.script([f"mkdir -p {XROOTDFS}"])
+        worker.daemon("xrootdfs", "xrootdfs", XROOTDFS, "-f", "-o", f"rdr={source},allow_other")
+
+
+def read_ahead(bed: Bed) -> None:
+    for worker in mounting(bed):
+        worker.script([f"echo {bed.settings.read_ahead_kb} >/sys/class/bdi/$(mountpoint -d {XROOTDFS})/read_ahead_kb"])
+
+
+def ask_mounts(bed: Bed) -> Iterator[Question]:
+    ask = ("sh", "-c", f"mountpoint -q {XROOTDFS} && ls {XROOTDFS}")
+    for worker in mounting(bed):
+        yield Question(worker, "xrootdfs", ask, f"{XROOTDFS} answers", "xrootdfs.log")
+
+
+XROOTD_MOUNTS = Service(
+    "mounts of xrootd on the private workers", more_packages=("xrootd-fuse",), after=(XROOTD,), start=start_mounts,
+    wanted=lambda settings: settings.has_xrootdfs, complete=read_ahead, questions=ask_mounts,
+)  # fmt: skip
 
 # -- the redirector ----------------------------------------------------------------------------------------
 
 
-def redirector_machines(settings: Settings) -> tuple[Host, ...]:
-    nic = Nic("eth0", UF, 14, settings.rates_mbps.server)
-    return (Host(REDIRECTOR, (nic,), in_pool=True),) if settings.redirector else ()
+def stage_redirector(bed: Bed) -> None:
+    lines = clustered("manager")
+    bed[REDIRECTOR].stage(REDIRECTORS, filled("redirector.cfg", port=PORT, mount_point=MOUNT_POINT, role=lines))
 
 
-def stage_redirector(hosts: Hosts, topology: Topology) -> None:
-    if topology.settings.redirector:
-        lines = clustered("manager")
-        hosts[REDIRECTOR].stage(REDIRECTORS, filled("redirector.cfg", port=PORT, mount_point=MOUNT_POINT, role=lines))
-
-
-def start_redirector(hosts: Hosts, topology: Topology) -> None:
+def start_redirector(bed: Bed) -> None:
     """Start the manager, and the part of the data server that answers it."""
-    if not topology.settings.redirector:
-        return
-    redirector, server = hosts[REDIRECTOR], hosts[BESIDE_STORAGE]
+    redirector, server = bed[REDIRECTOR], bed[BESIDE_STORAGE]
     redirector.script([FOLDERS])
     for host, program, configuration in (
         (redirector, "xrootd", REDIRECTORS),
@@ -249,20 +248,15 @@ def start_redirector(hosts: Hosts, topology: Topology) -> None:
         daemon(host, program, program, "xrootd", configuration)
 
 
-def ask_redirector(hosts: Hosts, topology: Topology) -> Iterator[Question]:
+def ask_redirector(bed: Bed) -> Iterator[Question]:
     """Whether it finds the storage's folder at the data server."""
-    if topology.settings.redirector:
-        host = hosts[REDIRECTOR]
-        locate = f"xrdfs {host.host.fqdn}:{PORT} locate -r {MOUNT_POINT} | grep -q ':{PORT} Server '"
-        answer = f"sends clients on from root://{host.host.fqdn}/"
-        yield Question(host, "redirector", partial(host.succeeds, "sh", "-c", locate), answer, "cmsd.log")
+    host = bed[REDIRECTOR]
+    locate = f"xrdfs {host.fqdn}:{PORT} locate -r {MOUNT_POINT} | grep -q ':{PORT} Server '"
+    yield Question(host, "redirector", ("sh", "-c", locate), f"sends clients on from root://{host.fqdn}/", "cmsd.log")
 
 
 REDIRECTION = Service(
-    "",
-    machines=redirector_machines,
-    after=(XROOTD,),
-    stage=stage_redirector,
-    start=start_redirector,
-    questions=ask_redirector,
-)
+    "", wanted=lambda settings: settings.redirector, after=(XROOTD,),
+    machines=lambda settings: [Host(REDIRECTOR, (Nic("eth0", UF, 14, settings.rates_mbps.server),), in_pool=True)],
+    stage=stage_redirector, start=start_redirector, questions=ask_redirector,
+)  # fmt: skip

@@ -1,9 +1,13 @@
-"""ROOT on the testbed's hosts reads through XRootD even where it could cheat."""
+"""ROOT on the testbed's hosts reads through XRootD even where it could cheat; a tree's numbers as an RNTuple."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from tests.testbed.runs import AccessPoint, last_line
+from tierbench import names
 from tierbench.testbed.services.filesystem import DATA
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
@@ -21,6 +25,39 @@ READ = """
 import ROOT
 file = ROOT.TFile.Open("{url}")
 print(file.ClassName(), file.Get("events").GetEntries())
+"""
+EXPERIMENT = """
+name = "formats"
+question = "Are a tree and an RNTuple the same numbers, and is what is read of them counted?"
+access = ["wan-xrootd-private"]
+batches = [1]
+repeats = 1
+retries = 0
+sample_period_s = 0.2
+
+[workloads.root]
+client = "root"
+replicas = "numbers"
+options = { branches = 0.25, clusters = 2 }
+
+[replicas.numbers]
+kind = "tree"
+count = 1
+size_mb = 6
+branches = 40
+leaves = 1
+codec = "zstd-5"
+events = 40000
+cluster_events = 5000
+
+[axes.format]
+values = ["tree", "rntuple"]
+sets = "replicas.numbers.kind"
+"""
+SUM = """
+import glob, ROOT
+for path in glob.glob("/extenci/tierbench/replicas/numbers-*/*.root"):
+    print(ROOT.RDataFrame("tree", path).Define("x", "b3 + b39").Sum("x").GetValue())
 """
 
 
@@ -48,3 +85,29 @@ def test_root_reads_through_xrootd(testbed: Testbed, root_file: str, reader: str
 def test_root_reads_through_a_mount(testbed: Testbed, root_file: str) -> None:
     answer = testbed.host("wn03").run("python3", "-c", READ.format(url=root_file), user=USER).stdout
     assert answer.split() == ["TFile", "1000"]
+
+
+@pytest.fixture(scope="module")
+def ends(access_point: AccessPoint) -> dict[str, dict[str, Any]]:
+    """How the client of each format ended."""
+    access_point.define("formats", EXPERIMENT)
+    access_point.make_replicas("formats")
+    run = access_point.run("formats")
+    assert not [row["verdict_reasons"] for row in run.rows(names.TRIALS_CSV) if row["verdict"] == "INVALID"]
+    return {end["detail"]["format"]: end for end in (last_line(trial / names.client_output(0)) for trial in run.trials)}
+
+
+def test_trees_and_rntuples_are_the_same_numbers(ends: dict[str, Any], testbed: Testbed) -> None:
+    sums = testbed.host("vmuf").run("python3", "-c", SUM, user=USER).stdout.split()
+    assert len(sums) == 2
+    assert sums[0] == sums[1]
+    assert ends["TTree"]["events"] == ends["RNTuple"]["events"] == 40_000
+
+
+@pytest.mark.parametrize(("kind", "vector_reads"), [("TTree", range(1, 9)), ("RNTuple", range(4, 6))])
+def test_what_the_chosen_columns_take_is_read_and_counted(ends: dict[str, Any], kind: str, vector_reads: range) -> None:
+    end = ends[kind]
+    detail = end["detail"]
+    assert end["bytes_app"] == detail["column_bytes"] + detail["opening_bytes"] + detail.get("gap_bytes", 0)
+    assert 0.2 < detail["column_bytes"] / detail["file_bytes"] < 0.3
+    assert detail["vector_reads"] in vector_reads

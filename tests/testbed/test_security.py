@@ -20,9 +20,8 @@ from tests.testbed.runs import HOME, AccessPoint, outcome
 from tierbench.errors import HostError
 from tierbench.site_configs.site import SHIPPED
 from tierbench.testbed import rootfs
-from tierbench.testbed.copying import bring_home, give_to_caller, make_parents
 from tierbench.testbed.host import RunningHost
-from tierbench.testbed.run import _taken_along
+from tierbench.testbed.run import _taken_along, bring_home, give_to_caller, make_parents
 from tierbench.testbed.services import filesystem
 from tierbench.testbed.services.filesystem import FIRST_PORT, LAST_PORT, MOUNT_POINT
 from tierbench.testbed.testbed import Testbed, home
@@ -216,7 +215,7 @@ def test_a_private_worker_does_not_go_in_by_the_gateways_ticket(testbed: Testbed
 
 
 def test_the_gateway_itself_still_does(testbed: Testbed) -> None:
-    assert filesystem.mount_question(testbed.host("dgt")).ask()
+    assert filesystem.mount_question(testbed.host("dgt")).answer()
     assert testbed.host("dgt").succeeds("bash", "-c", f": </dev/tcp/mds.uf.test/{LAST_PORT - 1}")
     assert testbed.host("wn03").succeeds("ls", MOUNT_POINT)
 

@@ -1,4 +1,4 @@
-"""A door that wants a token lets in who shows one that its issuer has signed for it, and nobody else."""
+"""A door that wants a token lets in who shows one that its issuer has signed for it, and nobody else; by https, too."""
 
 from __future__ import annotations
 
@@ -13,25 +13,21 @@ from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services import tokens
 from tierbench.testbed.services.filesystem import DATA, MOUNT_POINT
 from tierbench.testbed.services.kerberos import KDC
-from tierbench.testbed.services.xrootd import TOKEN_PORT
+from tierbench.testbed.services.xrootd import AUTHORITIES, TOKEN_HTTPS_PORT, TOKEN_PORT
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
-WAY = "wan-xrootd-token"
+CLIENTS = {"wan-xrootd-token": "xrdcp", "wan-https-token": "http"}
 FILE, CONTENT = f"{DATA}/for-bearers", "read by its bearer"
 SHOWN = f"/home/{USER}/shown"
-BY_TOKEN = f"""
+EXPERIMENT = """
 name = "by-token"
 question = "Who is let in?"
-access = ["{WAY}"]
+access = {}
 batches = [2]
 repeats = 1
 retries = 0
 time_limit_s = 300
-
-[workloads.copy]
-client = "xrdcp"
-replicas = "noise"
 
 [replicas.noise]
 kind = "random"
@@ -51,8 +47,8 @@ def issue(kdc: RunningHost) -> Callable[..., str]:
     return lambda lasts_s=3600, **claims: tokens.issued(kdc, tokens.claims(lasts_s, **claims))
 
 
-@pytest.fixture(scope="module")
-def read(testbed: Testbed) -> Read:
+@pytest.fixture(scope="module", params=["root", "https"])
+def read(testbed: Testbed, request: pytest.FixtureRequest) -> Read:
     """Read a file by the door as a user who shows this token, or none."""
     worker = testbed.host("wn03")
     testbed.host("vmuf").put(FILE, CONTENT, user=USER)
@@ -62,6 +58,10 @@ def read(testbed: Testbed) -> Read:
         worker.run("chmod", f"{mode:o}", SHOWN)
         shown = [f"BEARER_TOKEN_FILE={SHOWN}"] if token else []
         copy = ["xrdcp", "--silent", f"root://vmuf.uf.test:{TOKEN_PORT}/{FILE}", "-"]
+        if request.param == "https":
+            header = ["--header", f"Authorization: Bearer {token.strip()}"] if token else []
+            copy = ["curl", "-sS", "--fail", "--capath", AUTHORITIES, *header]
+            copy.append(f"https://vmuf.uf.test:{TOKEN_HTTPS_PORT}{FILE}")
         return worker.run("env", *shown, *copy, user=USER, check=False)
 
     return read
@@ -99,6 +99,7 @@ def test_nobody_reads_without_one_or_with_a_forged_one(kdc: RunningHost, read: R
         assert CONTENT not in refused.stdout
 
 
+@pytest.mark.parametrize("read", ["root"], indirect=True)
 def test_a_token_that_others_may_read_is_not_shown(read: Read, issue: Callable[..., str]) -> None:
     assert read(issue(), 0o644).returncode != 0
 
@@ -110,40 +111,61 @@ def told_of(ce: RunningHost, text: str) -> str:
     return files + "".join(line for line in jobs if text in line)
 
 
+def define(access_point: AccessPoint, *ways: str) -> None:
+    workload = '[workloads.{0}]\nclient = "{1}"\nreplicas = "noise"\naccess = ["{0}"]\n'
+    workloads = (workload.format(way, CLIENTS[way]) for way in ways)
+    access_point.define("by-token", EXPERIMENT.format([*ways]) + "".join(workloads))
+
+
 def test_clients_of_a_trial_show_it_and_nothing_tells_it(
     testbed: Testbed, access_point: AccessPoint, issue: Callable[..., str]
 ) -> None:
     ce, token = testbed.host("ce"), issue().strip()
     ce.put(tokens.TOKEN, token, 0o600, USER)
-    access_point.define("by-token", BY_TOKEN)
+    define(access_point, *CLIENTS)
     access_point.make_replicas("by-token")
     looked = access_point.command(
         "tierbench", "doctor", "--quick", "--site", "testbed", "--experiment", f"{HOME}/by-token.toml", check=False
     )
-    seen = [line for line in looked[1].splitlines() if f"access {WAY}" in line]
+    seen = [line for line in looked[1].splitlines() if line.partition(" access ")[2].startswith(tuple(CLIENTS))]
     assert seen, looked[1]
     assert all(line.startswith("good") for line in seen), looked[1]
-    trial = access_point.run("by-token").directory / f"trials/{WAY}.copy.x002.r1"
-    assert outcome(trial)["state"] == "complete", outcome(trial)
+    ends = [outcome(trial) for trial in access_point.run("by-token").trials]
+    assert [end["state"] for end in ends] == ["complete"] * len(CLIENTS), ends
     assert told_of(ce, token.rpartition(".")[2]) == ""  # its signature, without which it is worth nothing
 
 
 @pytest.fixture
-def expired(testbed: Testbed, issue: Callable[..., str]) -> Iterator[None]:
-    """The user's own token is over, for the time of a test."""
-    ce = testbed.host("ce")
-    ce.put(tokens.TOKEN, issue(-60), 0o600, USER)
-    yield
-    ce.put(tokens.TOKEN, issue(tokens.TOKEN_S), 0o600, USER)
+def show(testbed: Testbed, issue: Callable[..., str]) -> Iterator[Callable[..., None]]:
+    """Give the jobs' user another token, for the time of a test."""
+
+    def show(lasts_s: float, **claims: Any) -> None:
+        testbed.host("ce").put(tokens.TOKEN, issue(lasts_s, **claims), 0o600, USER)
+
+    yield show
+    show(tokens.TOKEN_S)
 
 
-@pytest.mark.usefixtures("expired")
-def test_an_expired_one_gives_a_reason_and_no_rate(access_point: AccessPoint) -> None:
-    access_point.define("by-token", BY_TOKEN)
-    asked = ["tierbench", "run", f"{HOME}/by-token.toml", "--site", "testbed", "--no-links", "--into", f"{HOME}/over"]
-    assert access_point.command(*asked, check=False)[0] != 0
-    assert not (access_point.there("over")).exists()
-    access_point.command(*asked, "--anyway", check=False)
-    trial = access_point.copy("over") / f"trials/{WAY}.copy.x002.r1"
-    assert outcome(trial)["state"] == "incomplete"
-    assert "expired-token" in str(outcome(trial)["reasons"])
+def ends_of(access_point: AccessPoint, way: str, *more: str) -> dict[str, Any] | None:
+    """What the trial by an access method has come to, if there was a run."""
+    define(access_point, way)
+    asked = ["tierbench", "run", f"{HOME}/by-token.toml", "--site", "testbed", "--no-links", "--into", f"{HOME}/{way}"]
+    access_point.command(*asked, *more, check=False)
+    if not access_point.there(way).exists():
+        return None
+    return outcome(access_point.copy(way) / f"trials/{way}.{way}.x002.r1")
+
+
+def test_an_expired_one_gives_a_reason_and_no_rate(access_point: AccessPoint, show: Callable[..., None]) -> None:
+    show(-60)
+    assert ends_of(access_point, "wan-xrootd-token") is None
+    end = ends_of(access_point, "wan-xrootd-token", "--anyway")
+    assert end and end["state"] == "incomplete"
+    assert "expired-token" in str(end["reasons"])
+
+
+def test_so_does_one_that_the_server_refuses(access_point: AccessPoint, show: Callable[..., None]) -> None:
+    show(3600, scope="read:/elsewhere")
+    end = ends_of(access_point, "wan-https-token")
+    assert end and end["state"] == "incomplete"
+    assert "error: 403" in str(end["reasons"])

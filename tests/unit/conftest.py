@@ -1,10 +1,13 @@
 """What several files of tests take: the plan of quick at the testbed, a client in a job, and the sampler."""
 
+import shutil
 import subprocess
 import threading
+from pathlib import Path
 
 import pytest
 
+from tests.unit import synthetic_run as synthetic
 from tests.unit.client_process import Job
 from tests.unit.quick_plan import POOL, larger_quick
 from tests.unit.shipped import PYTHON, ship
@@ -65,6 +68,19 @@ def read_experiment(folder, name, text):
     path = folder / f"{name}.toml"
     path.write_text(text, encoding="utf-8")
     return load_experiment(path)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A synthetic trial: four clients that read 400 Mb/s for 20 s."""
+    return synthetic.write_trial(tmp_path)
+
+
+@pytest.fixture
+def real_run(tmp_path):
+    """The run directory of a testbed's trial: direct, four root clients, two workers."""
+    shutil.unpack_archive(Path(__file__).parent / "data/direct-trial.tar.gz", tmp_path, filter="data")
+    return tmp_path / "run"
 
 
 @pytest.fixture

@@ -28,14 +28,11 @@ def sampled(folder, tx_bytes=None, times=TICKS, *, ahead_ms=0.0, late=0, missed=
 
 
 def edit_client(folder, index, event, **changes):
-    path = folder / f"clients/{index}.jsonl"
-    events = [json.loads(line) for line in path.read_text().splitlines()]
-    path.write_text("".join(json.dumps({**e, **(changes if e["event"] == event else {})}) + "\n" for e in events))
+    synthetic.edit_events(folder / f"clients/{index}.jsonl", event, lambda told: {**told, **changes})
 
 
 def edit_trial(folder, **changes):
-    path = folder / "trial.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    synthetic.edit_json(folder / "trial.json", **changes)
 
 
 def send(mbps, background=0.0, from_s=-100.0, to_s=100.0):

@@ -1,13 +1,12 @@
 """A nightly named quick, and its nights: what tests of a nightly define, measure and close."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from tests.unit.report_page import silent
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench import names
 from tierbench.postprocess.history.rows import NightMark, write_night_mark
 from tierbench.submit.nightly import finish_night, record
-from tierbench.submit.nightly.definition import Nightly
 from tierbench.submit.nightly.record import Change, Night
 from tierbench.submit.pool import PoolError
 
@@ -17,11 +16,6 @@ SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(8,), sample
 SINCE_NS = round((LAST - timedelta(days=1)).timestamp() * 1e9)
 SENTENCE = "Worse: lan-xrootd/root, 152 → 131 Mb/s (−14 %, −17…−11)."  # noqa: RUF001
 WORSE = Change("worse", "lan", SINCE_NS, "WARNING", sentence=SENTENCE)
-Define = Callable[..., Nightly]
-
-
-def silent(_):
-    pass
 
 
 def measured(nightly, planned=LAST, run=True, **changes):

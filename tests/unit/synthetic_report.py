@@ -1,7 +1,5 @@
 """Writes runs with tables of known content, for tests of figures and pages; all of it says that it is synthetic."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import itertools
@@ -14,17 +12,14 @@ from typing import Any
 
 from tests.unit import synthetic_run as synthetic
 from tierbench import names
-from tierbench.dags.layout import Report, layout
-from tierbench.dags.levels import Factor, Level, level_text, named_levels
+from tierbench.dags.levels import Factor, Level, Report, layout, level_text, named_levels
 from tierbench.postprocess.measures.over_time import over_time
 from tierbench.postprocess.records.increments import intervals
 from tierbench.postprocess.records.samples import read_samples
 from tierbench.postprocess.records.trial import Sampled
 from tierbench.postprocess.schema.columns import read_rows
 from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.tables.over_time import over_time_record
 
-Row = dict[str, Any]
 RATES = {"direct": 400.0, "lan-xrootd": 200.0, "wan-xrootd-private": 300.0, "wan-xrootd-public": 310.0}
 SCATTER = (0.0, 0.03, -0.03, 0.01, -0.01)
 METRICS = (
@@ -219,7 +214,7 @@ def _write_over_time(run):
         files = map(read_samples, sorted(folder.glob("samples/*.samples")))
         found = over_time([Sampled(one, intervals(one)) for file in files for one in file.by_interface()], trial)
         if found.hosts:
-            (folder / names.OVER_TIME).write_text(json.dumps(over_time_record(found)), encoding="utf-8")
+            (folder / names.OVER_TIME).write_text(json.dumps(found.to_record()), encoding="utf-8")
 
 
 def _write_definitions(run, shape, trials):

@@ -164,17 +164,32 @@ def write_client(path, *, begin_s, end_s, size, **end):
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def write_clients(folder, **record):
+    """The records of all clients anew, which are alike."""
+    for path in (folder / "clients").iterdir():
+        write_client(path, **record)
+
+
+def edit_json(path, **changes):
+    """Other values for some keys of a file, which need not be there yet."""
+    before = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps({**before, **changes}))
+    return path
+
+
+def edit_events(path, event, change):
+    """A client's record in which the events of a kind are what becomes of them."""
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(change(each) if each["event"] == event else each) + "\n" for each in events))
+
+
+def edit_clients(folder, event, **changes):
+    for path in (folder / "clients").iterdir():
+        edit_events(path, event, lambda told: {**told, **changes})
+
+
 def write_trial(
-    run,
-    *,
-    mbps=400.0,
-    jobs=4,
-    repeat=1,
-    index=0,
-    access="lan-xrootd",
-    workload="root",
-    levels=None,
-    **changes,
+    run, *, mbps=400.0, jobs=4, repeat=1, index=0, access="lan-xrootd", workload="root", levels=None, **changes
 ):
     """A trial of 20 s in which the storage server sends at one rate, 2 % of it being protocol."""
     on_axes = named_levels(levels or {})

@@ -11,13 +11,12 @@ def begin_anew(folder, begins_s, start, go, each_s):
     """Have each client begin at its own time and read for so long; the storage sends meanwhile what they read."""
     trial = json.loads((folder / "trial.json").read_text())
     size = trial["bytes"] // trial["jobs"]
-    (folder / "trial.json").write_text(json.dumps({**trial, "start": start}))
-    (folder / "go.json").write_text(json.dumps({"format": 1, "go_wall_ns": synthetic.GO_NS, **go}))
+    synthetic.edit_json(folder / "trial.json", start=start, sample_period_s=0.2)
+    synthetic.edit_json(folder / "go.json", **go)
     for client, begin_s in enumerate(begins_s):
         path = folder / f"clients/{client}.jsonl"
         synthetic.write_client(path, begin_s=begin_s + 0.001, end_s=begin_s + each_s, size=size)
-        text = path.read_text().replace(f'"go_wall_ns": {synthetic.GO_NS}', f'"go_wall_ns": {at(begin_s)}')
-        path.write_text(text)
+        synthetic.edit_events(path, "go", lambda told, begin_s=begin_s: {**told, "go_wall_ns": at(begin_s)})
 
     def sent(time):
         return 10**9 + sum(
@@ -26,8 +25,6 @@ def begin_anew(folder, begins_s, start, go, each_s):
 
     times = synthetic.ticks(-2, begins_s[-1] + each_s + 3, 0.2)
     synthetic.write_samples(folder / f"samples/{synthetic.OSS}.samples", times, sent, period_s=0.2)
-    trial = json.loads((folder / "trial.json").read_text())
-    (folder / "trial.json").write_text(json.dumps({**trial, "sample_period_s": 0.2}))
 
 
 def in_turn(folder, each_s=EACH_S, gap_s=GAP_S):

@@ -44,9 +44,6 @@ def site_with(folder, table):
     return load_site(path)
 
 
-# An experiment
-
-
 def test_an_experiment_is_a_file(tmp_path):
     path = tmp_path / "my-caches.toml"
     (text,) = texts("An experiment")
@@ -54,9 +51,6 @@ def test_an_experiment_is_a_file(tmp_path):
     plan = expand(find_site("testbed"), load_experiment(path), WORKERS)
     levels = {(trial.levels["access"], trial.levels["cache_mb"]) for trial in plan.trials}
     assert levels == {(access, cache) for access in ("lan-xrootd", "direct") for cache in ("default", 30, "off")}
-
-
-# An access method, with a client for it
 
 
 @pytest.fixture
@@ -104,9 +98,6 @@ def test_the_doctor_asks_whether_its_server_listens(fetched, web):
     assert about == [{"url": f"http://127.0.0.1:{web}/"}]
 
 
-# A condition
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="the helper is root's")
 def test_a_condition_is_a_program_and_a_table(tmp_path):
     program, table = texts("A condition")
@@ -137,9 +128,6 @@ def test_a_condition_is_a_program_and_a_table(tmp_path):
         ]
         assert refused.returncode == 2
         assert value.read_text().split()[2] == "6291456"
-
-
-# Parts of the package, in a copy of it
 
 
 class Package:
@@ -180,16 +168,16 @@ import json
 from pathlib import Path
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.rootfs import recipe
-from tierbench.testbed.service import waves
-from tierbench.testbed.services import SERVICES, topology
+from tierbench.testbed.service import Bed, waves
+from tierbench.testbed.services import services, topology
 from tierbench.testbed.services.kerberos import principals
 from tierbench.testbed.settings import Settings
 settings = Settings()
-bed = topology(settings)
-hosts = {host.name: RunningHost(host, Path(host.name)) for host in bed.hosts}
-asked = [(question.host.name, question.thing) for service in SERVICES for question in service.questions(hosts, bed)]
-order = [[service.name for service in wave] for wave in waves(SERVICES)]
-web = next(host for host in bed.hosts if host.name == "web")
+plan = topology(settings)
+bed = Bed(plan, {host.name: RunningHost(host, Path(host.name)) for host in plan.hosts})
+asked = [(question.host.name, question.thing) for service in services(settings) for question in service.questions(bed)]
+order = [[service.name for service in wave] for wave in waves(services(settings))]
+web = plan.host("web")
 about = [web.fqdn, web.address, web.in_pool, principals(web)]
 print(json.dumps([recipe(settings).debian_packages, order, asked, about]))
 """

@@ -15,7 +15,7 @@ from tierbench.postprocess.schema.columns import Column, read_rows
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.write import _field
 from tierbench.submit.clean import removable
-from tierbench.submit.output import coloured
+from tierbench.submit.console import coloured
 
 NESTED = 3000
 

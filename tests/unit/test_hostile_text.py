@@ -141,9 +141,6 @@ def commands(dag):
         yield (head, rest[0], *(macro for macro, _ in values))
 
 
-Shape = list[Any]
-
-
 def shape(run):
     """How many lines and words of which kind a run's DAGs and lists have, in the order of the files' names."""
     dags = [[(line[0], len(line)) for line in commands(dag)] for dag in sorted(run.glob("**/*.dag"))]
@@ -176,7 +173,7 @@ class Harmless:
 
     tables: dict[type, dict[str, Any]]
     loaded: dict[type, Any]
-    shape: Shape
+    shape: list[Any]
 
 
 @pytest.fixture(scope="module")

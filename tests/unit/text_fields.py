@@ -80,6 +80,7 @@ def experiment_tables(pset):
             "environment": {"SOME": "value"},
         }  # fmt: skip
     sources = {"copies": {"source": "/data/*.root"}, "doubling": {"up_to_mb": 4}}
+    sources["rntuple"] = {"events": 100, "cluster_events": 10}
     replicas = {
         {"random": "files"}.get(kind, kind): {"kind": kind, "count": 2, "size_mb": 1, **sources.get(kind, {})}
         for kind in KINDS

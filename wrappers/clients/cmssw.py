@@ -81,14 +81,9 @@ class Cmssw(Client):
         elif not report.files:
             status, message = "short-read", "cmsRun opened no file"
         return {
-            "status": status,
-            "message": message,
-            "events": report.events,
-            "bytes_app": report.bytes_read,
-            "bytes_client": run.read_bytes,
-            "bytes_source": "StorageStatistics",
-            "detail": report.detail,
-        }
+            "status": status, "message": message, "events": report.events, "bytes_app": report.bytes_read,
+            "bytes_client": run.read_bytes, "bytes_source": "StorageStatistics", "detail": report.detail,
+        }  # fmt: skip
 
     def _pset(self) -> "Iterator[str]":
         """Takes the user's PSet and has it read all of this job's replica; for Python 2 and 3, as CMSSW may have."""

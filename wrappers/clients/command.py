@@ -14,9 +14,7 @@ class Command(SummedClient):
 
     protocols = None
     kinds = ("streamed",)
-    options = {
-        "command": Option("", needed=True, kind="Shell", meaning="{n} in it is the client's number, from 1"),
-    }
+    options = {"command": Option("", needed=True, kind="Shell", meaning="{n} in it is the client's number, from 1")}
 
     def command(self) -> "list[str]":
         number = NUMBER.search(self.job.url)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tierbench.wrappers.child import Failure, Run
-from tierbench.wrappers.client import FIRST_BLOCK, Client, Option
+from tierbench.wrappers.client import FIRST_BLOCK, Client, Option, absent
 
 PAGE = 4096
 FIO, IOZONE = "fio", "iozone"
@@ -45,8 +45,8 @@ class Fio(Client):
             raise ValueError(f"program: must be {FIO!r} or {IOZONE!r}, not {options['program']!r}")
 
     @classmethod
-    def needed(cls, options: "Mapping[str, Any]") -> "tuple[str, ...]":
-        return (options.get("program", FIO),)
+    def missing(cls, options: "Mapping[str, Any]") -> str:
+        return absent(options.get("program", FIO))
 
     def prepare(self) -> None:
         size, most = self.job.expected_bytes or 0, self.job.options["block_kb"] * 1024

@@ -3,6 +3,8 @@
 #ifndef TIERBENCH_REPLICA_H
 #define TIERBENCH_REPLICA_H
 
+#include "ntuple.h"
+
 #include <TBranch.h>
 #include <TEnv.h>
 #include <TError.h>
@@ -10,7 +12,9 @@
 #include <TKey.h>
 #include <TPluginManager.h>
 #include <TROOT.h>
+#include <TSystem.h>
 #include <TTree.h>
+#include <TTreeCache.h>
 
 #include <csignal>
 #include <cstdio>
@@ -96,8 +100,9 @@ public:
     bool waitForGo(bool hold)
     {
         if (remote())
-            if (TPluginHandler *handler = gROOT->GetPluginManager()->FindHandler("TFile", url_.c_str()))
-                handler->LoadPlugin();
+            for (const char *base : {"TFile", "ROOT::Internal::RRawFile"})
+                if (TPluginHandler *handler = gROOT->GetPluginManager()->FindHandler(base, url_.c_str()))
+                    handler->LoadPlugin();
         if (hold) {
             std::puts("ready");
             std::fflush(stdout);
@@ -111,9 +116,12 @@ public:
         return true;
     }
 
-    // Open the file and its tree (the first one, if it is not named); false after a failure.
-    bool open(const std::string &treeName)
+    // Open the file and its tree or RNTuple (the first one, if it is not named); false after a failure. An RNTuple is
+    // opened by its own reader, which fetches so many clusters at once; less than 0: none is wanted.
+    bool open(const std::string &treeName, int clusters = -1)
     {
+        if (clusters >= 0 && url_.size() > 13 && url_.compare(url_.size() - 13, 13, ".rntuple.root") == 0)
+            return openNtuple(treeName.empty() ? "tree" : treeName, clusters); // no TFile has to find out what it is
         file_.reset(TFile::Open(url_.c_str(), "READ"));
         if (!file_ || file_->IsZombie()) {
             const bool truncated = firstError.find("is truncated") != std::string::npos;
@@ -123,9 +131,13 @@ public:
         if (remote() && std::string(file_->ClassName()) != "TNetXNGFile")
             return fail("wrong-protocol", url_ + " was opened as " + file_->ClassName() + ", not by XRootD");
         std::string name = treeName;
-        for (TObject *key : *file_->GetListOfKeys())
-            if (name.empty() && std::string(static_cast<TKey *>(key)->GetClassName()) == "TTree")
-                name = key->GetName();
+        for (TObject *object : *file_->GetListOfKeys()) {
+            const std::string kind = static_cast<TKey *>(object)->GetClassName();
+            if (name.empty() && (kind == "TTree" || (kind == "ROOT::RNTuple" && clusters >= 0)))
+                name = object->GetName();
+            if (name == object->GetName() && kind == "ROOT::RNTuple" && clusters >= 0)
+                return openNtuple(name, clusters);
+        }
         tree_ = file_->Get<TTree>(name.c_str());
         return tree_ != nullptr || fail("failed", url_ + " holds no tree" + (name.empty() ? "" : " " + name));
     }
@@ -133,11 +145,15 @@ public:
     // Read only so large a share of the branches, evenly spread; how many those are.
     int choose(double share)
     {
+        if (ntuple_)
+            return ntuple_->choose(share);
+        ofTree_.openingBytes = file_->GetBytesRead();
         int chosen = 0, number = 0;
         for (TObject *branch : *tree_->GetListOfBranches()) {
             const bool wanted = number++ * share + 1e-9 >= chosen; // the first one in any case
             static_cast<TBranch *>(branch)->SetStatus(wanted);
             chosen += wanted;
+            ofTree_.columnBytes += wanted ? static_cast<TBranch *>(branch)->GetZipBytes("*") : 0;
         }
         return chosen;
     }
@@ -145,6 +161,8 @@ public:
     // -1 turns the tree's read cache off, 0 leaves ROOT's default. Whoever is told the branches has nothing to learn.
     void setCache(double megabytes, bool learn)
     {
+        if (ntuple_)
+            return;
         if (megabytes != 0)
             tree_->SetCacheSize(megabytes < 0 ? 0 : static_cast<Long64_t>(megabytes * 1e6));
         if (megabytes >= 0 && !learn) {
@@ -156,6 +174,21 @@ public:
     }
 
     TTree &tree() { return *tree_; }
+
+    long long entries() const { return ntuple_ ? ntuple_->entries() : tree_ ? tree_->GetEntries() : -1; }
+
+    // The bytes of one event, unpacked; 0 or less where it cannot be read.
+    long long read(long long event)
+    {
+        if (!ntuple_)
+            return tree_->GetEntry(event);
+        try {
+            return ntuple_->read(event);
+        } catch (const std::exception &error) {
+            firstError = error.what();
+            return -1;
+        }
+    }
 
     double megabytes() const { return file_->GetSize() / 1e6; }
 
@@ -179,8 +212,9 @@ public:
     int report(const char *path, const std::string &extra = "")
     {
         const long long end = wallNanoseconds(), processRead = processReadBytes() - readAtGo_;
-        if (status_ == "ok" && events_ != tree_->GetEntries())
-            fail("short-read", "read " + std::to_string(events_) + " of " + std::to_string(tree_->GetEntries()) + " events");
+        if (status_ == "ok" && events_ != entries())
+            fail("short-read", "read " + std::to_string(events_) + " of " + std::to_string(entries()) + " events");
+        const Reading took = reading();
         FILE *out = *path ? std::fopen(path, "w") : stdout;
         if (!out)
             return 2;
@@ -188,10 +222,12 @@ public:
         std::fprintf(out, "\"opened_wall_ns\": %s, \"first_event_wall_ns\": %s, \"end_wall_ns\": %lld, ",
                      orNull(openedWall_).c_str(), orNull(firstEventWall_).c_str(), end);
         std::fprintf(out, "\"bytes\": %lld, \"process_read_bytes\": %lld, \"tree_bytes\": %lld, \"events\": %lld, ",
-                     file_ ? file_->GetBytesRead() : 0LL, processRead, treeBytes_, events_);
-        std::fprintf(out, "\"file_bytes\": %lld, \"tree_entries\": %lld, \"read_calls\": %d, \"cache_bytes\": %lld, ",
-                     file_ ? file_->GetSize() : -1LL, tree_ ? tree_->GetEntries() : -1LL,
-                     file_ ? file_->GetReadCalls() : 0, tree_ ? tree_->GetCacheSize() : 0LL);
+                     took.bytes, processRead, treeBytes_, events_);
+        std::fprintf(out, "\"file_bytes\": %lld, \"tree_entries\": %lld, \"read_calls\": %lld, \"vector_reads\": %lld, ",
+                     fileBytes(), entries(), took.calls, took.vectorReads);
+        std::fprintf(out, "\"format\": \"%s\", \"cache_bytes\": %lld, \"clusters\": %lld, \"opening_bytes\": %lld, ",
+                     ntuple_ ? "RNTuple" : "TTree", tree_ ? tree_->GetCacheSize() : 0LL, took.clusters, took.openingBytes);
+        std::fprintf(out, "\"column_bytes\": %lld, \"gap_bytes\": %lld, ", took.columnBytes, took.gapBytes);
         std::fprintf(out, "\"file_class\": %s, \"root_version\": %s, \"root_library\": %s, \"program\": \"%s\"%s}\n",
                      jsonString(file_ ? file_->ClassName() : "").c_str(), jsonString(gROOT->GetVersion()).c_str(),
                      jsonString(rootLibrary()).c_str(), program, extra.c_str());
@@ -206,13 +242,52 @@ public:
     }
 
 private:
+    bool openNtuple(const std::string &name, int clusters)
+    {
+        try {
+            ntuple_ = std::make_unique<Ntuple>(name, url_, clusters);
+        } catch (const std::exception &error) {
+            return fail("open-failed", "could not open the RNTuple " + name + " of " + url_ + ": " + error.what());
+        }
+        openedWall_ = wallNanoseconds();
+        return true;
+    }
+
+    Reading reading() const
+    {
+        Reading reading = ntuple_ ? ntuple_->reading() : ofTree_;
+        if (tree_) {
+            if (const TFileCacheRead *cache = file_->GetCacheRead(tree_))
+                reading.vectorReads = cache->GetReadCalls();
+            for (auto cluster = tree_->GetClusterIterator(0); cluster() < tree_->GetEntries();)
+                ++reading.clusters;
+        }
+        if (file_) { // which may have had to find an RNTuple, too
+            reading.bytes += file_->GetBytesRead();
+            reading.calls += file_->GetReadCalls();
+            reading.openingBytes += ntuple_ ? file_->GetBytesRead() : 0;
+        }
+        if (!remote())
+            reading.vectorReads = 0; // each range is read by itself
+        return reading;
+    }
+
+    long long fileBytes() const
+    {
+        FileStat_t known;
+        const bool asked = !file_ && status_ == "ok" && gSystem->GetPathInfo(url_.c_str(), known) == 0;
+        return file_ ? file_->GetSize() : asked ? known.fSize : -1;
+    }
+
     bool remote() const { return url_.rfind("root://", 0) == 0 || url_.rfind("roots://", 0) == 0; }
 
     static std::string orNull(long long value) { return value ? std::to_string(value) : "null"; }
 
     std::string url_, status_ = "ok", message_;
     std::unique_ptr<TFile> file_;
+    std::unique_ptr<Ntuple> ntuple_;
     TTree *tree_ = nullptr;
+    Reading ofTree_;
     long long readAtGo_ = 0, openedWall_ = 0, firstEventWall_ = 0, treeBytes_ = 0, events_ = 0;
 };
 

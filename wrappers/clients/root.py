@@ -32,15 +32,20 @@ class Root(Client):
     """The thesis' root routine: reads every event in full."""
 
     program = "root_read"
-    kinds: "tuple[str, ...] | None" = ("tree", "higgs", "copies")
+    unable = {"http": "CERN's wheel of ROOT reads no https, as it has neither Davix nor libRCurlHttp; http does"}
+    kinds: "tuple[str, ...] | None" = ("tree", "rntuple", "higgs", "copies")
     memory_mb = 384
     usual_excess = 0.05
     remedy = "install ROOT there, or set options.setup of the workload to the line that makes it available"
-    ships: "tuple[str, ...]" = ("root_read.C", "replica.h", "core.h")
+    ships: "tuple[str, ...]" = ("root_read.C", "replica.h", "ntuple.h", "core.h")
     options = {
         "cache_mb": Option(
-            "default", high=4096, words=("off", "default"), meaning="TTreeCache: off, default (one cluster) or its size"
+            "default",
+            high=4096,
+            words=("off", "default"),
+            meaning="TTreeCache: off, default (one cluster) or its size; off: no cluster cache of an RNTuple either",
         ),
+        "clusters": Option(1, 1, 1000, meaning="of an RNTuple, that its cluster cache fetches at once"),
         "learn": Option(False, meaning="the cache learns the branches, in place of being told"),
         "cpu_share": Option(1.0, 0.001, 1, meaning="of a core that stands for a whole one, in a scale model"),
         "branches": Option(1.0, 0.001, 1, meaning="share of the branches that is read, evenly spread"),
@@ -70,7 +75,8 @@ class Root(Client):
     def arguments(self) -> "list[str | float | bool]":
         """The program's own, between the file to read and how it is to begin and report."""
         given = self.job.options
-        return [given["tree"], cache_mb(given), given["learn"], given["cpu_share"], given["branches"]]
+        clusters = 0 if given["cache_mb"] == "off" else given["clusters"]
+        return [given["tree"], cache_mb(given), given["learn"], given["cpu_share"], given["branches"], clusters]
 
     def held_command(self) -> "list[str] | None":
         return None if self.job.options["starting"] else self.command()

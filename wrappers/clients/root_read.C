@@ -1,10 +1,10 @@
-// The root routine: reads every event of a tree, all branches or a share of them, and adds up their bytes.
+// The root routine: reads every event of a tree or an RNTuple, all branches or a share of them, and adds up their bytes.
 //
-// As a program:  root_read URL [TREE] [CACHE_MB] [LEARN 0|1] [CPU_SHARE] [BRANCHES] [HOLD 0|1] [REPORT_FILE]
+// As a program:  root_read URL [TREE] [CACHE_MB] [LEARN 0|1] [CPU_SHARE] [BRANCHES] [CLUSTERS] [HOLD 0|1] [REPORT_FILE]
 // As a macro:    root.exe -l -b -q 'root_read.C("URL", "TREE", 0, false)'
-// TREE "" is the first tree of the file. CACHE_MB -1: no read cache, 0: ROOT's default. LEARN 0: the cache
+// TREE "" is the first one of the file. CACHE_MB -1: no read cache, 0: ROOT's default. LEARN 0: the cache
 // is told which branches are wanted. CPU_SHARE: of this core, which is then taken for a whole one. BRANCHES: the share
-// of them that is read, evenly spread. HOLD 1: says "ready" and begins with a line on standard input.
+// of them that is read, evenly spread. CLUSTERS: of an RNTuple, fetched at once; 0: without a cluster cache. HOLD 1: says "ready" and begins with a line on standard input.
 // Exit status: 0 all events were read; 1 not, the line of JSON says why; 2 wrong arguments or no place to report.
 #include "core.h"
 #include "replica.h"
@@ -12,19 +12,19 @@
 #include <cstdlib>
 
 int root_read(const char *url, const char *tree = "", double cacheMb = 0, bool learn = false, double share = 1,
-              double branches = 1, bool hold = false, const char *report = "")
+              double branches = 1, int clusters = 1, bool hold = false, const char *report = "")
 {
     tierbench::Replica replica(url);
     const bool began = replica.waitForGo(hold);
     tierbench::Core core(share);
     int read = 0;
-    if (began && replica.open(tree)) {
+    if (began && replica.open(tree, clusters)) {
         read = replica.choose(branches);
         replica.setCache(cacheMb, learn);
-        const Long64_t entries = replica.tree().GetEntries();
-        Long64_t unpaced = 0;
-        for (Long64_t entry = 0; entry < entries; ++entry) {
-            const Int_t bytes = replica.tree().GetEntry(entry);
+        const long long entries = replica.entries();
+        long long unpaced = 0;
+        for (long long entry = 0; entry < entries; ++entry) {
+            const long long bytes = replica.read(entry);
             if (bytes <= 0)
                 replica.fail("short-read", "event " + std::to_string(entry) + " could not be read");
             if (bytes <= 0 || !replica.count(bytes))
@@ -42,12 +42,12 @@ int root_read(const char *url, const char *tree = "", double cacheMb = 0, bool l
 #ifndef __CLING__
 int main(int argc, char **argv)
 {
-    if (argc < 2 || argc > 9) {
-        std::fprintf(stderr, "usage: root_read URL [TREE] [CACHE_MB] [LEARN 0|1] [CPU_SHARE] [BRANCHES] [HOLD 0|1] [REPORT_FILE]\n");
+    if (argc < 2 || argc > 10) {
+        std::fprintf(stderr, "usage: root_read URL [TREE] [CACHE_MB] [LEARN 0|1] [CPU_SHARE] [BRANCHES] [CLUSTERS] [HOLD 0|1] [REPORT_FILE]\n");
         return 2;
     }
     return root_read(argv[1], argc > 2 ? argv[2] : "", argc > 3 ? std::atof(argv[3]) : 0,
                      argc > 4 && std::atoi(argv[4]), argc > 5 ? std::atof(argv[5]) : 1, argc > 6 ? std::atof(argv[6]) : 1,
-                     argc > 7 && std::atoi(argv[7]), argc > 8 ? argv[8] : "");
+                     argc > 7 ? std::atoi(argv[7]) : 1, argc > 8 && std::atoi(argv[8]), argc > 9 ? argv[9] : "");
 }
 #endif

@@ -42,7 +42,7 @@ FURTHER = {"xrootd": "fsspec_xrootd"}
 class Uproot(Client):
     """Reads its share of the branches event by event, a step of them at a time."""
 
-    kinds = ("tree", "higgs", "copies")
+    kinds = ("tree", "rntuple", "higgs", "copies")
     memory_mb = 512
     usual_excess = 0.05
     taken_in = "bytes_app"

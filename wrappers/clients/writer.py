@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tierbench.wrappers.child import Run
-from tierbench.wrappers.client import Client, Option, python
+from tierbench.wrappers.client import Client, Option, absent, python
 
 # The bytes are random, so that nothing on the way can compress them, and no block is like another. What it has written
 # it tells in a file, also where it could not write all of it.
@@ -76,12 +76,15 @@ class Writer(Client):
     reads_whole = True
     usual_excess = 0.02
     taken_in = "bytes_app"  # through xrdcp its processes hand every byte on twice
-    programs_by = {"xrootd": ("xrdcp",)}
     remedy = "install xrootd-client there"
     options = {
         "block_kb": Option(1024, 1, 1_048_576, meaning="size of a write"),
         "fsync": Option(True, meaning="within the time; by mounts only"),
     }
+
+    @classmethod
+    def missing_by(cls, protocol: str) -> str:
+        return absent("xrdcp") if protocol == "xrootd" else ""
 
     @classmethod
     def settles(cls, options: "Mapping[str, Any]") -> bool:

@@ -12,7 +12,7 @@ from tierbench.dags.levels import COMMON
 from tierbench.dags.plan import expand, from_json, to_json
 from tierbench.errors import ConfigError
 from tierbench.submit.cli import main
-from tierbench.submit.planning import asked_experiment
+from tierbench.submit.planning import Planned, asked_experiment
 from tierbench.submit.preview import preview
 
 CACHES = """
@@ -88,14 +88,11 @@ def test_a_named_level_sets_several_keys_and_gets_replicas_of_its_own(planned):
     assert sizes == {("small", 250_000), ("large", 512_000_000)}
 
 
-def test_what_a_site_arranges_stays_for_a_block_of_trials(planned):
+def test_what_a_site_arranges_stays_for_a_block_of_trials_in_a_random_order(planned):
     plan = planned(LATENCY)
     for repeat in (1, 2):
         rtts = [t.levels["rtt_ms"] for t in plan.trials if t.repeat == repeat]
         assert len(list(itertools.groupby(rtts))) == 3
-
-
-def test_within_a_block_trials_are_in_a_random_order(planned):
     orders = {
         tuple((t.jobs, t.levels["cache_mb"]) for t in block)
         for _, block in itertools.groupby(planned(LATENCY).trials, key=lambda t: (t.repeat, t.levels["rtt_ms"]))
@@ -171,7 +168,7 @@ def test_an_experiment_of_which_nothing_is_left_is_refused(planned):
 
 def test_the_plan_shows_the_product_and_its_cost(load, site):
     experiment = load(LATENCY + '[[except]]\nwhere = { jobs = 6, rtt_ms = 47 }\nbecause = "too slow"\n')
-    text = "\n".join(preview(expand(site, experiment, {}), site, experiment, "no pool", []))
+    text = "\n".join(preview(Planned(expand(site, experiment, {}), site, experiment, "no pool"), []))
     assert "rtt_ms: 0.1, 5, 47; the site arranges it\n15 points, 2 times each: 30 trials\n" in text
     assert "the report compares cache_mb along jobs, a panel for each workload and rtt_ms\n" in text
     assert "left out: 3 points (too slow)" in text

@@ -5,13 +5,17 @@ with their flush, the others not kept from running.
 """
 
 import dataclasses
+import itertools
 import re
 
 import pytest
 
 from tests.unit.quick_plan import the_trial
+from tierbench.dags.experiment import find_experiment
 from tierbench.dags.graphs import configuration_dag, dagman_config, experiment_dag, trial_dag
+from tierbench.dags.limits import limits
 from tierbench.dags.nodes import Job
+from tierbench.dags.trial_settings import Every
 from tierbench.site_configs.site import Kerberos
 
 TRIAL_DAG = r"""
@@ -158,11 +162,40 @@ def test_clients_are_told_where_their_ticket_comes_from(site, quick, plan):
 
 
 @pytest.mark.parametrize(
-    ("changes", "options", "memory"),
-    [({}, {}, 384), ({"memory_mb": 1000}, {}, 1000), ({}, {"cache_mb": 1000}, 1384)],
+    ("changes", "options", "memory"), [({}, {}, 384), ({"memory_mb": 1000}, {}, 1000), ({}, {"cache_mb": 1000}, 1384)]
 )
 def test_a_client_gets_the_memory_that_it_needs(site, quick, plan, changes, options, memory):
     root = quick.workloads["root"]
     root = dataclasses.replace(root, options=dataclasses.replace(root.options, **options), **changes)
     text = trial_dag(site, dataclasses.replace(quick, workloads={"root": root}), the_trial(plan)).text()
     assert f' memory="{memory}" ' in text
+
+
+def of(jobs=4, **changes):
+    return limits(dataclasses.replace(find_experiment("quick"), **changes), jobs)
+
+
+ALL = [
+    of(slot_limit_s=slot, time_limit_s=read, stall_limit_s=stall, start=start)
+    for slot, read, stall, start in itertools.product(
+        (10, 1200, 86_400), (1, 7200, 604_800), (5, 300), ("together", Every(every_s=7), "in-turn")
+    )
+]
+
+
+@pytest.mark.parametrize("limit", ALL, ids=str)
+def test_what_stands_outside_is_more_patient_than_what_stands_inside_which_knows_the_reason(limit):
+    assert limit.slot_s < limit.ready_s < limit.go_s
+    assert limit.read_s < limit.end_s
+    assert limit.ready_s + limit.end_s < limit.job_s < limit.gate_s
+    assert limit.turn_s > limit.gate_s + 3 * limit.stop_s  # until the gate and the last step have ended
+
+
+def test_clients_in_turn_are_waited_for_as_often_as_there_are_clients():
+    together, in_turn = of(8), of(8, start="in-turn")
+    assert in_turn.end_s >= 8 * together.read_s
+    assert in_turn.go_s >= together.go_s + 7 * together.read_s  # the last one waits for all others
+
+
+def test_clients_that_begin_one_by_one_are_waited_for_until_the_last_can_have_read():
+    assert of(8, start=Every(every_s=10)).end_s == of(8).end_s + 70

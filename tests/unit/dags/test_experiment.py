@@ -8,7 +8,7 @@ import pytest
 from tierbench.dags.clients import shipped_clients
 from tierbench.dags.experiment import find_experiment, load_experiment, shipped_experiments
 from tierbench.dags.plan import expand
-from tierbench.dags.replicas import TreeReplicas
+from tierbench.dags.replicas import KINDS, TreeReplicas
 from tierbench.dags.workloads import workload_class
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
@@ -108,6 +108,7 @@ def test_a_workload_has_its_clients_own_options_and_a_set_of_replicas_its_kinds_
             r'client "root" cannot read replicas of kind "random"',
         ),
         ("branches = 3", 'source = "/x/*"', r"replicas\.trees\.source: unknown key"),
+        ('kind = "tree"', 'kind = "rntuple"\nevents = 9', r"replicas\.trees\.cluster_events: missing"),
         ('kind = "tree"', 'kind = "trees"', r'replicas\.trees\.kind: there is no "trees"'),
         ("batches = [1, 2]", "batches = [1]\nsample_period_s = 0.01", r"sample_period_s: must be in 0\.05"),
         (
@@ -220,3 +221,14 @@ def test_the_worker_takes_the_options_that_a_workload_has(name):
     as_read = json.loads(json.dumps(options))
     of_every_client = {"environment": {}, "scale": 1.0, "core": 1.0, "proxy": "", "to": ""}
     assert find_client(name).with_defaults(as_read) == {**as_read, **of_every_client}
+
+
+CLIENTS = shipped_clients()
+
+
+@pytest.mark.parametrize("name", sorted(CLIENTS))
+def test_it_reads_replicas_that_can_be_made_and_its_files_and_the_meanings_of_its_options_are_there(name):
+    file = CLIENTS[name]
+    assert set(file.client.kinds or ()) <= set(KINDS)
+    assert [path.name for path in file.ships if not path.is_file()] == []
+    assert [key for key, option in file.client.options.items() if not option.meaning] == []

@@ -7,22 +7,16 @@ from pathlib import Path
 import pytest
 
 from tierbench.dags.experiment import find_experiment
-from tierbench.dags.layout import Layout, Report, layout
-from tierbench.dags.levels import Factor
+from tierbench.dags.levels import Factor, Layout, Report, layout
 from tierbench.dags.plan import expand, from_json, to_json
 from tierbench.errors import ConfigError
 from tierbench.postprocess.compare.sequential import question_of
-from tierbench.submit.preflight import comparison
+from tierbench.submit.planning import comparison
 
 WAYS, ROOT, BATCHES = ("direct", "lan-xrootd"), ("root",), (4, 8)
 
 
-def factors(
-    access=WAYS,
-    workload=ROOT,
-    jobs=BATCHES,
-    **axes,
-):
+def factors(access=WAYS, workload=ROOT, jobs=BATCHES, **axes):
     levels = {"access": access, "workload": workload, "jobs": jobs, **axes}
     return [Factor(name, those) for name, those in levels.items()]
 
@@ -109,12 +103,9 @@ def test_accesses_with_clients_of_their_own_are_compared_as_pairs(site, variant,
     assert bool(list(comparison(plan))) == (expected.lines == "access")
 
 
-def test_the_plan_has_the_layout_and_keeps_it(site):
+def test_the_plan_has_the_layout_and_keeps_it_and_such_an_experiment_is_a_few_lines(site):
     plan = expand(site, find_experiment("tree-cache"), {})
     assert plan.report == Layout("cache", "jobs", ("workload",))
     assert from_json(to_json(plan)) == plan
-
-
-def test_an_experiment_along_one_option_is_a_few_lines():
     text = (Path(__file__).parents[3] / "dags/experiments/tree-cache.toml").read_text(encoding="utf-8")
     assert len([line for line in text.splitlines() if line and not line.startswith("#")]) < 15

@@ -199,11 +199,8 @@ def test_it_is_judged_by_what_it_declares(users, tmp_path):
     own = synthetic.write_trial(tmp_path / "synthetic", client="tail_of", traits=traits)
     other = synthetic.write_trial(tmp_path / "other")
     for folder in (own, other):
-        for client in range(4):
-            path = folder / f"clients/{client}.jsonl"
-            *begin, end = path.read_text().splitlines()
-            less = {name: round(json.loads(end)[name] / 1.4) for name in ("bytes_app", "bytes_client")}
-            path.write_text("\n".join([*begin, json.dumps({**json.loads(end), **less})]) + "\n")
+        read = json.loads((folder / "clients/0.jsonl").read_text().splitlines()[-1])["bytes_app"]
+        synthetic.edit_clients(folder, "end", bytes_app=round(read / 1.4), bytes_client=round(read / 1.4))
     assert "beyond what was read" in trial_tables(other)["verdict_reasons"]
     assert "beyond what was read" not in trial_tables(own)["verdict_reasons"]
 

@@ -16,8 +16,8 @@ from tierbench.errors import ConfigError
 from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row
 from tierbench.postprocess.verdict.judge import INVALID, VALID, evidence
+from tierbench.submit.planning import Planned, enough_slots
 from tierbench.submit.pool import Slots
-from tierbench.submit.preflight import enough_slots
 
 WORKERS = ("wn1.example", "wn2.example", "wn3.example")
 POOL = {"private": ["a.example", "b.example"], "public": list(WORKERS)}
@@ -104,7 +104,7 @@ def test_a_pool_that_cannot_hold_it_is_told_before_anything_runs(load, planned, 
 def test_slots_that_a_trial_would_wait_for_in_vain_are_missing(site, load, planned, text, cores, problem):
     experiment = load(text)
     slots = {"public": Slots(dict.fromkeys(WORKERS, cores))}
-    lines = [finding.seen for finding in enough_slots(planned(experiment), site, experiment, slots)]
+    lines = [finding.seen for finding in enough_slots(Planned(planned(experiment), site, experiment, slots))]
     assert [line for line in lines if "cores for" in line and problem in line] or not problem
     assert problem or not [line for line in lines if "cores for" in line]
 
@@ -188,9 +188,6 @@ def test_caches_are_emptied_on_all_workers_wherever_clients_are_placed(site, loa
     plan = planned(experiment)
     flushed = {host.host for host in flushed_hosts(site, experiment, plan, plan.configurations[0])}
     assert flushed >= set(WORKERS)
-
-
-# -- the verdict
 
 
 HOST = "wn01.private.fiu.test"

@@ -20,6 +20,7 @@ from tierbench.errors import ConfigError
 from tierbench.json_files import Damaged
 from tierbench.site_configs.site import Destination, load_site
 from tierbench.submit.init_site import site_lines
+from tierbench.submit.planning import Planned
 from tierbench.submit.pool import Machine
 from tierbench.submit.preview import preview
 
@@ -62,13 +63,10 @@ def test_the_same_seed_gives_the_same_plan_and_another_one_another_order(site, q
     assert [t.id for t in other.trials] != [t.id for t in plan.trials]
 
 
-def test_a_trial_is_named_for_people_and_for_files(plan):
+def test_trials_are_numbered_in_their_order_and_named_for_people_and_for_files(plan):
+    assert [t.index for t in plan.trials] == list(range(len(plan.trials)))
     names = {t.id: t.name for t in plan.trials}
     assert names["lan-xrootd.root.x004.r2"] == "lan-xrootd/root ×4 #2"  # noqa: RUF001
-
-
-def test_trials_are_numbered_in_their_order(plan):
-    assert [t.index for t in plan.trials] == list(range(len(plan.trials)))
 
 
 def test_consecutive_trials_read_different_files_and_so_do_the_clients_of_one(plan):
@@ -125,23 +123,27 @@ def test_what_a_site_offers_in_place_of_an_experiments_ways_is_told_once(site, q
         expand(dataclasses.replace(site, access=renamed), quick, POOL)
     (line,) = str(refused.value).splitlines()
     assert all(f'"{way}" (did you mean "our-{way}"?)' in line for way in quick.access)
-    assert f"site testbed offers {', '.join(renamed)}: " in line
+    assert f"site testbed has {', '.join(renamed)}: " in line
     assert 'say extends = "quick" and access = [some of these]' in line
 
 
-def test_a_client_that_cannot_have_files_copied_is_kept_from_ways_that_lead_on(site, quick):
+def test_a_client_that_cannot_have_files_copied_is_kept_from_ways_that_lead_on_or_do_not_speak_its_protocol(
+    site, quick
+):
     to = Destination(Prefix("root://far.test:1094/"), AbsolutePath("/in"), Host("dgt.fiu.test"))
     access = {name: dataclasses.replace(one, to=to) for name, one in site.access.items()}
     with pytest.raises(ConfigError, match=r'"lan-xrootd" leads from server to server, and client "root" cannot'):
         expand(dataclasses.replace(site, access=access), quick, POOL)
-
-
-def test_a_client_is_kept_from_a_protocol_that_it_does_not_speak(site, quick):
     dd = {"dd": workload_class(shipped_clients()["dd"])(client="dd", replicas="root-tree")}
     with pytest.raises(
         ConfigError, match=r'client "dd" cannot read by access "lan-xrootd".*"direct", .*"lan-xrootdfs"'
     ):
         expand(site, dataclasses.replace(quick, workloads=dd), POOL)
+
+
+def test_that_roots_wheel_reads_no_https_is_the_reason_given(site, quick):
+    with pytest.raises(ConfigError, match=r'"root" cannot read by access "wan-https".*ROOT reads no https'):
+        expand(site, dataclasses.replace(quick, access=("wan-https",)), POOL)
 
 
 def test_a_workloads_own_accesses_take_the_place_of_the_others(site):
@@ -254,7 +256,7 @@ def test_the_recipe_for_a_site_with_cmssw_can_be_planned(tmp_path, variant, site
 
 
 def test_a_plan_says_what_room_and_time_its_files_take(site, quick):
-    text = "\n".join(preview(expand(site, quick, {}), site, quick, "no pool", []))
+    text = "\n".join(preview(Planned(expand(site, quick, {}), site, quick, "no pool"), []))
     assert re.search(r"replicas root-tree-\w+: 24 files, 1\.54 GB of room, about 15 s or more to make", text)
 
 

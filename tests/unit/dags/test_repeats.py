@@ -15,6 +15,7 @@ from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.postprocess.verdict.counting import enough, enough_without
 from tierbench.submit.cli import main
+from tierbench.submit.planning import Planned
 from tierbench.submit.preview import preview
 
 RULE = Until(within_pct=5, at_least=3, at_most=6)
@@ -60,7 +61,7 @@ def test_a_plan_holds_the_most_repetitions_and_says_that_not_all_may_be_needed(s
     experiment = load("{ within_pct = 5, at_most = 4 }")
     plan = expand(site, experiment, {})
     assert max(trial.repeat for trial in plan.trials) == 4
-    text = "\n".join(preview(plan, site, experiment, "no pool", []))
+    text = "\n".join(preview(Planned(plan, site, experiment, "no pool"), []))
     assert "until the mean rate is known to ±5 %, 3 … 4 times" in text
 
 

@@ -19,14 +19,13 @@ def run(tmp_path_factory, plan, site, quick):
     return directory
 
 
-def test_a_run_directory_holds_its_plan_and_what_it_was_made_of_and_a_directory_per_trial(run, plan):
+def test_a_run_directory_holds_its_plan_and_what_it_was_made_of_and_dags_for_each_trial_configuration_and_all(
+    run, plan
+):
     assert from_json((run / names.PLAN).read_text()) == plan
     assert json.loads((run / names.EXPERIMENT).read_text())["replicas"]["root-tree"]["codec"] == "zlib-1"
     assert json.loads((run / names.SITE).read_text())["scale"] == 0.1
     assert {path.name for path in (run / names.TRIALS).iterdir()} == {trial.id for trial in plan.trials}
-
-
-def test_a_run_directory_has_a_dag_per_configuration_and_one_for_all(run, plan):
     expected = {f"{configuration.id}.dag" for configuration in plan.configurations} | {names.EXPERIMENT_DAG}
     assert {path.name for path in run.glob("*.dag")} == expected
 
@@ -57,11 +56,8 @@ def test_every_node_has_dagman_remove_what_does_not_end(run):
     assert [name for name, text in submitted.items() if "$(run_limit)" not in text] == []
 
 
-def test_scripts_can_be_executed(run):
+def test_scripts_can_be_executed_and_a_run_directory_is_the_same_wherever_it_lies(run):
     assert all(path.stat().st_mode & 0o111 for path in (run / names.SCRIPTS).glob("*.py"))
-
-
-def test_a_run_directory_is_the_same_wherever_it_lies(run):
     texts = [path.read_text() for path in run.rglob("*") if path.suffix in (".dag", ".config", ".json", ".txt")]
     assert not any(str(run) in text for text in texts)
 

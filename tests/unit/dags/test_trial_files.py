@@ -1,6 +1,8 @@
-"""What the nodes of a trial are given beside its DAG: lists of hosts and of replicas, and the trial's record."""
+"""What the nodes of a trial are given beside its DAG: lists of hosts and of replicas, its record, its variables."""
 
 import dataclasses
+
+import pytest
 
 from tests.unit.quick_plan import POOL, the_trial
 from tierbench.checked_text import Prefix
@@ -10,6 +12,9 @@ from tierbench.dags.hosts import host_lists
 from tierbench.dags.plan import expand
 from tierbench.dags.records import ReplicaLists, trial_record
 from tierbench.dags.replicas import Entry
+from tierbench.errors import ConfigError
+from tierbench.site_configs.site import Access, find_site
+from tierbench.spec import build
 
 
 def lists(site, experiment, plan, configuration):
@@ -41,7 +46,9 @@ def test_a_trial_samples_the_workers_of_its_own_pool_alone(site, quick, plan):
     assert [sampler["host"] for sampler in record["samplers"] if sampler["role"] == "worker"] == POOL["public"]
 
 
-def test_workers_flush_their_own_mount_and_the_gateway_its_own(site):
+def test_workers_flush_their_own_mount_if_there_is_one_and_the_gateway_its_own(site, quick, plan):
+    first = lists(site, quick, plan, "lan-xrootd.root")["lists/lan-xrootd.root.flush"][0]
+    assert first == "wn01.private.fiu.test, "
     chep = find_experiment("chep-2013")
     plan = expand(site, chep, POOL)
     directory = next(s.directory for s in plan.replicas.values() if s.name == "plain")
@@ -49,11 +56,6 @@ def test_workers_flush_their_own_mount_and_the_gateway_its_own(site):
         f"wn01.private.fiu.test, /xrootd-fs{directory}",
         f"dgt.fiu.test, {directory}",
     ]
-
-
-def test_workers_without_a_mount_have_nothing_of_the_replicas(site, quick, plan):
-    first = lists(site, quick, plan, "lan-xrootd.root")["lists/lan-xrootd.root.flush"][0]
-    assert first == "wn01.private.fiu.test, "
 
 
 def test_each_client_finds_its_replica_in_its_line(site, plan):
@@ -99,3 +101,29 @@ def test_a_workloads_environment_reaches_its_clients(site, quick, plan):
     experiment = dataclasses.replace(quick, workloads={"root": patient})
     options = trial_record(site, experiment, plan, the_trial(plan))["options"]
     assert options["environment"] == {"XRD_STREAMTIMEOUT": "30"}
+
+
+WAY = "xrootd-near-tls-control"
+
+
+def environment_of(experiment, access):
+    site = find_site("testbed")
+    plan = expand(site, experiment, {"virtual-near": ["vwuf.uf.test"]})
+    trial = next(trial for trial in plan.trials if trial.configuration.access == access)
+    return trial_record(site, experiment, plan, trial)["options"]["environment"]
+
+
+def test_a_trial_has_the_variables_of_its_way_and_of_no_other():
+    experiment = find_experiment("extenci-flavours-xrootd-scaled")
+    assert environment_of(experiment, WAY) == {"XRD_TLSNODATA": "1"}
+    assert environment_of(experiment, "xrootd-near-tls") == {}
+
+
+def test_a_workloads_own_variables_go_before_those_of_its_way(variant):
+    own = '[workloads.read]\nenvironment = { XRD_TLSNODATA = "0" }'
+    assert environment_of(variant(own, "extenci-flavours-xrootd-scaled"), WAY) == {"XRD_TLSNODATA": "0"}
+
+
+def test_a_name_that_is_no_variables_is_refused():
+    with pytest.raises(ConfigError, match=r"environment\.a b: must be the name of a variable"):
+        build(Access, {"pool": "public", "protocol": "file", "environment": {"a b": "1"}}, "site.toml")

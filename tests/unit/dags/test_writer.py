@@ -16,11 +16,15 @@ def job(tmp_path):
     return job
 
 
-def test_what_it_tells_is_what_is_on_the_disk(job):
+def test_what_it_tells_is_what_is_on_the_disk_and_fsync_is_in_its_time_unless_told_otherwise(job):
     end = job.end("writer")
     content = (job.folder / "written").read_bytes()
     assert (end["status"], end["bytes_app"], len(content)) == ("ok", SIZE, SIZE)
+    assert end["bytes_client"] == pytest.approx(SIZE, abs=1000)  # by its process
     assert end["detail"]["adler32"] == f"{zlib.adler32(content):08x}"
+    assert end["detail"]["fsync_s"] > 0
+    (job.folder / "written").unlink()
+    assert job.end("writer", options={"fsync": False})["detail"]["fsync_s"] == 0
 
 
 def test_no_block_is_like_another(job):
@@ -29,16 +33,6 @@ def test_no_block_is_like_another(job):
     blocks = {content[at : at + 1024] for at in range(0, SIZE, 1024)}
     assert len(blocks) == -(-SIZE // 1024)
     assert len(zlib.compress(content[: 1 << 10])) > 1 << 10
-
-
-def test_its_process_has_written_as_much(job):
-    assert job.end("writer")["bytes_client"] == pytest.approx(SIZE, abs=1000)
-
-
-def test_fsync_is_in_its_time_unless_told_otherwise(job):
-    assert job.end("writer")["detail"]["fsync_s"] > 0
-    (job.folder / "written").unlink()
-    assert job.end("writer", options={"fsync": False})["detail"]["fsync_s"] == 0
 
 
 def test_parts_of_one_file_lie_where_they_belong(job):
@@ -79,10 +73,7 @@ def test_to_an_xrootd_server_it_writes_through_xrdcp(job):
     assert (job.folder / "arguments").read_text() == "--nopbar - root://server:1094//writes/file\n"
 
 
-def test_an_xrdcp_that_fails_at_its_close_has_not_written(job):
+def test_an_xrdcp_that_fails_at_its_close_or_takes_nothing_has_not_written(job):
     end = fake_xrdcp(job, "cat >/dev/null; echo '[FATAL] no room' >&2; exit 54")
     assert (end["status"], end["message"], end["exit_status"]) == ("short-write", "[FATAL] no room", 54)
-
-
-def test_an_xrdcp_that_takes_nothing_has_not_written(job):
     assert fake_xrdcp(job, "echo '[FATAL] refused' >&2; exit 52")["status"] in ("open-failed", "short-write")

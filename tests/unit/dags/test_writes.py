@@ -102,9 +102,6 @@ def test_a_trial_that_reads_has_no_place(site):
     assert "outbox" not in trial_dag(site, quick, reading.trials[0]).text()
 
 
-# -- what is refused
-
-
 @pytest.mark.parametrize(
     ("old", "new", "refused"),
     [
@@ -126,9 +123,6 @@ def test_no_access_writes_where_replicas_are(tmp_path, path):
     (tmp_path / "site.toml").write_text(text)
     with pytest.raises(ConfigError, match="writes"):
         load_site(tmp_path / "site.toml")
-
-
-# -- what is expected afterwards
 
 
 @pytest.mark.parametrize(

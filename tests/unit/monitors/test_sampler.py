@@ -57,13 +57,12 @@ class TestFormat:
         assert [samples[gauge][0] for gauge in gauges] == [-1, -1, -1]
 
 
-class TestBusyHost:
-    @pytest.mark.parametrize("allowed", [True, False])
-    def test_it_asks_to_go_before_other_processes_and_does_without(self, monkeypatch, allowed):
-        asked = Mock(side_effect=None if allowed else PermissionError)
-        monkeypatch.setattr(sampler.os, "setpriority", asked)
-        sampler.go_first()
-        asked.assert_called_once_with(os.PRIO_PROCESS, 0, NICE)
+@pytest.mark.parametrize("allowed", [True, False])
+def test_it_asks_to_go_before_other_processes_and_does_without(monkeypatch, allowed):
+    asked = Mock(side_effect=None if allowed else PermissionError)
+    monkeypatch.setattr(sampler.os, "setpriority", asked)
+    sampler.go_first()
+    asked.assert_called_once_with(os.PRIO_PROCESS, 0, NICE)
 
 
 class TestEnd:

@@ -1,7 +1,5 @@
 """What the sampler reads of a host: its interfaces and routes, and made-up /proc trees."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
@@ -14,6 +12,7 @@ import pytest
 
 from tests.unit.sampler_process import PATIENCE_S, finish, read, records_in, until
 from tests.unit.shipped import PYTHON, ship
+from tierbench.monitors.sampling import mounts, packages
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may make interfaces")
@@ -201,3 +200,27 @@ class TestHost:
     @pytest.mark.parametrize("interface", ["eth0+eth0", "auto"])
     def test_an_interface_twice_or_auto_without_a_default_route_is_exit_3(self, start, host, interface):
         assert finish(start(*host.options(), "--interface", interface))[0] == 3
+
+
+MOUNTS = """\
+/dev/vda1 / ext4 rw,relatime 0 0
+proc /proc proc rw 0 0
+oss.uf.test:/export /mnt/uf nfs4 rw,sec=krb5,rsize=1048576 0 0
+mfs#mds.uf.test:9421 /mnt/mfs fuse.mfs rw,allow_other 0 0
+"""
+
+
+def test_file_systems_over_the_network_are_told_with_their_options(tmp_path):
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self/mounts").write_text(MOUNTS)
+    assert mounts(tmp_path) == {"/mnt/uf": "nfs4 rw,sec=krb5,rsize=1048576", "/mnt/mfs": "fuse.mfs rw,allow_other"}
+    assert mounts(tmp_path / "nowhere") == {}
+
+
+def test_packages_have_the_versions_that_the_package_manager_says():
+    try:
+        listing = ["dpkg-query", "-W", "-f", "${Version}", "libkrb5-3"]
+        version = subprocess.run(listing, stdout=subprocess.PIPE, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no dpkg with libkrb5-3 here")
+    assert packages()["libkrb5-3"] == version

@@ -1,32 +1,22 @@
 """The rules by which a bottleneck is named: on resources that are made up, and on a synthetic trial's files."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.unit import synthetic_run
 from tests.unit.synthetic_report import read_csv
-from tests.unit.synthetic_run import (
-    GATEWAY,
-    during,
-    steady,
-    write_client,
-    write_host,
-    write_trial,
-)
+from tests.unit.synthetic_run import GATEWAY, during, steady, write_client, write_host, write_trial
 from tierbench import names
 from tierbench.postprocess.measures.bottleneck import explain
 from tierbench.postprocess.measures.latency import Client, Clients
-from tierbench.postprocess.measures.resources import QUOTA, SHARED, Resource
+from tierbench.postprocess.measures.resources import QUOTA, SHARED, WINDOWS, Resource
 from tierbench.postprocess.records.ceilings import DRIVER, MEASURED, STATED, Ceiling, Ceilings, ceilings
 from tierbench.postprocess.tables.write import tables, trial_tables
 
 
-def waiting(cpu_efficiency: float = 0.05, **changes: Any) -> Clients:
+def waiting(cpu_efficiency=0.05, **changes):
     """Clients that wait for each answer, but for what is changed."""
     return Clients([replace(Client(14.0, 10.0, cpu_efficiency), **changes)], cpu_efficiency, "stated")
 
@@ -34,23 +24,23 @@ def waiting(cpu_efficiency: float = 0.05, **changes: Any) -> Clients:
 WAITING = waiting()
 
 
-def nic(role: str, value: float, ceiling: float, *, host: str = "", **more: Any) -> Resource:
+def nic(role, value, ceiling, *, host="", **more):
     return Resource(host or f"a-{role}", role, "NIC received", value, "Mb/s", ceiling, STATED, **more)
 
 
-def wan(value: float, ceiling: float) -> Resource:
+def wan(value, ceiling):
     return Resource("", "wan", "link", value, "Mb/s", ceiling, STATED)
 
 
-def own_cpu(role: str, cores: float, limit: float, source: str = QUOTA) -> Resource:
+def own_cpu(role, cores, limit, source=QUOTA):
     return Resource(f"a-{role}", role, "CPU", cores, "cores", limit, source)
 
 
-def percent(role: str, what: str, value: float) -> Resource:
+def percent(role, what, value):
     return Resource(f"a-{role}", role, what, value, "%", 100)
 
 
-def client(share: float) -> Resource:
+def client(share):
     return Resource("", "client", "CPU of a client", 100 * share, "%", 100)
 
 
@@ -75,116 +65,116 @@ IDLE = [nic("storage", 40, 800), nic("gateway", 40, 1000), nic("worker", 40, 200
         ("client's own CPU", client(0.93)),
     ],
 )
-def test_the_one_thing_that_is_full_is_named(label: str, full: Resource) -> None:
+def test_the_one_thing_that_is_full_is_named(label, full):
     used = [r for r in IDLE if (r.role, r.resource) != (full.role, full.resource)]
     named, words = explain([*used, full], WAITING)
     assert named == label
     assert STATED in words or "%" in words
 
 
-@pytest.mark.parametrize(("rate", "label"), [(91, "worker NIC"), (89, "unexplained")])
-def test_a_link_is_full_from_nine_tenths_on(rate: float, label: str) -> None:
-    assert explain([nic("worker", rate, 100)], waiting(rtt_ms=None))[0] == label
+def throttled(share):
+    return [own_cpu("gateway", 0.16, 0.2), Resource("a-gateway", "gateway", "CPU throttled", share, "s/s")]
 
 
-def test_a_link_that_is_often_at_its_ceiling_is_full_too() -> None:
-    for label, bursts in (("worker NIC", nic("worker", 80, 100)), ("WAN link", wan(80, 100))):
-        named, words = explain([replace(bursts, at_ceiling=0.6)], WAITING)
-        assert named == label
-        assert "in 60 % of the samples at the ceiling" in words
+def flows(full, mbps=38, role="storage", host=""):
+    """Four TCP flows, of which so many fill windows of 32 KiB."""
+    uses = {
+        "NIC sent": (40, "Mb/s", 800), WINDOWS: (full, "flows", 4), "TCP flows sent": (mbps, "Mb/s"),
+        "TCP congestion window": (90, "KiB"), "TCP receiver's window": (32, "KiB"),
+        "TCP round trip, the least": (14, "ms"),
+    }  # fmt: skip
+    return [Resource(host or f"a-{role}", role, name, *use) for name, use in uses.items()]
 
 
-def test_of_several_full_ones_the_fullest_is_named_and_the_others_told() -> None:
-    label, words = explain([nic("worker", 92, 100), wan(990, 1000), nic("storage", 740, 800)], WAITING)
-    assert label == "WAN link"
-    assert words.index("also full: storage server") < len(words)
-    assert words.index("also full: workers a-worker") < len(words)
+UNKNOWN, COMPUTING = waiting(rtt_ms=None), waiting(cpu_efficiency=0.95)
+OFTEN = "in 60 % of the samples at the ceiling"
+SEVERAL = [nic("worker", 92, 100), wan(990, 1000), nic("storage", 740, 800)]
+ONE_SLOW = [nic("worker", 10, 10, host="slow"), *(nic("worker", 20, 100, host=f"wn{n}") for n in range(9))]
+MACHINE = Resource("", "machine", "CPU", 99, "%", 100)
+ONE_USES_IT = [MACHINE, own_cpu("gateway", 1.4, 2, SHARED), own_cpu("worker", 0.3, 2, SHARED)]
+ALL_USE_IT = [MACHINE, *(own_cpu(role, 0.45, 2, SHARED) for role in ("gateway", "worker", "storage", "door"))]
+VIRTUAL = Resource("vm", "worker", "CPU", 50, "%", 100)  # of its own cores, which is no number of them
+CASES = {
+    "a link from nine tenths on": ([nic("worker", 91, 100)], UNKNOWN, "worker NIC", ""),
+    "a link below nine tenths": ([nic("worker", 89, 100)], UNKNOWN, "unexplained", ""),
+    "a link often full": ([replace(nic("worker", 80, 100), at_ceiling=0.6)], WAITING, "worker NIC", OFTEN),
+    "a WAN often full": ([replace(wan(80, 100), at_ceiling=0.6)], WAITING, "WAN link", OFTEN),
+    "the fullest of several": (SEVERAL, WAITING, "WAN link", "also full: storage server"),
+    "the others of several": (SEVERAL, WAITING, "WAN link", "also full: workers a-worker"),
+    "one slow worker of ten": (ONE_SLOW, UNKNOWN, "unexplained", ""),
+    "a host beside the way": ([*IDLE, replace(own_cpu("gateway", 0.2, 0.2), on_the_way=False)], WAITING, "latency", ""),
+    "clients that compute": ([percent("worker", "CPU", 99), client(0.95)], COMPUTING, "client's own CPU", ""),
+    "a busy worker": ([percent("worker", "CPU", 99), client(0.3)], WAITING, "worker CPU", ""),
+    "held back by a quota": (throttled(0.7), WAITING, "gateway CPU", ""),
+    "hardly held back": (throttled(0.1), WAITING, "unexplained", ""),
+    "a machine that one uses": (ONE_USES_IT, WAITING, "gateway CPU", ""),
+    "a machine that all use": (ALL_USE_IT, UNKNOWN, "unexplained", ""),
+    "a machine with a virtual one": (
+        [MACHINE, own_cpu("gateway", 1.9, 2, SHARED), VIRTUAL], WAITING, "gateway CPU", "1.90 cores of it",
+    ),
+    "nothing busy": (IDLE, WAITING, "latency", "17 KiB are on the way at a time"),  # 10 Mb/s a client for 14 ms
+    "a distance not known": (IDLE, UNKNOWN, "unexplained", ""),
+    "next door": (IDLE, waiting(rtt_ms=0.2), "unexplained", ""),
+    "clients that work": (IDLE, waiting(cpu_efficiency=0.6), "unexplained", ""),
+    "less than any read on the way": (IDLE, waiting(mbps=0.025), "unexplained", ""),
+    "more than any window": (IDLE, waiting(mbps=20_000.0), "unexplained", ""),
+    "a round trip for each small read": (
+        IDLE, waiting(mbps=0.025, wait_per_read_ms=15.4), "latency",
+        "clients 14.0 ms away (stated) wait 1.1 round trips for each of their reads",
+    ),
+    "more than that for each": (IDLE, waiting(mbps=0.025, wait_per_read_ms=80.0), "unexplained", ""),
+    "windows that flows fill": (
+        [*IDLE, *flows(3.9)], WAITING, "TCP window",
+        "9.5 Mb/s each; in the median the receiver's window is 32 KiB, the least round trip 14.0 ms",
+    ),
+    "windows that they do not fill": ([*IDLE, *flows(0.4)], WAITING, "latency", "0.4 of 4.0 TCP flows by which"),
+    "windows of few of those that send": ([*IDLE, *flows(4, mbps=5)], WAITING, "latency", "nothing is busy"),
+    "windows of one worker": (
+        [*IDLE, *flows(4, role="worker"), *flows(1, role="worker", host="another")], WAITING, "latency",
+        "1.0 of 4.0 TCP flows by which workers another sends",
+    ),
+    "windows before a full link": ([*IDLE, *flows(4), wan(950, 1000)], WAITING, "WAN link", ""),
+    "something nearly full": ([*IDLE, own_cpu("gateway", 0.16, 0.2)], WAITING, "unexplained", ""),
+}  # fmt: skip
 
 
-def test_one_slow_worker_of_many_does_not_make_the_batch_slow() -> None:
-    workers = [nic("worker", 10, 10, host="slow"), *(nic("worker", 20, 100, host=f"wn{n}") for n in range(9))]
-    assert explain(workers, waiting(rtt_ms=None))[0] == "unexplained"
+@pytest.mark.parametrize(("used", "clients", "named", "words"), CASES.values(), ids=CASES)
+def test_what_is_named(used, clients, named, words):
+    label, evidence = explain(used, clients)
+    assert (label, words in evidence) == (named, True)
 
 
-def test_a_host_beside_the_way_is_no_suspect() -> None:
-    beside = replace(own_cpu("gateway", 0.2, 0.2), on_the_way=False)
-    assert explain([*IDLE, beside], WAITING)[0] != "gateway CPU"
+def test_what_the_sampler_says_of_flows_becomes_a_trials_resources(tmp_path, monkeypatch):
+    gauges = {
+        "tcp_flows": 4, "tcp_flows_window_full": 4, "tcp_flows_bytes_per_s": 5_000_000, "tcp_flow_cwnd_bytes": 65536,
+        "tcp_flow_peer_window_bytes": -1, "tcp_flow_rtt_us": 14500, "tcp_flow_min_rtt_us": 14000,
+    }  # fmt: skip
+    for column in gauges:
+        monkeypatch.setitem(synthetic_run.WIDTHS, column, 12)
+    monkeypatch.setattr(synthetic_run, "RECORD_BYTES", synthetic_run.RECORD_BYTES + 13 * len(gauges))
+    trial = write_trial(tmp_path, mbps=40)
+    write_host(trial, tx_bytes=during(40, 20), **{name: lambda _, value=value: value for name, value in gauges.items()})
+    row, used = tables_of(tmp_path, trial)
+    assert row["bottleneck"] == "TCP window"
+    assert "10.0 Mb/s each; in the median the congestion window is 64 KiB" in row["bottleneck_evidence"]
+    (windows,) = (each for each in used if each["resource"] == WINDOWS)
+    assert windows["utilisation"] == "1.0000"
 
-
-def test_workers_full_of_busy_clients_are_not_to_blame_for_it() -> None:
-    bound = waiting(cpu_efficiency=0.95)
-    assert explain([percent("worker", "CPU", 99), client(0.95)], bound)[0] == "client's own CPU"
-    assert explain([percent("worker", "CPU", 99), client(0.3)], WAITING)[0] == "worker CPU"
-
-
-@pytest.mark.parametrize(("held_back", "label"), [(0.7, "gateway CPU"), (0.1, "unexplained")])
-def test_a_quota_that_holds_a_host_back_is_full_before_it_is_used_up(held_back: float, label: str) -> None:
-    throttled = Resource("a-gateway", "gateway", "CPU throttled", held_back, "s/s")
-    assert explain([own_cpu("gateway", 0.16, 0.2), throttled], WAITING)[0] == label
-
-
-def test_a_machine_that_hosts_share_is_charged_to_who_uses_most_of_it() -> None:
-    machine = Resource("", "machine", "CPU", 99, "%", 100)
-    shares = [own_cpu("gateway", 1.4, 2, SHARED), own_cpu("worker", 0.3, 2, SHARED)]
-    assert explain([machine, *shares], WAITING)[0] == "gateway CPU"
-    even = [own_cpu(role, 0.45, 2, SHARED) for role in ("gateway", "worker", "storage", "door")]
-    assert explain([machine, *even], waiting(rtt_ms=None))[0] == "unexplained"
-
-
-def test_the_share_of_its_own_cores_that_a_virtual_machine_uses_is_no_number_of_cores() -> None:
-    machine = Resource("", "machine", "CPU", 99, "%", 100)
-    gateway = Resource("dgt", "gateway", "CPU", 1.9, "cores", 2, source=SHARED)
-    virtual = Resource("vm", "worker", "CPU", 50, "%", 100)
-    name, words = explain([machine, gateway, virtual], WAITING)
-    assert name == "gateway CPU"
-    assert "1.90 cores of it" in words
-
-
-class TestLatency:
-    def test_is_named_where_nothing_is_busy_and_all_wait(self) -> None:
-        label, words = explain(IDLE, WAITING)
-        assert label == "latency"
-        assert "17 KiB are on the way at a time" in words  # 10 Mb/s a client for 14 ms
-
-    @pytest.mark.parametrize(
-        "clients",
-        [
-            pytest.param(waiting(rtt_ms=None), id="distance not known"),
-            pytest.param(waiting(rtt_ms=0.2), id="next door"),
-            pytest.param(waiting(cpu_efficiency=0.6), id="clients work"),
-            pytest.param(waiting(mbps=0.025), id="less than any read on the way"),
-            pytest.param(waiting(mbps=20_000.0), id="more than any window"),
-        ],
-    )
-    def test_is_not_named_without_its_signs(self, clients: Clients) -> None:
-        assert explain(IDLE, clients)[0] == "unexplained"
-
-    def test_is_named_where_each_read_waits_a_round_trip_however_small_it_is(self) -> None:
-        label, words = explain(IDLE, waiting(mbps=0.025, wait_per_read_ms=15.4))
-        assert label == "latency"
-        assert "clients 14.0 ms away (stated) wait 1.1 round trips for each of their reads" in words
-        assert explain(IDLE, waiting(mbps=0.025, wait_per_read_ms=80.0))[0] == "unexplained"
-
-    def test_is_not_named_while_something_is_nearly_full(self) -> None:
-        assert explain([*IDLE, own_cpu("gateway", 0.16, 0.2)], WAITING)[0] == "unexplained"
-
-
-# -- ceilings --------------------------------------------------------------------------------------------
 
 SITE = {"wan": 1000.0, "storage": 800.0, "gateway": 1000.0, "door": 1000.0, "worker": 100.0, "rtt_ms": 14.0}
 
 
-def lines(door: float, gateway: float, *workers: float, rtt_ms: float | None = 14.3) -> list[dict[str, Any]]:
+def lines(door, gateway, *workers, rtt_ms=14.3):
     """What iperf3 has measured to each of the servers, and to the workers of a pool at once."""
 
-    def line(role: str, pool: str | None, *rates: float) -> dict[str, Any]:
+    def line(role, pool, *rates):
         hosts = {f"{role}{n}": {"mbps": rate, "rtt_ms": rtt_ms} for n, rate in enumerate(rates)}
         return {"to": role, "role": role, "pool": pool, "mbps": sum(rates), "rtt_ms": rtt_ms, "hosts": hosts}
 
     return [line("door", None, door), line("gateway", None, gateway), line("worker", "private", *workers)]
 
 
-def measured(known: Ceilings) -> dict[str, float]:
+def measured(known):
     found = {link: ceiling.mbps for link, ceiling in known.links.items() if ceiling.source == MEASURED}
     return {**found, **{host: ceiling.mbps for host, ceiling in known.hosts.items()}}
 
@@ -199,13 +189,11 @@ def measured(known: Ceilings) -> dict[str, float]:
         (lines(765, 955, 95, 95), {"door": 765, "storage": 955, "worker0": 95, "worker1": 95}),  # faster than stated
     ],
 )
-def test_a_measurement_is_the_ceiling_of_the_link_that_limited_it(
-    seen: list[dict[str, Any]], expected: dict[str, float]
-) -> None:
+def test_a_measurement_is_the_ceiling_of_the_link_that_limited_it(seen, expected):
     assert measured(ceilings(SITE, seen, "private")) == expected
 
 
-def test_what_is_stated_counts_where_nothing_was_measured_to_this_pool() -> None:
+def test_what_is_stated_counts_where_nothing_was_measured_to_this_pool():
     stated = ceilings(SITE, [], "private")
     assert stated.links["wan"] == Ceiling(1000.0, STATED)
     assert (stated.rtt_ms, stated.rtt_source) == (14.0, "stated")
@@ -213,7 +201,7 @@ def test_what_is_stated_counts_where_nothing_was_measured_to_this_pool() -> None
     assert ceilings(SITE, lines(765, 765, 95), "public").hosts == {}
 
 
-def test_a_real_card_goes_before_more_that_is_stated_and_not_before_what_was_measured() -> None:
+def test_a_real_card_goes_before_more_that_is_stated_and_not_before_what_was_measured():
     card = {"link_speed_mbps": 1000, "link_speed_real": True}
     assert Ceilings().nic("h", "worker", card) == Ceiling(1000.0, DRIVER)
     assert Ceilings().nic("h", "worker", {**card, "link_speed_real": False}) is None
@@ -222,22 +210,19 @@ def test_a_real_card_goes_before_more_that_is_stated_and_not_before_what_was_mea
     assert Ceilings(hosts={"h": Ceiling(1900.0, MEASURED)}).nic("h", "worker", card) == Ceiling(1900.0, MEASURED)
 
 
-# -- from a trial's files to its rows -----------------------------------------------------------------------
-
-
-def tables_of(run: Path, trial: Path, **links: float) -> tuple[dict[str, str], list[dict[str, str]]]:
+def tables_of(run, trial, **links):
     (run / names.SITE).write_text(json.dumps({"links": {**SITE, "worker": 2000, **links}}))
     trial_tables(trial)
     return read_csv(trial / names.TRIALS_CSV)[0], read_csv(trial / names.RESOURCES_CSV)
 
 
-def test_a_full_storage_server_is_named_in_the_trials_row(tmp_path: Path) -> None:
+def test_a_full_storage_server_is_named_in_the_trials_row(tmp_path):
     row, _ = tables_of(tmp_path, write_trial(tmp_path, mbps=780))
     assert row["bottleneck"] == "storage"
     assert "sent 780.0 of 800.0 Mb/s (98 %), stated in [links]" in row["bottleneck_evidence"]
 
 
-def test_a_card_that_is_full_is_named_whatever_the_site_states(tmp_path: Path) -> None:
+def test_a_card_that_is_full_is_named_whatever_the_site_states(tmp_path):
     trial = write_trial(tmp_path, mbps=950)
     card = {"link_speed_mbps": 1000, "link_speed_real": True}
     write_host(trial, begin=-2.3, until=22.7, head=card, tx_bytes=steady(950))
@@ -248,7 +233,7 @@ def test_a_card_that_is_full_is_named_whatever_the_site_states(tmp_path: Path) -
     assert row["ceiling_mbps"] == "1000.000"
 
 
-def write_batches(run: Path, **mbps: float) -> dict[int, dict[str, Any]]:
+def write_batches(run, **mbps):
     """Trials of some clients each, at a rate altogether, far from the storage; their rows by their clients."""
     for index, (jobs, rate) in enumerate(mbps.items()):
         write_trial(run, mbps=rate, jobs=int(jobs.removeprefix("of")), index=index)
@@ -256,18 +241,20 @@ def write_batches(run: Path, **mbps: float) -> dict[int, dict[str, Any]]:
     return {row["jobs"]: row for row in tables(run, say=print).trials}
 
 
-def test_clients_that_share_something_do_not_wait_for_the_distance(tmp_path: Path) -> None:
-    found = write_batches(tmp_path, of2=108 * 1.02, of6=126 * 1.02)
-    assert (found[2]["bottleneck"], found[6]["bottleneck"]) == ("latency", "unexplained")
-    assert "each of 2 clients got 54.0 Mb/s, each of 6 gets 21.0" in found[6]["bottleneck_evidence"]
+@pytest.mark.parametrize(
+    ("two", "six", "named", "words"),
+    [(108 * 1.02, 126 * 1.02, "unexplained", "each of 2 clients got 54.0 Mb/s, each of 6 gets 21.0"),
+     (60, 165, "latency", "")],
+)  # fmt: skip
+def test_clients_wait_for_the_distance_where_their_rates_add_up_and_not_where_they_share_something(
+    tmp_path, two, six, named, words
+):
+    found = write_batches(tmp_path, of2=two, of6=six)
+    assert (found[2]["bottleneck"], found[6]["bottleneck"]) == ("latency", named)
+    assert words in found[6]["bottleneck_evidence"]
 
 
-def test_clients_whose_rates_add_up_wait_for_the_distance(tmp_path: Path) -> None:
-    found = write_batches(tmp_path, of2=60, of6=165)
-    assert (found[2]["bottleneck"], found[6]["bottleneck"]) == ("latency", "latency")
-
-
-def of_eight_processes(run: Path, moving_s: float) -> Path:
+def of_eight_processes(run, moving_s):
     """A trial of two clients of eight processes each, which compute an eighth of their 20 s."""
     folder = write_trial(run, mbps=160, jobs=2, work={"processes": 8, "files_per_job": 8})
     for client in (0, 1):
@@ -278,7 +265,7 @@ def of_eight_processes(run: Path, moving_s: float) -> Path:
     return folder
 
 
-def test_processes_of_one_job_have_a_core_each(tmp_path: Path) -> None:
+def test_processes_of_one_job_have_a_core_each(tmp_path):
     """They wait, and do not compute."""
     of_eight_processes(tmp_path, moving_s=20)
     (tmp_path / names.SITE).write_text(json.dumps({"links": {"storage": 800, "rtt_ms": 14.0}}))
@@ -289,19 +276,19 @@ def test_processes_of_one_job_have_a_core_each(tmp_path: Path) -> None:
     assert (float(computed["value"]), float(computed["ceiling"])) == (pytest.approx(100, abs=0.1), 800)
 
 
-def test_what_many_processes_computed_does_not_hide_that_all_of_them_waited(tmp_path: Path) -> None:
+def test_what_many_processes_computed_does_not_hide_that_all_of_them_waited(tmp_path):
     folder = of_eight_processes(tmp_path, moving_s=12)
     write_host(folder, tx_bytes=lambda time: during(160, 12)(time - 8))
     assert "nothing moved for 8.0 s from the go on" in trial_tables(folder)["verdict_reasons"]
 
 
-def test_efficiency_is_the_delivered_rate_over_the_tightest_ceiling(tmp_path: Path) -> None:
+def test_efficiency_is_the_delivered_rate_over_the_tightest_ceiling(tmp_path):
     row, _ = tables_of(tmp_path, write_trial(tmp_path, mbps=400))
     assert (row["ceiling_mbps"], row["ceiling_from"]) == ("800.000", "storage server, stated in [links]")
     assert float(row["efficiency"]) == pytest.approx(0.5 / 1.02, abs=1e-4)
 
 
-def test_a_row_for_each_resource_with_its_use(tmp_path: Path) -> None:
+def test_a_row_for_each_resource_with_its_use(tmp_path):
     trial = write_trial(tmp_path, mbps=400)
     write_host(trial, GATEWAY, "gateway", begin=-2.3, until=22.7, head={"boot_id": "other"}, tx_bytes=steady(390))
     _, found = tables_of(tmp_path, trial)
@@ -312,11 +299,23 @@ def test_a_row_for_each_resource_with_its_use(tmp_path: Path) -> None:
     assert {row["on_the_way"] for row in found if row["role"] == "gateway"} == {"yes"}
 
 
-def test_hosts_of_one_boot_have_no_cpu_of_their_own(tmp_path: Path) -> None:
+def test_hosts_of_one_boot_have_no_cpu_of_their_own(tmp_path):
     trial = write_trial(tmp_path, mbps=400)
     write_host(trial, GATEWAY, "gateway", begin=-2.3, until=22.7, tx_bytes=steady(390))
-    _, found = tables_of(tmp_path, trial)
+    row, found = tables_of(tmp_path, trial)
     assert {row["role"] for row in found if row["resource"] == "CPU"} == {"machine"}
+    assert row["server_cpu_s_per_gb"] == ""
+
+
+@pytest.mark.parametrize(("carried", "servers"), [(390, 2), (0, 1)])
+def test_the_cpu_time_of_the_servers_that_the_data_passed_is_counted(tmp_path, carried, servers):
+    trial = write_trial(tmp_path, mbps=400)
+    write_host(trial, GATEWAY, "door", begin=-2.3, until=22.7, head={"boot_id": "other"}, tx_bytes=steady(carried))
+    row, _ = tables_of(tmp_path, trial)
+    of_each = 20.0  # half of two cores
+    assert float(row["server_cpu_s_per_gb"]) == pytest.approx(
+        servers * of_each / (int(row["bytes_app"]) / 1e9), rel=0.01
+    )
 
 
 @pytest.mark.parametrize(
@@ -328,7 +327,7 @@ def test_hosts_of_one_boot_have_no_cpu_of_their_own(tmp_path: Path) -> None:
         (95, 7, "storage", "CPU, all cores 95 %, 55 % stolen by the hypervisor"),
     ],
 )
-def test_one_core_is_full_by_its_own_mean(tmp_path: Path, each_pct: float, step: int, label: str, words: str) -> None:
+def test_one_core_is_full_by_its_own_mean(tmp_path, each_pct, step, label, words):
     trial = write_trial(tmp_path, mbps=200)
     stolen = 55 if each_pct > 90 else 0
     spent = {"cpu_steal": stolen, "cpu_user": each_pct - stolen, "cpu_idle": 100 - each_pct}
@@ -342,10 +341,10 @@ def test_one_core_is_full_by_its_own_mean(tmp_path: Path, each_pct: float, step:
     assert words in row["bottleneck_evidence"]
 
 
-def test_a_wan_that_is_full_in_bursts_is_named(tmp_path: Path) -> None:
+def test_a_wan_that_is_full_in_bursts_is_named(tmp_path):
     trial = write_trial(tmp_path, mbps=320)
 
-    def bursts(time: float) -> int:
+    def bursts(time):
         whole, part = divmod(min(max(time, 0), 20), 5)
         return 10**9 + round((whole * 4 + min(part, 4)) * 400 * 1e6 / 8)
 
@@ -355,7 +354,7 @@ def test_a_wan_that_is_full_in_bursts_is_named(tmp_path: Path) -> None:
     assert "of the samples at the ceiling" in row["bottleneck_evidence"]
 
 
-def test_what_was_full_for_a_third_of_the_window_does_not_explain_it(tmp_path: Path) -> None:
+def test_what_was_full_for_a_third_of_the_window_does_not_explain_it(tmp_path):
     trial = write_trial(tmp_path, mbps=400)
     for index in range(4):
         whole = 980392156
@@ -367,7 +366,7 @@ def test_what_was_full_for_a_third_of_the_window_does_not_explain_it(tmp_path: P
     assert "of the whole window of 20.0 s; while all clients were at work, 5.9 s of it" in row["bottleneck_evidence"]
 
 
-def test_a_trial_without_samples_says_so(tmp_path: Path) -> None:
+def test_a_trial_without_samples_says_so(tmp_path):
     trial = write_trial(tmp_path)
     for samples in (trial / "samples").iterdir():
         samples.unlink()

@@ -2,20 +2,25 @@
 
 import dataclasses
 import json
+import math
 
 import pytest
 
 from tests.unit.report_page import Page, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
+from tests.unit.synthetic_run import edit_json
 from tierbench.errors import ConfigError
 from tierbench.postprocess.compare.changes import changes, run_names
 from tierbench.postprocess.compare.differences import differences
 from tierbench.postprocess.compare.judgement import EQUIVALENT, INCONCLUSIVE, as_junit, compare_runs, lines
+from tierbench.postprocess.compare.sites import across_sites
 from tierbench.postprocess.plots import canvas
 from tierbench.postprocess.plots.canvas import PAPER_METHODS
 from tierbench.postprocess.report.compare import comparison_pictures
 from tierbench.postprocess.report.write import comparison
+from tierbench.postprocess.stats import Compared, Interval, over, student
 from tierbench.postprocess.tables.load_run import read_results
+from tierbench.submit import cli
 
 SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(4, 8))
 
@@ -134,18 +139,14 @@ def test_what_keeps_from_comparing_is_on_the_page(tmp_path):
     assert "site: synthetic against elsewhere" in page.text
 
 
-def test_runs_with_nothing_in_common_are_refused(tmp_path):
+def test_runs_with_nothing_in_common_or_the_same_run_twice_are_refused(tmp_path):
     runs = [make(tmp_path / "a"), make(tmp_path / "b", rates={"other": 100.0})]
     with pytest.raises(
         ConfigError, match=r"no configuration in common \(direct/root, lan-xrootd/root against other/root"
     ):
         comparison(runs, None, silent)
-
-
-def test_a_run_is_not_compared_with_itself(tmp_path):
-    run = make(tmp_path / "a")
     with pytest.raises(ConfigError, match="given twice"):
-        comparison([run, run], None, silent)
+        comparison([runs[0]] * 2, None, silent)
 
 
 def test_runs_of_the_same_name_are_told_apart(tmp_path):
@@ -201,3 +202,68 @@ def test_what_is_equivalent_only_without_a_stray_trial_is_inconclusive_and_says_
     page = Page(comparison([one, run], None, silent).read_text(encoding="utf-8"))
     assert far.strays in page.text.replace("  ", " ")
     assert compare_runs(first, first, 0.05).exit_status == 0
+
+
+# -- one experiment at several sites -----------------------------------------------------------------------
+
+AT_SITES = [
+    # what the second site has: the result of the ratio, the exit status, and words
+    ({"rates": {"direct": 800.0, "lan-xrootd": 400.0}}, "agree within 5", 0),  # whatever the rates are
+    ({"rates": {"direct": 300.0, "lan-xrootd": 200.0}}, "that of south is 1.33 (", 1),
+    ({"interval": 0.2}, "inconclusive: that of south is 1.00 (", 3),
+    ({"repeats": 1}, "left out: no ratio with an interval at south", 3),
+    (
+        {"verdicts": {f"direct.root.x00{jobs}.r{n}": ("INVALID", "") for jobs in (4, 8) for n in (1, 2, 3)}},
+        "left out",
+        3,
+    ),
+]
+
+
+@pytest.mark.parametrize(("second", "words", "status"), AT_SITES)
+def test_ratios_within_sites_are_compared_across_them(tmp_path, capsys, second, words, status):
+    sites = [make(tmp_path / "a", site="north"), make(tmp_path / "b", **{"site": "south", **second})]
+    assert cli.main(["compare", "--sites", *map(str, sites)]) == status
+    said = capsys.readouterr().out
+    assert "ratio to direct within each site" in said
+    assert words in said.replace("\N{NO-BREAK SPACE}", " ")
+    assert cli.main(["compare", "--sites", *map(str, sites), "--json"]) == status
+    assert json.loads(capsys.readouterr().out)["sites"] == ["north", "south"]
+
+
+def test_two_of_three_sites_that_differ_are_named(tmp_path, capsys):
+    ratios = {"north": 200.0, "east": 204.0, "south": 300.0}
+    rates = {site: {"direct": 400.0, "lan-xrootd": rate} for site, rate in ratios.items()}
+    runs = [str(make(tmp_path / site, site=site, rates=rates[site])) for site in ratios]
+    assert cli.main(["compare", "--sites", *runs]) == 1
+    assert capsys.readouterr().out.count("differ: that of south is 1.5") == 2
+
+
+RATE_AT = {"north": 400.0, "south": 800.0}
+
+
+def test_a_difference_that_suspect_trials_alone_give_is_inconclusive(tmp_path):
+    runs = [
+        read(tmp_path / "a", site="north"),
+        read(tmp_path / "b", site="south", rates={**SHAPE.rates, "direct": 800}),
+    ]
+    doubted = [dataclasses.replace(row, valid_pairs=1, by_valid=Interval(row.ratio.value)) for row in runs[1].ratios]
+    assert {shared.result for shared in across_sites(runs, 0.05).shared} == {"differ"}
+    runs[1] = dataclasses.replace(runs[1], ratios=doubted)
+    assert {shared.result for shared in across_sites(runs, 0.05).shared} == {INCONCLUSIVE}
+
+
+def test_runs_of_other_experiments_are_no_sites_of_one(tmp_path, capsys):
+    one, other = make(tmp_path / "a", site="north"), make(tmp_path / "b", site="south")
+    edit_json(other / "experiment.json", sample_period_s=2.0)
+    assert cli.main(["compare", "--sites", str(one), str(other)]) == 2
+    assert "are runs of different experiments (other sample_period_s)" in capsys.readouterr().err
+    assert cli.main(["compare", "--sites", str(one)]) == 2
+
+
+def test_one_ratio_over_another_is_as_wide_as_both_together():
+    half = Compared(Interval(2.0, 2 / 1.1, 2 * 1.1), 4.0)
+    found = over(half, half)
+    reach = math.log(1.1) * math.sqrt(2) * student(8) / student(4)
+    assert found.df == pytest.approx(8)
+    assert found.ratio.interval == pytest.approx((math.exp(-reach), math.exp(reach)))

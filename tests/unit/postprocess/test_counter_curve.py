@@ -1,49 +1,31 @@
 """Amounts between any two times from samples, and the mean of a window whose traffic begins and stops with it."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from tests.unit import synthetic_run as synthetic
+from tests.unit.postprocess.test_truth import both, moving
 from tierbench.postprocess.measures.traffic import traffic
 from tierbench.postprocess.records.increments import refresh_distance_s
 from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.tables.write import trial_tables
 
-Total = Callable[[float], int]
 MBPS, SENT = 400.0, 400e6 / 8 * 20  # what a synthetic trial's storage sends in its window of 20 s
 
 
-def sampled(folder: Path, tx_bytes: Total, period: float, phase: float) -> None:
+def sampled(folder, tx_bytes, period, phase):
     synthetic.write_host(folder, begin=-2 - phase * period, period=period, tx_bytes=tx_bytes)
 
 
-def refreshed(total: Total, every: float) -> Total:
+def refreshed(total, every):
     """The counter of a driver that refreshes it so often."""
     return lambda time: total(time // every * every)
-
-
-def both(*totals: Total) -> Total:
-    return lambda time: sum(total(time) for total in totals)
-
-
-def after(mbps: float, begin: float, end: float) -> Total:
-    return lambda time: round((min(max(time, begin), end) - begin) * mbps * 1e6 / 8)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return synthetic.write_trial(tmp_path)
 
 
 @pytest.mark.parametrize("samples", [10, 20, 50, 200])
 @pytest.mark.parametrize("phase", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("edge", ["sharp", "soft", "beside a background"])
-def test_the_mean_has_no_bias_whatever_the_edges(folder: Path, edge: str, phase: float, samples: int) -> None:
+def test_the_mean_has_no_bias_whatever_the_edges(folder, edge, phase, samples):
     total, truth = {
         "sharp": (synthetic.during(MBPS, 20), MBPS),
         "soft": (synthetic.ramps(MBPS, 4, 12, 4), MBPS * 0.8),
@@ -55,7 +37,7 @@ def test_the_mean_has_no_bias_whatever_the_edges(folder: Path, edge: str, phase:
     assert edge != "sharp" or row["all_active_mbps"] == pytest.approx(MBPS, rel=1e-3)  # which begins with the window
 
 
-def test_where_traffic_goes_on_nothing_is_taken_to_begin(folder: Path) -> None:
+def test_where_traffic_goes_on_nothing_is_taken_to_begin(folder):
     sampled(folder, synthetic.steady(MBPS), 2.0, 0.3)
     data = read_trial(folder)
     assert traffic(data.storage, data.begin_ns, data.end_ns, data.window_ns, "tx_bytes").mean_mbps == pytest.approx(
@@ -63,15 +45,15 @@ def test_where_traffic_goes_on_nothing_is_taken_to_begin(folder: Path) -> None:
     )
 
 
-def test_a_counter_that_began_anew_outside_costs_no_edge(folder: Path) -> None:
+def test_a_counter_that_began_anew_outside_costs_no_edge(folder):
     total = synthetic.during(MBPS, 20)
     sampled(folder, lambda time: total(time) - (0 if time < 22 else 10**9), 1.0, 0.3)
     assert trial_tables(folder)["mean_mbps"] == pytest.approx(MBPS, rel=1e-5)
 
 
 @pytest.mark.parametrize("phase", [0.1, 0.3, 0.5, 0.7, 0.9])
-def test_what_comes_late_and_unseen_is_within_the_trials_own_error(folder: Path, phase: float) -> None:
-    sampled(folder, both(synthetic.during(MBPS, 20), after(MBPS / 4, 20, 20.3)), 1.0, phase)
+def test_what_comes_late_and_unseen_is_within_the_trials_own_error(folder, phase):
+    sampled(folder, both(synthetic.during(MBPS, 20), moving(MBPS / 4, 20, 20.3)), 1.0, phase)
     row = trial_tables(folder)
     assert abs(row["mean_mbps"] - MBPS) <= row["mean_error_mbps"] + 1e-6
     assert row["mean_error_mbps"] < 0.05 * MBPS
@@ -80,7 +62,7 @@ def test_what_comes_late_and_unseen_is_within_the_trials_own_error(folder: Path,
 
 
 @pytest.mark.parametrize("every", [0.3, 0.5, 1.0])
-def test_a_driver_that_refreshes_rarely_costs_neither_mean_nor_peak(folder: Path, every: float) -> None:
+def test_a_driver_that_refreshes_rarely_costs_neither_mean_nor_peak(folder, every):
     sampled(folder, refreshed(synthetic.during(MBPS, 20), every), 0.2, 0.4)
     row = trial_tables(folder)
     assert row["resolution_s"] == pytest.approx(every, rel=0.1)
@@ -89,21 +71,18 @@ def test_a_driver_that_refreshes_rarely_costs_neither_mean_nor_peak(folder: Path
     assert row["volatility_mbps"] < 0.4 * MBPS
 
 
-def test_pauses_that_differ_are_no_drivers_doing(folder: Path) -> None:
+def test_pauses_that_differ_or_in_which_tcp_rests_are_no_drivers_doing(folder):
     pauses = [1.0, 1.4, 3.0, 3.2, 5.0, 6.6, 9.0, 9.4, 12.0, 15.0]
-    total = both(*(after(MBPS, begin, begin + 0.2 + 0.3 * (number % 3)) for number, begin in enumerate(pauses)))
+    total = both(*(moving(MBPS, begin, begin + 0.2 + 0.3 * (number % 3)) for number, begin in enumerate(pauses)))
     sampled(folder, total, 0.2, 0.0)
     assert trial_tables(folder)["resolution_s"] == 0.2
-
-
-def test_pauses_in_which_tcp_rests_are_no_drivers_doing(folder: Path) -> None:
     total = refreshed(synthetic.during(MBPS, 20), 1.0)
     for segments, expected in ((lambda time: total(time) // 1448, 0.2), (lambda time: round(100 * time) + 300, 1.0)):
         synthetic.write_host(folder, period=0.2, tx_bytes=total, tcp_out_segs=segments)
         assert trial_tables(folder)["resolution_s"] == pytest.approx(expected, rel=0.1)
 
 
-def test_a_driver_may_refresh_one_direction_rarely_and_the_other_not(folder: Path) -> None:
+def test_a_driver_may_refresh_one_direction_rarely_and_the_other_not(folder):
     total = refreshed(synthetic.during(MBPS, 20), 1.0)
     both_ways = {
         "tcp_out_segs": lambda time: round(100 * time) + 300,
@@ -116,7 +95,7 @@ def test_a_driver_may_refresh_one_direction_rarely_and_the_other_not(folder: Pat
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])
-def test_a_server_with_hardly_a_sample_is_no_error(folder: Path, count: int) -> None:
+def test_a_server_with_hardly_a_sample_is_no_error(folder, count):
     path = folder / f"samples/{synthetic.OSS}.samples"
     synthetic.write_samples(path, [-1.0, 3.0][:count], synthetic.during(MBPS, 20))
     synthetic.write_samples(path.with_name("wn.samples"), [0.0], synthetic.during(MBPS, 20), host="wn", role="worker")
@@ -124,7 +103,7 @@ def test_a_server_with_hardly_a_sample_is_no_error(folder: Path, count: int) -> 
     assert (row["verdict"], row["bytes_server"], row["mean_error_mbps"]) == ("INVALID", None, None)
 
 
-def test_distances_of_which_no_two_are_alike_are_no_drivers() -> None:
+def test_distances_of_which_no_two_are_alike_are_no_drivers():
     times = np.array([0.0, 1.0, 2.0, 11.0, 12.0, 21.0])  # between two that are the median's equals nothing lies
     sent = np.full(len(times), 1e6)
     assert refresh_distance_s(times, 0.1, np.full(len(times), True), sent, None) is None

@@ -18,11 +18,6 @@ WORKER = "wn01.private.fiu.test"
 READ_MBPS = 400 / 1.02  # what the four synthetic clients read together in their window of 20 s
 
 
-@pytest.fixture
-def folder(tmp_path):
-    return synthetic.write_trial(tmp_path)
-
-
 def storage_sends(folder, counter):
     synthetic.write_host(folder, tx_bytes=counter)
 
@@ -101,9 +96,6 @@ def test_ratios_and_gains_are_of_what_was_delivered():
     assert [row["growth"] for row in summary_rows(rows) if row["jobs"] == 8] == [pytest.approx(2)] * 2
 
 
-# -- the answer ------------------------------------------------------------------------------------------
-
-
 def said(run, summary=None, ratios=None):
     """The answer of a run of which some ways' rows are changed."""
     write_run(run, Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(4, 8), samples=False))
@@ -132,9 +124,6 @@ def test_an_answer_that_only_suspect_trials_give_is_not_clear(tmp_path, ratio, l
     assert found.clear is clear
     assert ("rests on SUSPECT trials" in found.sentence) is not clear
     assert (f"against lan-xrootd {ratio}" in found.sentence) is not clear
-
-
-# -- what SUSPECT means for the summary ------------------------------------------------------------------
 
 
 def with_verdicts(access, rates):

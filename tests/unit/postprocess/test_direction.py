@@ -1,10 +1,6 @@
 """A trial's rates, slices and verdict follow the way that its bytes go: what clients write, the storage receives."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,6 +10,7 @@ from tests.unit.postprocess.test_truth import MTU, WIRE, WORKER, both, moving, p
 from tierbench.postprocess.schema.columns import places
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.write import trial_tables
+from tierbench.postprocess.wording import between, figures, worded
 from tierbench.wrappers.client import Client
 
 OTHER = "oss2.uf.test"
@@ -21,12 +18,12 @@ STALLED = both(moving(400 * 1500 / 1434, 0, 6), moving(400 * 1500 / 1434, 14, 26
 NOTHING = synthetic.during(0, 20)
 
 
-def does(folder: Path, what: str) -> None:
+def does(folder, what):
     declared = type("Declared", (Client,), {"does": what})
     edit(folder, traits=declared.traits())
 
 
-def moves(folder: Path, there: Any, here: Any, storage_way: str) -> None:
+def moves(folder, there, here, storage_way):
     """The storage moves bytes one way, and the worker the other."""
     worker_way = {"tx": "rx", "rx": "tx"}[storage_way]
     samples(folder, **{f"{storage_way}_bytes": there, f"{storage_way}_packets": packets(there)})
@@ -34,7 +31,7 @@ def moves(folder: Path, there: Any, here: Any, storage_way: str) -> None:
     samples(folder, host=WORKER, role="worker", **far)
 
 
-def mirrored(tmp_path: Path, there: Any, here: Any) -> tuple[TrialRow, TrialRow]:
+def mirrored(tmp_path, there, here):
     """The tables of a trial that reads and of one that writes, in which all moves the other way."""
     rows = []
     for what, way in (("reads", "tx"), ("writes", "rx")):
@@ -46,7 +43,7 @@ def mirrored(tmp_path: Path, there: Any, here: Any) -> tuple[TrialRow, TrialRow]
 
 
 @pytest.mark.parametrize("course", [WIRE, STALLED, both(WIRE, moving(50, -2, 23))])
-def test_a_trial_that_writes_has_the_numbers_of_one_that_reads(tmp_path: Path, course: Any) -> None:
+def test_a_trial_that_writes_has_the_numbers_of_one_that_reads(tmp_path, course):
     reading, writing = mirrored(tmp_path, course, WIRE)
     worded = {"bytes_late", "verdict_reasons", "bottleneck_evidence", "bottleneck", "direction"}
     assert (reading.direction, writing.direction) == ("sent", "received")
@@ -54,13 +51,13 @@ def test_a_trial_that_writes_has_the_numbers_of_one_that_reads(tmp_path: Path, c
     assert {name: writing[name] for name in same} == {name: reading[name] for name in same}
 
 
-def test_a_clean_one_is_valid_and_its_slice_is_of_what_was_delivered(tmp_path: Path) -> None:
+def test_a_clean_one_is_valid_and_its_slice_is_of_what_was_delivered(tmp_path):
     _, writing = mirrored(tmp_path, WIRE, WIRE)
     assert (writing["verdict"], writing["verdict_reasons"]) == ("VALID", "")
     assert (writing["closure"], writing["steady_from"]) == (pytest.approx(1500 / 1434 - 1, rel=1e-3), "delivered")
 
 
-def test_what_is_still_in_a_cache_is_missing(tmp_path: Path) -> None:
+def test_what_is_still_in_a_cache_is_missing(tmp_path):
     arrived = moving(200 * 1500 / 1434, 0, 20)
     _, writing = mirrored(tmp_path, arrived, arrived)
     assert writing["verdict"] == "INVALID"
@@ -68,13 +65,13 @@ def test_what_is_still_in_a_cache_is_missing(tmp_path: Path) -> None:
     assert "the storage received" in writing["verdict_reasons"]
 
 
-def test_somebody_else_who_writes_is_foreign(tmp_path: Path) -> None:
+def test_somebody_else_who_writes_is_foreign(tmp_path):
     _, writing = mirrored(tmp_path, both(WIRE, moving(100, 0, 20)), WIRE)
     assert writing["verdict"] == "INVALID"
     assert "came from none of the trial's own hosts" in writing["verdict_reasons"]
 
 
-def test_somebody_who_reads_meanwhile(tmp_path: Path) -> None:
+def test_somebody_who_reads_meanwhile(tmp_path):
     folder = synthetic.write_trial(tmp_path)
     does(folder, "writes")
     reads = moving(300, 0, 20)
@@ -82,10 +79,7 @@ def test_somebody_who_reads_meanwhile(tmp_path: Path) -> None:
     assert "the storage sent" in trial_tables(folder)["verdict_reasons"]
 
 
-# -- copies from storage to storage ------------------------------------------------------------------------
-
-
-def copied(folder: Path, sent: Any, received: Any, role: str = "storage") -> dict[str, Any]:
+def copied(folder, sent, received, role="storage"):
     """One storage server sends, another server receives, and the clients only steer."""
     does(folder, "copies")
     sampler = {"interface": "eth0", "via": "pool"}
@@ -99,13 +93,8 @@ def copied(folder: Path, sent: Any, received: Any, role: str = "storage") -> dic
     return trial_tables(folder)
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return synthetic.write_trial(tmp_path)
-
-
 @pytest.mark.parametrize("role", ["storage", "gateway"])  # or wherever the way leads to
-def test_copies_are_closed_by_both_ends(folder: Path, role: str) -> None:
+def test_copies_are_closed_by_both_ends(folder, role):
     row = copied(folder, WIRE, WIRE, role)
     assert (row["verdict"], row["verdict_reasons"]) == ("VALID", "")
     assert row["mean_mbps"] == pytest.approx(400 / 1.02 * MTU / 1434, rel=1e-3)
@@ -114,9 +103,7 @@ def test_copies_are_closed_by_both_ends(folder: Path, role: str) -> None:
 
 @pytest.mark.parametrize("servers", [[], [synthetic.OSS]])
 @pytest.mark.parametrize(("back", "verdict"), [(0.025, "VALID"), (1.0, "INVALID")])
-def test_what_the_server_that_is_copied_to_sends_is_no_part_of_the_rate(
-    folder: Path, servers: list[str], back: float, verdict: str
-) -> None:
+def test_what_the_server_that_is_copied_to_sends_is_no_part_of_the_rate(folder, servers, back, verdict):
     """Its acknowledgements are 2 % where packets are as small as the wire's; more is somebody else's."""
     copied(folder, WIRE, WIRE)
     edit(folder, copied_to=OTHER, servers=servers)
@@ -127,14 +114,14 @@ def test_what_the_server_that_is_copied_to_sends_is_no_part_of_the_rate(
     assert row["mean_mbps"] == pytest.approx(400 / 1.02 * MTU / 1434, rel=1e-3)
 
 
-def test_what_is_copied_is_read_from_caches_too(folder: Path) -> None:
+def test_what_is_copied_is_read_from_caches_too(folder):
     copied(folder, WIRE, WIRE)
     edit(folder, flush={"strategy": "none", "hosts": []})
     row = trial_tables(folder)
     assert (row["verdict"], "no cache was flushed" in row["verdict_reasons"]) == ("SUSPECT", True)
 
 
-def test_what_workers_can_receive_limits_no_copy_between_servers(folder: Path) -> None:
+def test_what_workers_can_receive_limits_no_copy_between_servers(folder):
     (folder.parents[1] / "site.json").write_text(json.dumps({"links": {"worker": 10}}))
     does(folder, "reads")
     assert "workers" in trial_tables(folder)["ceiling_from"]
@@ -143,34 +130,28 @@ def test_what_workers_can_receive_limits_no_copy_between_servers(folder: Path) -
 
 @pytest.mark.parametrize("role", ["storage", "gateway"])
 @pytest.mark.parametrize(("sent", "received"), [(WIRE, moving(100, 0, 20)), (moving(100, 0, 20), WIRE)])
-def test_an_end_of_a_copy_that_moved_less_is_told(folder: Path, sent: Any, received: Any, role: str) -> None:
+def test_an_end_of_a_copy_that_moved_less_is_told(folder, sent, received, role):
     row = copied(folder, sent, received, role)
     assert row["verdict"] == "INVALID"
     assert "that the clients copied" in row["verdict_reasons"]
 
 
 @pytest.mark.parametrize("foreign_end", [0, 1])
-def test_what_only_one_end_of_the_copies_moved_is_foreign(folder: Path, foreign_end: int) -> None:
+def test_what_only_one_end_of_the_copies_moved_is_foreign(folder, foreign_end):
     ends = [WIRE, WIRE]
     ends[foreign_end] = both(WIRE, moving(100, 0, 20))
     row = copied(folder, *ends)
     assert "reached none of the trial's own hosts" in row["verdict_reasons"]
 
 
-# -- operations ----------------------------------------------------------------------------------------------
-
-
-def test_who_counts_operations_needs_no_bytes(folder: Path) -> None:
+def test_who_counts_operations_needs_no_bytes(folder):
     does(folder, "metadata")
     samples(folder, tx_bytes=NOTHING, rx_bytes=NOTHING)
     reasons = trial_tables(folder)["verdict_reasons"]
     assert "storage" not in reasons
 
 
-# -- written, and when it arrived -----------------------------------------------------------------------------
-
-
-def written(folder: Path, arrived: Any, *, settles: bool = True, looked_at: bool = True) -> dict[str, Any]:
+def written(folder, arrived, *, settles=True, looked_at=True):
     """A trial that wrote, of which the storage received so much in time."""
     does(folder, "writes")
     traits = {**type("Declared", (Client,), {"does": "writes"}).traits(), "settles": settles}
@@ -186,13 +167,13 @@ def written(folder: Path, arrived: Any, *, settles: bool = True, looked_at: bool
 LATE = both(moving(200 / 1.02 * 1500 / 1434, 0, 20), moving(2000 / 1.02 * 1500 / 1434, 20.5, 22.5))
 
 
-def test_what_was_looked_at_is_told(folder: Path) -> None:
+def test_what_was_looked_at_is_told(folder):
     row = written(folder, WIRE)
     assert (row["verdict"], row["looked_at"], row["left_behind"]) == ("VALID", "size of 4 files", "")
     assert row["bytes_late"] < 1e6
 
 
-def test_where_one_client_writes_for_all_a_client_has_its_rate(folder: Path) -> None:
+def test_where_one_client_writes_for_all_a_client_has_its_rate(folder):
     size = json.loads((folder / "trial.json").read_text())["bytes"]
     for client in range(4):
         work = {"end_s": 20, "size": size} if client == 0 else {"end_s": 1, "size": 0}
@@ -201,30 +182,50 @@ def test_where_one_client_writes_for_all_a_client_has_its_rate(folder: Path) -> 
     assert row["client_mbps"] == row["summed_mbps"] == pytest.approx(row["delivered_mbps"])
 
 
-def test_what_nobody_has_looked_at_is_not_valid(folder: Path) -> None:
+def test_what_nobody_has_looked_at_is_not_valid(folder):
     row = written(folder, WIRE, looked_at=False)
     assert row["verdict"] == "SUSPECT"
     assert "nobody has looked at what was written" in row["verdict_reasons"]
 
 
-def test_a_client_that_says_all_is_there_and_is_not_believed(folder: Path) -> None:
+def test_a_client_that_says_all_is_there_and_is_not_believed(folder):
     row = written(folder, both(WIRE, moving(100, 20.5, 22.5)))
     assert row["verdict"] == "SUSPECT"
     assert "reached the storage after the last end" in row["verdict_reasons"]
 
 
-def test_what_a_client_leaves_to_a_cache_is_counted_when_it_comes(folder: Path) -> None:
+def test_what_a_client_leaves_to_a_cache_is_counted_when_it_comes(folder):
     row = written(folder, LATE, settles=False)
     assert row["bytes_late"] == pytest.approx(4000 / 1.02 * 1500 / 1434 * 1e6 / 8, rel=0.1)
     assert "missing" not in row["verdict_reasons"]
     assert "the clients wrote" not in row["verdict_reasons"]
 
 
-def test_what_has_not_come_by_the_end_of_sampling_cannot_be_told(folder: Path) -> None:
+def test_what_has_not_come_by_the_end_of_sampling_cannot_be_told(folder):
     row = written(folder, moving(200, 0, 20), settles=False)
     assert "in a cache still when the sampling ended" in row["verdict_reasons"]
 
 
-def test_what_is_left_on_the_storage_is_told(folder: Path) -> None:
+def test_what_is_left_on_the_storage_is_told(folder):
     (folder / "outcome.json").write_text(json.dumps({"state": "complete", "left": ["2 of the files: /w/1, /w/2"]}))
     assert written(folder, WIRE)["left_behind"] == "2 of the files: /w/1, /w/2"
+
+
+@pytest.mark.parametrize(
+    ("text", "written", "both"),
+    [
+        ("sent by the storage [Mb/s]", "received by the storage [Mb/s]", "carried by the storage [Mb/s]"),
+        ("sent / delivered", "received / delivered", "carried / delivered"),
+        ("Sent by ", "Received by ", "Carried by "),
+        ("read ahead in vain, or sent again", "read ahead in vain, or sent again", "read ahead in vain, or sent again"),
+        ("absent, presented, consent", "absent, presented, consent", "absent, presented, consent"),
+    ],
+)
+def test_the_words_follow_the_direction(text, written, both):
+    assert worded(text, ["sent", ""]) == text
+    assert worded(text, ["received"]) == written
+    assert worded(text, ["received", "sent"]) == both
+
+
+def test_below_nothing_stands_a_minus():
+    assert (figures(-0.5), between(-1.2, 3)) == ("\N{MINUS SIGN}0.50", "\N{MINUS SIGN}1.20–3.00")

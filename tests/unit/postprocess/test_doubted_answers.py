@@ -1,29 +1,25 @@
 """What an answer says where the trials behind it are doubted, or missing: the sentence itself, wherever it is read."""
 
-from __future__ import annotations
-
 import dataclasses
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.unit import synthetic_report as synthetic
-from tierbench.dags.layout import Layout, Scaling
-from tierbench.dags.levels import Factor
-from tierbench.postprocess.compare.changes import Change, changes
+from tierbench.dags.levels import Factor, Layout, Scaling
+from tierbench.postprocess.compare.changes import changes
+from tierbench.postprocess.compare.points import points
 from tierbench.postprocess.report.answer import answers
 from tierbench.postprocess.report.compare import comparison_page
 from tierbench.postprocess.report.notes import round_trips
 from tierbench.postprocess.schema.rows import RATE, TrialRow
-from tierbench.postprocess.tables.factors import Panel
 from tierbench.postprocess.tables.load_run import Results, read_results
 from tierbench.postprocess.tables.run_tables import ratio_rows, scaling_rows, summary_rows
 
 REPEATS = (0.99, 1.0, 1.01)
 
 
-def results(rates: Mapping[tuple[str, int], float], verdicts: Mapping[str, str], along: str = "") -> Results:
+def results(rates, verdicts, along=""):
     """Three repetitions of each way and batch, each way's with a verdict, and the tables that follow."""
     rows = [
         TrialRow(
@@ -46,27 +42,27 @@ def results(rates: Mapping[tuple[str, int], float], verdicts: Mapping[str, str],
     )  # fmt: skip
 
 
-def test_an_answer_that_rests_on_suspect_trials_says_so_itself() -> None:
+def test_an_answer_that_rests_on_suspect_trials_says_so_itself():
     [said] = answers(results({("direct", 8): 100.0, ("lan", 8): 80.0}, {"lan 8": "SUSPECT"}))
     assert not said.clear
     alone = "By VALID trials alone: direct against lan not compared (no repetition has both VALID)."
     assert f"That rests on SUSPECT trials. {alone}" in said.sentence
 
 
-def test_a_way_without_a_trial_that_counts_is_named() -> None:
+def test_a_way_without_a_trial_that_counts_is_named():
     [said] = answers(results({("direct", 8): 200.0, ("lan", 8): 80.0, ("wan", 8): 60.0}, {"direct 8": "INVALID"}))
     assert not said.clear
     assert "lan is the fastest access method with usable trials" in said.sentence
     assert said.sentence.endswith("No usable trial of direct: 3 trials INVALID.")
 
 
-def test_a_way_that_was_not_planned_at_that_batch_is_not_missing() -> None:
+def test_a_way_that_was_not_planned_at_that_batch_is_not_missing():
     rates = {("direct", 4): 90.0, ("direct", 8): 100.0, ("lan", 4): 70.0, ("lan", 8): 80.0, ("wan", 4): 60.0}
     assert not any("No usable trial" in said.sentence for said in answers(results(rates, {})))
 
 
 @pytest.mark.parametrize("doubted", [False, True])
-def test_a_scale_factor_of_suspect_trials_is_not_clear(doubted: bool) -> None:
+def test_a_scale_factor_of_suspect_trials_is_not_clear(doubted):
     scaled, *_ = answers(
         results({("nics", 1): 50.0, ("nics", 4): 180.0}, {"nics 4": "SUSPECT"} if doubted else {}, "jobs")
     )
@@ -77,7 +73,7 @@ def test_a_scale_factor_of_suspect_trials_is_not_clear(doubted: bool) -> None:
 
 
 @pytest.mark.parametrize("doubted", [False, True])
-def test_a_change_between_runs_that_suspect_trials_alone_show_is_not_clear(tmp_path: Path, doubted: bool) -> None:
+def test_a_change_between_runs_that_suspect_trials_alone_show_is_not_clear(tmp_path, doubted):
     suspect = {f"direct.root.x004.r{repeat}": ("SUSPECT", "late ticks") for repeat in (1, 2, 3)} if doubted else {}
     one, other = (
         synthetic.Shape(samples=False, rates={"direct": rate}, batches=(4,), verdicts=verdicts)
@@ -86,7 +82,6 @@ def test_a_change_between_runs_that_suspect_trials_alone_show_is_not_clear(tmp_p
     runs = [
         read_results(synthetic.write_run(tmp_path / name, shape), print) for name, shape in (("a", one), ("b", other))
     ]
-    change: Change
     [change] = changes(*runs, RATE)
     assert change.certain
     assert change.is_doubted is doubted
@@ -95,14 +90,14 @@ def test_a_change_between_runs_that_suspect_trials_alone_show_is_not_clear(tmp_p
     assert ("Without the SUSPECT trials that is not so of direct/root" in page) is doubted
 
 
-def test_ways_at_different_distances_are_not_on_one_line() -> None:
+def test_ways_at_different_distances_are_not_on_one_line():
     """Each has its own server behind it: what an operation takes is not by the distance alone."""
     far = results({("near", 1): 1.0, ("far", 1): 1.0}, {})
     rows = [with_operations(row, *((1, 0.2) if row.levels["access"] == "near" else (3, 14.0))) for row in far.trials]
-    assert list(round_trips(dataclasses.replace(far, trials=rows), Panel({"workload": "root"}))) == []
+    assert list(round_trips(dataclasses.replace(far, trials=rows), points(far)[0])) == []
 
 
-def test_a_line_that_is_bent_takes_no_time_below_nothing() -> None:
+def test_a_line_that_is_bent_takes_no_time_below_nothing():
     of_distances = results({("direct", 1): 1.0}, {})
     rows = [
         with_operations(dataclasses.replace(row, levels={**row.levels, "rtt_ms": rtt_ms}), trips, rtt_ms)
@@ -111,10 +106,10 @@ def test_a_line_that_is_bent_takes_no_time_below_nothing() -> None:
     ]
     factors = {**of_distances.factors, "rtt_ms": Factor("rtt_ms", (5.0, 47.0, 60.0))}
     bent = dataclasses.replace(of_distances, trials=rows, factors=factors)
-    [sentence] = round_trips(bent, Panel({"workload": "root"}))
+    [sentence] = round_trips(bent, points(of_distances)[0])
     assert "round trips (95" in sentence
     assert ", fewer if near: a straight line" in sentence
 
 
-def with_operations(row: TrialRow, trips: float, rtt_ms: float) -> TrialRow:
+def with_operations(row, trips, rtt_ms):
     return dataclasses.replace(row, round_trip_s=rtt_ms / 1e3, operation_s=trips * rtt_ms / 1e3)

@@ -94,15 +94,12 @@ def test_levels_that_are_words_and_numbers_are_texts():
     assert axis_column(Factor("cache", (0, "auto"))).type == "text"
 
 
-def test_the_means_are_over_the_repetitions_of_each_point(made):
+def test_the_means_are_over_the_repetitions_of_each_point_in_the_order_of_the_levels(made):
     assert len(made.summary) == 2 * len(POINTS)
     for row in made.summary:
         levels = next(point for point in POINTS if texts(point) == {name: row[name] for name in NAMES})
         mean = sum(mbps(row["jobs"], repeat, **levels) for repeat in REPEATS) / len(REPEATS)
         assert (row["trials"], row["mean_mbps"]) == (2, pytest.approx(mean, rel=1e-3))
-
-
-def test_rows_are_in_the_order_of_the_levels(made):
     assert list(dict.fromkeys(row["cache_mb"] for row in made.summary)) == ["0", "30", "-1"]
     assert list(dict.fromkeys(row["rtt_ms"] for row in made.summary)) == ["0.1", "5", "47"]
 
@@ -159,8 +156,14 @@ def test_a_trial_that_is_not_at_a_point_of_the_plan_is_told_and_left_out(tmp_pat
 @pytest.mark.parametrize(
     ("plan", "wrong"),
     [
-        ({"report": {"lines": "access"}}, "it lacks report.x, it lacks report.panels"),
-        ({"factors": [{"name": "access", "levels": [[1]]}]}, "factors.0.levels.0 must be a text, not [1]"),
+        (
+            {"report": {"lines": "access"}},
+            "report.x: missing; a text in quotes is needed, report.panels: missing; a list is needed",
+        ),
+        (
+            {"factors": [{"name": "access", "levels": [[1]]}]},
+            "factors[0].levels[0]: must be a text in quotes or a whole number or a number or true or false, not [1]",
+        ),
     ],
 )
 def test_a_damaged_plan_is_called_by_its_file_and_what_is_wrong_there(tmp_path, plan, wrong):

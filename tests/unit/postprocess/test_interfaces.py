@@ -1,29 +1,23 @@
 """Several interfaces of a host and several storage servers: summed for the rate, seen one by one."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.synthetic_run import rows
 from tierbench import names
+from tierbench.postprocess.measures.over_time import read_over_time
 from tierbench.postprocess.measures.stalls import longest_stall
 from tierbench.postprocess.records.increments import intervals
 from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.records.samples import UnreadableSamples, read_samples
-from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.tables.over_time import read_over_time
 from tierbench.postprocess.tables.write import tables, trial_tables
 from tierbench.submit.watch import current_rate_mbps
 
 MBPS, SECONDS = 400.0, 20
 OSS2 = "oss2.uf.test"
 TIMES = synthetic.ticks(-2, 23)
-Counter = Callable[[float], int]
 # What no two numbers of the same bytes can differ in, however many interfaces they went through.
 ALIKE = (
     "delivered_mbps", "mean_mbps", "mean_error_mbps", "amplification", "volatility_mbps", "volatility_5s_mbps",
@@ -32,7 +26,7 @@ ALIKE = (
 )  # fmt: skip
 
 
-def trial(run: Path, servers: Mapping[str, Mapping[str, Counter]]) -> Path:
+def trial(run, servers):
     """A trial whose storage servers' interfaces send as told."""
     samplers = [
         {"host": host, "interface": "+".join(sent), "role": "storage", "via": "pool"} for host, sent in servers.items()
@@ -43,12 +37,12 @@ def trial(run: Path, servers: Mapping[str, Mapping[str, Counter]]) -> Path:
     return folder
 
 
-def even(*interfaces: str, of: int) -> dict[str, Counter]:
+def even(*interfaces, of):
     return {interface: synthetic.during(MBPS / of, SECONDS) for interface in interfaces}
 
 
 @pytest.fixture
-def one(tmp_path: Path) -> TrialRow:
+def one(tmp_path):
     """The row of the same trial through one interface."""
     return trial_tables(synthetic.write_trial(tmp_path / "one", mbps=MBPS))
 
@@ -62,16 +56,14 @@ def one(tmp_path: Path) -> TrialRow:
     ],
     ids=["four interfaces", "two servers", "two servers with two each"],
 )
-def test_what_several_send_is_what_one_would_have_sent(
-    tmp_path: Path, one: TrialRow, servers: dict[str, dict[str, Counter]]
-) -> None:
+def test_what_several_send_is_what_one_would_have_sent(tmp_path, one, servers):
     row = trial_tables(trial(tmp_path / "run", servers))
     same = {name: row[name] for name in ALIKE if name not in ("samples", "gaps", "late_ticks")}
     assert same == {name: pytest.approx(one[name]) if one[name] else one[name] for name in same}
     assert row["samples"] == len(servers) * one["samples"]
 
 
-def test_each_interface_is_seen_by_itself(tmp_path: Path) -> None:
+def test_each_interface_is_seen_by_itself(tmp_path):
     sent = {"eth0": synthetic.during(300, SECONDS), "eth1": synthetic.during(100, SECONDS)}
     folder = trial(tmp_path, {synthetic.OSS: sent})
     tables(tmp_path)
@@ -98,7 +90,7 @@ def test_each_interface_is_seen_by_itself(tmp_path: Path) -> None:
     assert whole.values[len(whole.values) // 2] == pytest.approx(400)
 
 
-def test_interfaces_whose_drivers_differ_are_drawn_with_one_step(tmp_path: Path) -> None:
+def test_interfaces_whose_drivers_differ_are_drawn_with_one_step(tmp_path):
     sent = {
         "eth0": synthetic.during(200, SECONDS),
         "eth1": lambda time: synthetic.during(200, SECONDS)(time // 0.8 * 0.8),
@@ -112,7 +104,7 @@ def test_interfaces_whose_drivers_differ_are_drawn_with_one_step(tmp_path: Path)
     assert whole.values[inside].mean() == pytest.approx(MBPS, rel=0.02)
 
 
-def test_processors_are_their_hosts_and_told_once(tmp_path: Path) -> None:
+def test_processors_are_their_hosts_and_told_once(tmp_path):
     folder = trial(tmp_path, {synthetic.OSS: even("eth0", "eth1", of=2)})
     trial_tables(folder)
     told = [row["resource"] for row in rows(folder / names.RESOURCES_CSV) if row["host"] == synthetic.OSS]
@@ -120,7 +112,7 @@ def test_processors_are_their_hosts_and_told_once(tmp_path: Path) -> None:
     assert told.count("NIC sent") == 2
 
 
-def test_a_full_interface_is_named_among_others(tmp_path: Path) -> None:
+def test_a_full_interface_is_named_among_others(tmp_path):
     sent = {"eth0": synthetic.during(98, SECONDS), **even("eth1", "eth2", "eth3", of=20)}
     folder = trial(tmp_path, {synthetic.OSS: sent})
     (tmp_path / names.SITE).write_text(json.dumps({"links": {"storage": 100}}))
@@ -131,8 +123,8 @@ def test_a_full_interface_is_named_among_others(tmp_path: Path) -> None:
     assert row["ceiling_mbps"] == 400
 
 
-def test_servers_that_are_busy_in_turn_do_not_stall(tmp_path: Path) -> None:
-    def second_half(time: float) -> int:
+def test_servers_that_are_busy_in_turn_do_not_stall(tmp_path):
+    def second_half(time):
         return synthetic.during(MBPS, 10)(time - 10)
 
     both = {synthetic.OSS: {"eth0": synthetic.during(MBPS, 10)}, OSS2: {"eth0": second_half}}
@@ -142,8 +134,8 @@ def test_servers_that_are_busy_in_turn_do_not_stall(tmp_path: Path) -> None:
 
 
 class TestCounters:
-    def test_one_wraps_and_the_other_goes_on(self, tmp_path: Path) -> None:
-        def wrapping(time: float) -> int:
+    def test_one_wraps_and_the_other_goes_on(self, tmp_path):
+        def wrapping(time):
             return (2**32 - 10**8 + synthetic.during(200, SECONDS)(time) - 10**9) % 2**32
 
         folder = trial(tmp_path, {synthetic.OSS: {"eth0": synthetic.during(200, SECONDS), "eth1": wrapping}})
@@ -153,8 +145,8 @@ class TestCounters:
         flags = {(row["interface"], row["flag"]) for row in rows(folder / names.SAMPLES_CSV)}
         assert flags == {("eth0", ""), ("eth1", ""), ("eth1", "wrap")}
 
-    def test_one_begins_anew_and_the_sum_is_not_known_then(self, tmp_path: Path) -> None:
-        def anew(time: float) -> int:
+    def test_one_begins_anew_and_the_sum_is_not_known_then(self, tmp_path):
+        def anew(time):
             return synthetic.during(200, SECONDS)(time) - (0 if time < 10 else synthetic.during(200, SECONDS)(10))
 
         folder = trial(tmp_path, {synthetic.OSS: {"eth0": synthetic.during(200, SECONDS), "eth1": anew}})
@@ -167,7 +159,7 @@ class TestCounters:
         ]
         assert unknown == [("eth1", "10.000000")]
 
-    def test_a_driver_that_says_it_late_is_one_interfaces(self, tmp_path: Path) -> None:
+    def test_a_driver_that_says_it_late_is_one_interfaces(self, tmp_path):
         sent = {
             "eth0": synthetic.during(200, SECONDS),
             "eth1": lambda time: synthetic.during(200, SECONDS)(time // 0.8 * 0.8),
@@ -178,7 +170,7 @@ class TestCounters:
         assert found == [pytest.approx(0.2), pytest.approx(0.8, rel=0.05)]
 
 
-def test_a_file_without_one_of_its_interfaces_is_refused(tmp_path: Path) -> None:
+def test_a_file_without_one_of_its_interfaces_is_refused(tmp_path):
     path = tmp_path / "oss.samples"
     cards = [{"name": name} for name in ("eth0", "eth1", "eth2")]
     synthetic.write_interfaces(path, TIMES, even("eth0", "eth1", of=2), interfaces=cards)
@@ -186,7 +178,7 @@ def test_a_file_without_one_of_its_interfaces_is_refused(tmp_path: Path) -> None
         read_samples(path)
 
 
-def test_what_is_shown_of_a_running_trial_is_the_sum(tmp_path: Path) -> None:
+def test_what_is_shown_of_a_running_trial_is_the_sum(tmp_path):
     files = [tmp_path / "a.samples", tmp_path / "b.samples"]
     for path in files:
         synthetic.write_interfaces(path, synthetic.ticks(0, 5), even("eth0", "eth1", of=4))

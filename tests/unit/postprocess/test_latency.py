@@ -1,14 +1,11 @@
 """Clients that are each at a distance of their own: when that is what they wait for, and when nobody may say so."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.unit.doctored_trial import edit_trial
 from tests.unit.synthetic_run import OSS, during, ticks, write_client, write_samples, write_trial
 from tests.unit.synthetic_start import in_turn
 from tierbench import names
@@ -26,29 +23,29 @@ CONDITION = {
 }  # fmt: skip
 
 
-def by_distance(rtt_ms: float) -> float:
+def by_distance(rtt_ms):
     """The Mb/s of a client that waits a round trip for each window."""
     return WINDOW * 8e-3 / rtt_ms
 
 
-def apart(rtt_ms: float, **changes: Any) -> Client:
+def apart(rtt_ms, **changes):
     return replace(Client(rtt_ms, by_distance(rtt_ms), computing=0.05, link_use=0.3), **changes)
 
 
 WAITING = [apart(rtt_ms) for rtt_ms in RTTS_MS.values()]
 
 
-def why(*each: Client, use: float = 0.1) -> str:
+def why(*each, use=0.1):
     return why_latency([use], Clients(each, 0.05, "arranged for the trial"))
 
 
-def test_clients_that_each_have_as_much_on_the_way_wait_for_their_distances() -> None:
+def test_clients_that_each_have_as_much_on_the_way_wait_for_their_distances():
     words = why(*WAITING)
     assert "clients 5.0 to 60.0 ms away (arranged for the trial) wait: each receives 4.4 to 52.4 Mb/s" in words
     assert "32 KiB are on the way at a time" in words
 
 
-def test_clients_that_wait_a_round_trip_of_their_own_for_each_read_do_too() -> None:
+def test_clients_that_wait_a_round_trip_of_their_own_for_each_read_do_too():
     """However much the one reads at a time, and the other."""
     small = [
         apart(rtt_ms, mbps=rate, wait_per_read_ms=1.1 * rtt_ms)
@@ -70,7 +67,7 @@ def test_clients_that_wait_a_round_trip_of_their_own_for_each_read_do_too() -> N
     ],
 )
 @pytest.mark.parametrize("reads_told", [False, True])
-def test_one_client_that_waits_for_something_else_speaks_for_none(one: Client, reads_told: bool) -> None:
+def test_one_client_that_waits_for_something_else_speaks_for_none(one, reads_told):
     others = WAITING[1:]
     if reads_told:  # a round trip each for the others, and as many for this one as its rate says
         slow = by_distance(5) / one.mbps if one.mbps else 1
@@ -79,23 +76,20 @@ def test_one_client_that_waits_for_something_else_speaks_for_none(one: Client, r
     assert why(one, *others) == ""
 
 
-def test_what_waits_as_long_over_any_distance_waits_for_a_server() -> None:
+def test_what_waits_as_long_over_any_distance_waits_for_a_server():
     assert why(*(apart(rtt_ms, mbps=20.0) for rtt_ms in RTTS_MS.values())) == ""
 
 
-def test_the_measured_readers_of_four_distances_do_not_wait_for_these_alone() -> None:
+def test_the_measured_readers_of_four_distances_do_not_wait_for_these_alone():
     """ROOT over a mount, each alone: beside 4.8 s it waits 102 round trips, a tenth to a half of its waiting."""
     assert why(*(apart(rtt_ms, mbps=mbps) for rtt_ms, mbps in ((5, 71), (14, 63), (47, 49), (60, 39)))) == ""
 
 
-def test_nothing_else_may_be_nearly_full() -> None:
+def test_nothing_else_may_be_nearly_full():
     assert why(*WAITING, use=0.8) == ""
 
 
-# -- from a trial's files ----------------------------------------------------------------------------------
-
-
-def trial_of(run: Path, rates: list[float], each: dict[str, float] | None) -> Path:
+def trial_of(run, rates, each):
     """A trial whose clients read for 20 s, each on a worker at a distance of its own, as the arranging host says."""
     folder = write_trial(run, mbps=sum(rates), conditions=[CONDITION])
     for client, (rate, host) in enumerate(zip(rates, RTTS_MS, strict=True)):
@@ -110,7 +104,7 @@ def trial_of(run: Path, rates: list[float], each: dict[str, float] | None) -> Pa
     return folder
 
 
-def limit(folder: Path) -> tuple[str, str]:
+def limit(folder):
     row = trial_row(read_trial(folder))
     return row["bottleneck"], row["bottleneck_evidence"]
 
@@ -118,7 +112,7 @@ def limit(folder: Path) -> tuple[str, str]:
 BY_DISTANCE = [by_distance(rtt_ms) for rtt_ms in RTTS_MS.values()]
 
 
-def test_each_client_is_held_against_the_distance_of_its_worker(tmp_path: Path) -> None:
+def test_each_client_is_held_against_the_distance_of_its_worker(tmp_path):
     named, evidence = limit(trial_of(tmp_path, BY_DISTANCE, RTTS_MS))
     assert named == "latency"
     assert "clients 5.0 to 60.0 ms away (arranged for the trial) wait" in evidence
@@ -136,15 +130,13 @@ FAR_APART = "clients 5.0 to 60.0 ms away have 12 to 146 KiB each on the way (ali
         ([20.0] * 4, list(RTTS_MS), FAR_APART),
     ],
 )
-def test_the_evidence_says_what_speaks_against_latency(
-    tmp_path: Path, rates: list[float], of: list[str], words: str
-) -> None:
+def test_the_evidence_says_what_speaks_against_latency(tmp_path, rates, of, words):
     named, evidence = limit(trial_of(tmp_path, rates, {host: RTTS_MS[host] for host in of}))
     assert named == "unexplained"
     assert words in evidence
 
 
-def test_a_near_client_that_fills_its_link_is_not_hidden_by_far_ones_that_do_not(tmp_path: Path) -> None:
+def test_a_near_client_that_fills_its_link_is_not_hidden_by_far_ones_that_do_not(tmp_path):
     """Its link is a quarter of all workers', and what it has on the way may be as much as theirs by chance."""
     far = dict(zip(RTTS_MS, (40.0, 50.0, 60.0, 75.0), strict=True))
     named, evidence = limit(trial_of(tmp_path, [90.0, 72.0, 60.0, 48.0], far))
@@ -153,7 +145,7 @@ def test_a_near_client_that_fills_its_link_is_not_hidden_by_far_ones_that_do_not
 
 
 @pytest.mark.parametrize(("rates", "label"), [(BY_DISTANCE, "latency"), ([20.0] * 4, "unexplained")])
-def test_clients_in_turn_are_each_held_against_their_own_too(tmp_path: Path, rates: list[float], label: str) -> None:
+def test_clients_in_turn_are_each_held_against_their_own_too(tmp_path, rates, label):
     """What one took alone says little; all of them together show whether it went by distance."""
     folder = in_turn(trial_of(tmp_path, rates, RTTS_MS), each_s=20.0)
     alike = json.loads((folder / names.TRIAL).read_text())["bytes"] // 4
@@ -166,7 +158,7 @@ def test_clients_in_turn_are_each_held_against_their_own_too(tmp_path: Path, rat
     assert evidence.startswith("while client ")
 
 
-def test_two_conditions_that_disagree_leave_the_round_trip_time_open(tmp_path: Path) -> None:
+def test_two_conditions_that_disagree_leave_the_round_trip_time_open(tmp_path):
     near, far = ({**CONDITION, "value": value, "name": f"rtt-{value}.wan.fiu.test"} for value in ("5", "60"))
     folder = write_trial(tmp_path, conditions=[near, far])
     (folder / "arranged").mkdir()
@@ -176,11 +168,9 @@ def test_two_conditions_that_disagree_leave_the_round_trip_time_open(tmp_path: P
     assert read_trial(folder).ceilings.rtt_ms is None
 
 
-def test_of_what_servers_copy_among_themselves_the_clients_distances_say_nothing(tmp_path: Path) -> None:
+def test_of_what_servers_copy_among_themselves_the_clients_distances_say_nothing(tmp_path):
     folder = trial_of(tmp_path, BY_DISTANCE, RTTS_MS)
-    trial = json.loads((folder / names.TRIAL).read_text())
-    copies = type("Copies", (shipped.Client,), {"does": "copies"}).traits()
-    (folder / names.TRIAL).write_text(json.dumps({**trial, "traits": copies}))
+    edit_trial(folder, traits=type("Copies", (shipped.Client,), {"does": "copies"}).traits())
     data = read_trial(folder)
     of = part(data)
     assert of is not None

@@ -1,12 +1,9 @@
 """On which mounts clients have their files, and what becomes of a trial in which it was mounted anew meanwhile."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -30,11 +27,11 @@ LIST = """\
 """
 
 
-def test_the_last_mount_counts_and_a_trigger_is_none() -> None:
+def test_the_last_mount_counts_and_a_trigger_is_none():
     assert mounts_in(LIST) == {"/": "0:21", "/storage": "0:32", "/storage/with blank": "8:1"}
 
 
-def test_links_are_followed_up_to_the_mount(tmp_path: Path) -> None:
+def test_links_are_followed_up_to_the_mount(tmp_path):
     (tmp_path / "mount").mkdir()
     (tmp_path / "link").symlink_to("mount/below")
     points = {"/": "0:21", str(tmp_path / "mount"): "0:32"}
@@ -53,12 +50,12 @@ def test_links_are_followed_up_to_the_mount(tmp_path: Path) -> None:
         (Place("/storage/a", "/storage", "0:31"), {}, False),  # not flushed, or by an earlier version
     ],
 )
-def test_another_mount_is_one_that_the_flush_has_seen(place: Place, points: dict[str, str], other: bool) -> None:
+def test_another_mount_is_one_that_the_flush_has_seen(place, points, other):
     assert is_other_mount(place, points) == other
 
 
 @pytest.mark.parametrize(("device", "verdict"), [("0:32", VALID), ("0:31", INVALID)])
-def test_a_client_on_the_mount_from_before_makes_its_trial_invalid(tmp_path: Path, device: str, verdict: str) -> None:
+def test_a_client_on_the_mount_from_before_makes_its_trial_invalid(tmp_path, device, verdict):
     host = "wn01.private.fiu.test"
     folder = synthetic.write_trial(tmp_path, jobs=1, flush={"strategy": "fadvise", "hosts": [host]})
     mounted = {"path": "/storage/a", "point": "/storage", "device": device}
@@ -90,7 +87,7 @@ wait
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
 @pytest.mark.parametrize(("between", "other"), [("", False), ("umount storage; new", True)], ids=["kept", "anew"])
-def test_a_client_that_waited_tells_that_its_mount_is_not_the_hosts(tmp_path: Path, between: str, other: bool) -> None:
+def test_a_client_that_waited_tells_that_its_mount_is_not_the_hosts(tmp_path, between, other):
     ship(tmp_path, "client.py")
     ship(tmp_path, "flush.py")
     storage = tmp_path / "storage"

@@ -8,10 +8,9 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench import names
-from tierbench.postprocess.measures.over_time import OverTime, TimeSeries
+from tierbench.postprocess.measures.over_time import OverTime, TimeSeries, read_over_time
 from tierbench.postprocess.report.trials import spark
 from tierbench.postprocess.report.write import run_report
-from tierbench.postprocess.tables.over_time import read_over_time
 from tierbench.postprocess.tables.write import trial_tables
 
 SMALL = Shape(rates={"direct": 400.0}, batches=(4,), repeats=2)

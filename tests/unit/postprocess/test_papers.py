@@ -2,12 +2,12 @@
 
 import dataclasses
 import json
-from pathlib import Path
 
 import pytest
 
 from tests.unit.report_page import Page, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
+from tests.unit.synthetic_run import edit_json
 from tierbench.dags.claims import Claim, reference_of
 from tierbench.dags.experiment import SHIPPED, find_experiment, load_experiment, shipped_experiments
 from tierbench.errors import ConfigError
@@ -19,7 +19,7 @@ from tierbench.postprocess.tables.load_run import read_results
 from tierbench.submit.planning import asked_experiment
 
 REFERENCES = [name for name in shipped_experiments() if reference_of(SHIPPED / f"{name}.toml").is_file()]
-BASE: dict[str, object] = {
+BASE = {
     "says": "it is so", "kind": "faster", "source": "Table 1", "paper": "A paper",
     "metric": "delivered_mbps", "unit": "Mb/s",
     "at": {"workload": "root", "jobs": "most", "access": "direct"}, "factor": "access", "against": "lan-xrootd",
@@ -27,14 +27,12 @@ BASE: dict[str, object] = {
 }  # fmt: skip
 
 
-def claiming(run: Path, shape: Shape, *claims: object, **others: object) -> Path:
-    write_run(run, shape)
-    path = run / "experiment.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "claims": claims, **others}))
+def claiming(run, shape, *claims, **others):
+    edit_json(write_run(run, shape) / "experiment.json", claims=claims, **others)
     return run
 
 
-def shown(run: Path, shape: Shape, expects: object = (), **changes: object) -> str:
+def shown(run, shape, expects=(), **changes):
     claiming(run, shape, {**BASE, **changes}, expects=expects)
     page = Page("".join(papers_table(read_results(run, silent))))
     assert page.open == []
@@ -65,7 +63,7 @@ SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(4, 8), samp
         ({"kind": None, "values": [1.0, 1.0]}, "contradicted"),
     ],
 )
-def test_a_finding_is_answered_by_our_interval(tmp_path: Path, changes: dict[str, object], words: str) -> None:
+def test_a_finding_is_answered_by_our_interval(tmp_path, changes, words):
     text = shown(tmp_path / "run", SHAPE, **changes)
     row = text.split("it is so")[1]
     assert words in row
@@ -84,9 +82,7 @@ EXPECTED = {"where": {"access": "direct", "jobs": "most"}, "bottleneck": ["stora
         ({"bottleneck": ["worker NIC"], "where": {"jobs": "least"}}, "reproduced"),  # another point
     ],
 )
-def test_a_claim_where_another_ceiling_was_hit_is_not_tested(
-    tmp_path: Path, expected: dict[str, object], answer: str
-) -> None:
+def test_a_claim_where_another_ceiling_was_hit_is_not_tested(tmp_path, expected, answer):
     run = claiming(tmp_path / "run", SHAPE, BASE, expects=[{**EXPECTED, **expected}])
     write_csv(run / "trials.csv", [{**row, "bottleneck": "storage"} for row in read_csv(run / "trials.csv")])
     text = Page("".join(papers_table(read_results(run, silent)))).text
@@ -107,7 +103,7 @@ def test_a_claim_where_another_ceiling_was_hit_is_not_tested(
         ('kind = "faster"\nmetric = "delivered_mpbs"', "did you mean .delivered_mbps."),
     ],
 )
-def test_a_claim_that_makes_no_sense_is_refused(tmp_path: Path, lines: str, complaint: str) -> None:
+def test_a_claim_that_makes_no_sense_is_refused(tmp_path, lines, complaint):
     path = tmp_path / "mine.toml"
     path.write_text('extends = "quick"\nname = "mine"\n')
     metric = "" if "metric" in lines else 'metric = "delivered_mbps"'
@@ -127,9 +123,7 @@ def test_a_claim_that_makes_no_sense_is_refused(tmp_path: Path, lines: str, comp
         ({"bottleneck": ["WAN lnk"]}, r'expects\[0\]\.bottleneck: there is no "WAN lnk" \(did you mean "WAN link"'),
     ],
 )
-def test_an_expected_bottleneck_that_cannot_be_is_refused(
-    tmp_path: Path, wrong: dict[str, object], complaint: str
-) -> None:
+def test_an_expected_bottleneck_that_cannot_be_is_refused(tmp_path, wrong, complaint):
     path = tmp_path / "mine.toml"
     asked = {"where": {"access": ["direct"], "jobs": "most"}, "bottleneck": ["storage"], **wrong}
     where = ", ".join(f"{factor} = {json.dumps(level)}" for factor, level in asked["where"].items())  # type: ignore[attr-defined]
@@ -139,7 +133,7 @@ def test_an_expected_bottleneck_that_cannot_be_is_refused(
         asked_experiment(str(path))
 
 
-def test_a_papers_shape_stands_beside_ours(tmp_path: Path) -> None:
+def test_a_papers_shape_stands_beside_ours(tmp_path):
     run = claiming(tmp_path / "run", SHAPE, BASE)
     with canvas.style():
         [picture] = papers_picture(read_results(run, silent))
@@ -164,9 +158,7 @@ def test_a_papers_shape_stands_beside_ours(tmp_path: Path) -> None:
         ({"valid_pairs": 3}, "reproduced", "2.00"),
     ],
 )
-def test_what_rests_on_suspect_trials_holds_only_if_the_valid_ones_say_so_too(
-    tmp_path: Path, by_valid: dict[str, float], verdict: str, words: str
-) -> None:
+def test_what_rests_on_suspect_trials_holds_only_if_the_valid_ones_say_so_too(tmp_path, by_valid, verdict, words):
     run = claiming(tmp_path / "run", SHAPE, BASE)
     write_csv(run / "ratios.csv", [{**row, **by_valid} for row in read_csv(run / "ratios.csv")])
     [row] = list(Page("".join(papers_table(read_results(run, silent)))).text.split("Table 1"))[1:]
@@ -174,40 +166,40 @@ def test_what_rests_on_suspect_trials_holds_only_if_the_valid_ones_say_so_too(
     assert words in row
 
 
-def test_an_interval_around_one_cannot_tell(tmp_path: Path) -> None:
+def test_an_interval_around_one_cannot_tell(tmp_path):
     text = shown(tmp_path / "run", dataclasses.replace(SHAPE, rates={"direct": 201.0, "lan-xrootd": 200.0}))
     assert "inconclusive" in text
     assert "0.99–1.02" in text or "0.98–1.03" in text or "0.99–1.03" in text
 
 
-def test_the_page_has_no_such_part_where_there_is_no_paper(tmp_path: Path) -> None:
+def test_the_page_has_no_such_part_where_there_is_no_paper(tmp_path):
     assert list(papers_table(read_results(write_run(tmp_path / "run", SHAPE), silent))) == []
 
 
 @pytest.mark.parametrize("name", REFERENCES)
-def test_what_ships_is_about_what_is_compared_in_its_experiment(name: str) -> None:
+def test_what_ships_is_about_what_is_compared_in_its_experiment(name):
     experiment = find_experiment(name)
     for claim in experiment.claims:
         assert claim.metric in (COMPARED if claim.factor else SUMMARISED)
+        if claim.factor == "pair":
+            assert {claim.at["pair"], claim.against} <= {f"{use.access}/{use.name}" for use in experiment.uses()}
+            continue
         workload = claim.at.get("workload", next(iter(experiment.workloads)))
         accesses = experiment.access_of(workload)
         assert claim.at["access"] in accesses
         assert claim.factor != "access" or claim.against in accesses
 
 
-def test_there_are_references_for_the_papers_whose_experiments_ship() -> None:
+def test_there_are_references_for_the_papers_whose_experiments_ship_and_variants_have_their_own():
     extenci = ("instances", "stacked", "flavours", "local-input", "pools")
     ani = ("gridftp", "globus", "srm", "srm-redirector")
     papers = {"chep-2013", "kaganas-2014", *(f"extenci-{name}" for name in extenci), *(f"ani-{name}" for name in ani)}
     assert set(REFERENCES) >= papers
-
-
-def test_a_variant_with_findings_of_its_own_is_held_to_those_alone() -> None:
     claims = find_experiment("extenci-flavours-scaled").claims
     assert {claim.at["access"] for claim in claims} == {"nfs", "nfs-near"}
 
 
-def test_equality_in_older_runs_is_not_decided_by_the_last_bit(tmp_path: Path) -> None:
+def test_equality_in_older_runs_is_not_decided_by_the_last_bit(tmp_path):
     older = {**BASE, "kind": None, "values": [0.6, 0.2], "levels": [6, 2]}
     [claim] = claims_of(read_results(claiming(tmp_path / "run", SHAPE, older), silent))
     assert claim.kind == "equal"
@@ -217,19 +209,14 @@ def test_equality_in_older_runs_is_not_decided_by_the_last_bit(tmp_path: Path) -
     ("low", "high", "verdict"),
     [(0.95, 1.04, "reproduced"), (0.85, 0.97, "inconclusive"), (0.95, 1.4, "inconclusive"), (0.4, 0.8, "contradicted")],
 )
-def test_where_the_paper_saw_no_difference_there_must_be_none_to_speak_of(
-    low: float, high: float, verdict: str
-) -> None:
+def test_where_the_paper_saw_no_difference_there_must_be_none_to_speak_of(low, high, verdict):
     assert Claim(**{**BASE, "kind": "equal", "within_pct": 10, "values": (1.1, 1)}).result(low, high) == verdict  # type: ignore[arg-type]
 
 
-def test_a_variant_is_held_to_the_paper_of_what_it_extends(tmp_path: Path) -> None:
+def test_a_variant_is_held_to_the_paper_of_what_it_extends_and_a_claim_keeps_all_that_it_says(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text('extends = "kaganas-2014-scaled"\nname = "mine"\n')
     assert load_experiment(path).claims == find_experiment("kaganas-2014").claims != ()
-
-
-def test_a_claim_keeps_all_that_it_says() -> None:
     first = find_experiment("kaganas-2014").claims[0]
     assert isinstance(first, Claim)
     assert (first.values, first.unit, first.at["jobs"]) == ((4582, 772), "Mb/s", "most")

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 
 from tests.unit.report_page import silent
@@ -55,7 +54,7 @@ def root_of(results, **of_lines):
     return replace(plot, series=changed)
 
 
-def axes_of(picture) -> Axes:
+def axes_of(picture):
     return picture.figure.axes[0]
 
 
@@ -123,13 +122,10 @@ def test_the_legend_says_what_the_marks_mean(results, drawn):
     assert "an INVALID trial, left out" not in legend_of(metric_ladder([higgs], "delivered_mbps", ""))
 
 
-def test_workloads_alike_share_a_figure_and_a_scale(drawn):
+def test_workloads_alike_share_a_figure_and_a_scale_and_a_far_slower_one_has_its_own(drawn, results):
     root, higgs = drawn["rate.all"].figure.axes
     assert [axes.get_title(loc="left") for axes in (root, higgs)] == ["root", "higgs"]
     assert root.get_ylim() == higgs.get_ylim()
-
-
-def test_a_workload_far_slower_than_another_has_a_figure_of_its_own(results):
     plots = [(panel, gallery.plot_of(results, panel, looks("access", results.accesses))) for panel in results.panels]
     slow = root_of(results, trials=lambda rows: [replace(row, delivered_mbps=9.0) for row in rows])
     plots[1] = (plots[1][0], slow)
@@ -193,16 +189,13 @@ def test_one_repetition_has_no_bars_and_the_caption_says_so(tmp_path):
     assert "No error bars" in gallery.ladder_picture(gallery.RATE_FIGURE, sheet, "").caption
 
 
-def test_a_very_wide_interval_does_not_press_the_data_flat(results):
+def test_a_very_wide_interval_does_not_press_the_data_flat_and_marks_alike_have_room(results):
     def wide(row):
         return replace(row, means={**row.means, "mean_mbps": replace(row.means["mean_mbps"], high=50_000.0)})
 
     highest = max(trial["mean_mbps"] for trial in results.trials_at({"workload": "root"}))
     plot = root_of(results, summary=lambda rows: [wide(row) for row in rows])
     assert metric_ladder([plot], "mean_mbps", "").axes[0].get_ylim()[1] < 2 * highest
-
-
-def test_marks_of_values_alike_have_room_above_them(results):
     plot = root_of(
         results,
         trials=lambda rows: [replace(row, mean_mbps=100 + row.repeat / 10) for row in rows],
@@ -252,12 +245,10 @@ def test_the_course_over_time_is_that_of_the_samples(results, drawn):
     trial = typical(results.trials_at({"workload": "root", "access": "direct", "jobs": "16"}))
     stairs = drawn["over-time.root"].figure.axes[0].patches[-1].get_data()
     assert np.nanmax(stairs.values) == pytest.approx(1.15 * trial["mean_mbps"], rel=0.01)
+    of_invalid = results.trials_at({"workload": "root", "access": "direct", "jobs": "8"})
+    assert typical(of_invalid)["trial_id"] != INVALID
     steady = [patch for patch in drawn["over-time.root"].figure.axes[0].patches if patch.get_gid() == "steady"]
     assert steady[0].get_x() == trial["steady_begin_s"]
-
-
-def test_the_typical_trial_is_never_an_invalid_one(results):
-    assert typical(results.trials_at({"workload": "root", "access": "direct", "jobs": "8"}))["trial_id"] != INVALID
 
 
 def used(role, **more):
@@ -265,12 +256,9 @@ def used(role, **more):
     return ResourceRow(role=role, **{**cpu, **more})
 
 
-def test_use_is_that_of_the_busiest_host_alike():
+def test_use_is_that_of_the_busiest_host_alike_in_the_order_of_the_data_without_those_off_the_way():
     rows = [used("worker", host=host, utilisation=use) for host, use in (("a", 0.2), ("b", 0.9))]
     assert [(*key, use.value) for key, use in uses(rows, "access").items()] == [("worker: CPU", "direct", 0.9)]
-
-
-def test_resources_come_in_the_order_of_the_data_and_without_those_off_the_way():
     rows = [used(role) for role in ("worker", "gateway", "storage")]
     rows.append(used("door", on_the_way="no"))
     assert [place for place, _ in uses(rows, "access")] == ["storage: CPU", "gateway: CPU", "worker: CPU"]

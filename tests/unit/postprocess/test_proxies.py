@@ -1,28 +1,23 @@
 """What a proxy says that it sent and fetched must agree with its clients and the origin, or its trial is not VALID."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tierbench import names
+from tests.unit.doctored_trial import edit_trial
 from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.postprocess.verdict import cache_rules
 from tierbench.postprocess.verdict.judge import evidence
-from tierbench.postprocess.verdict.rules import Evidence
 
 READ = 200_000_000  # by the four clients of the trial, ten times what the storage sent
 FILE = 500_000
 FETCHED = 20_000_000
 
 
-def counters(path: Path, risen: dict[str, float], **changes: Any) -> None:
+def counters(path, risen, **changes):
     """A host's samples, whose counters rise so much in the window, and some of it only afterwards."""
     widths = {**synthetic.WIDTHS, **{name: 16 for name in risen if name not in synthetic.WIDTHS}}
     columns = [{"name": name, "width": width, "unit": "1"} for name, width in widths.items()]
@@ -37,32 +32,24 @@ def counters(path: Path, risen: dict[str, float], **changes: Any) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     folder = synthetic.write_trial(tmp_path, mbps=8.0)
-    path = folder / names.TRIAL
-    trial = json.loads(path.read_text())
     hosts = [
         {"host": host, "interface": "eth0", "role": role, "via": "pool"}
         for host, role in ((synthetic.OSS, "storage"), ("dgt.fiu.test", "gateway"), ("vmuf.uf.test", "door"))
     ]
     more = {"options": {"proxy": "dgt.private.fiu.test:3128"}, "work": {"for_s": 20}, "samplers": hosts}
-    path.write_text(json.dumps({**trial, **more, "protocol": "http", "client": "http"}))
-    for path in (folder / "clients").glob("*.jsonl"):
-        events = [json.loads(line) for line in path.read_text().splitlines()]
-        for event in events:
-            if event["event"] == "end":
-                event["bytes_app"] = event["bytes_client"] = READ // 4
-                event["work"] = {
-                    "processes": 2, "files": 1, "fetches": 100, "failed": 0, "cut": 2, "failures": {},
-                    "bytes_once": FILE, "latency_s": dict.fromkeys(("p50", "p95", "p99", "max"), 0.1),
-                    "latency_classes": {"581": 100},
-                    "first_begin_wall_ns": 0, "last_begin_wall_ns": 0,
-                }  # fmt: skip
-        path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    edit_trial(folder, **more, protocol="http", client="http")
+    work = {
+        "processes": 2, "files": 1, "fetches": 100, "failed": 0, "cut": 2, "failures": {}, "bytes_once": FILE,
+        "latency_s": dict.fromkeys(("p50", "p95", "p99", "max"), 0.1), "latency_classes": {"581": 100},
+        "first_begin_wall_ns": 0, "last_begin_wall_ns": 0,
+    }  # fmt: skip
+    synthetic.edit_clients(folder, "end", bytes_app=READ // 4, bytes_client=READ // 4, work=work)
     return folder
 
 
-def of_proxies(folder: Path) -> list[Evidence]:
+def of_proxies(folder):
     data = read_trial(folder)
     rules = (
         cache_rules.proxies_apart, cache_rules.origin_apart, cache_rules.hits_apart, cache_rules.proxies_not_compared
@@ -70,7 +57,7 @@ def of_proxies(folder: Path) -> list[Evidence]:
     return [finding for finding in evidence(data, trial_row(data)) if finding.rule in rules]
 
 
-def told(folder: Path, **changes: float) -> dict[str, float]:
+def told(folder, **changes):
     """What the rules see of a proxy with a hit for nine requests of ten, changed so."""
     squid = {"requests": 400, "hits": 360, "sent": READ + 8 * FILE / 2, "fetched": FETCHED, "origin": 1.03 * FETCHED}
     squid |= changes
@@ -86,7 +73,7 @@ def told(folder: Path, **changes: float) -> dict[str, float]:
     return {finding.rule.name: finding.value for finding in of_proxies(folder)}
 
 
-def test_a_sound_proxy_agrees_with_its_clients_and_the_origin(folder: Path) -> None:
+def test_a_sound_proxy_agrees_with_its_clients_and_the_origin(folder):
     assert max(told(folder).values()) < 1
 
 
@@ -100,17 +87,17 @@ def test_a_sound_proxy_agrees_with_its_clients_and_the_origin(folder: Path) -> N
         ({"fetched": 0.5 * READ}, "origin apart", 10),  # which sent less than what it says
     ],
 )
-def test_what_does_not_agree_is_seen(folder: Path, changes: dict[str, float], rule: str, more_than: float) -> None:
+def test_what_does_not_agree_is_seen(folder, changes, rule, more_than):
     assert told(folder, **changes)[rule] > more_than
 
 
-def test_a_trial_whose_clients_went_past_the_proxy_is_invalid(folder: Path) -> None:
+def test_a_trial_whose_clients_went_past_the_proxy_is_invalid(folder):
     told(folder, sent=0.5 * READ, origin=FETCHED + 0.5 * READ)
     row = trial_tables(folder)
     assert row.verdict == "INVALID"
     assert "the proxy says that it sent 100.00 MB of 200.00 MB that the clients read" in row["verdict_reasons"]
 
 
-def test_a_proxy_that_nobody_asked_is_told(folder: Path) -> None:
+def test_a_proxy_that_nobody_asked_is_told(folder):
     counters(folder / "samples/dgt.fiu.test.samples", {"squid_requests": 0}, role="gateway")
     assert {finding.rule.name for finding in of_proxies(folder)} == {"proxies not compared"}

@@ -52,8 +52,10 @@ def page(text):
     return Page(text)
 
 
-def test_every_tag_is_closed_in_order(page):
+def test_every_tag_is_closed_in_order_and_nothing_is_loaded_from_anywhere(page, text):
     assert page.open == []
+    assert page.loads == []
+    assert not re.search(r"https?://|@import|url\((?!#)", text)
 
 
 def test_ids_are_unique_and_all_references_lead_somewhere(text, page):
@@ -61,7 +63,7 @@ def test_ids_are_unique_and_all_references_lead_somewhere(text, page):
     assert set(re.findall(r'(?:url\(|href=")#([^)"]+)', text)) <= set(page.ids)
 
 
-def test_every_trial_is_on_the_page_with_its_verdict(run, page):
+def test_every_trial_is_on_the_page_with_its_verdict_course_and_bottleneck(run, page, text):
     told = [" ".join(words) for words in page.trials]
     trials = read_csv(run / "trials.csv")
     assert len(told) == len(trials)
@@ -69,16 +71,8 @@ def test_every_trial_is_on_the_page_with_its_verdict(run, page):
         assert trial["trial"] in words
         assert trial["verdict"] in words
         assert trial["verdict_reasons"] in words
-
-
-def test_a_trial_has_its_course_and_its_bottleneck(run, text):
     assert text.count('class="chart"') == len(read_csv(run / "trials.csv"))
     assert "that its link carries" in text
-
-
-def test_nothing_is_loaded_from_anywhere(text, page):
-    assert page.loads == []
-    assert not re.search(r"https?://|@import|url\((?!#)", text)
 
 
 def test_links_are_relative_and_lead_to_files(run, page):
@@ -87,15 +81,9 @@ def test_links_are_relative_and_lead_to_files(run, page):
     assert all((run / target).is_file() for target in targets)
 
 
-@pytest.mark.parametrize(
-    "facts", [("seed", "7", "sampling period", "schema version", "tierbench", "/synthetic/tree-abcdef"),
-              ("A scale model, 1:10.",)],
-)  # fmt: skip
-def test_the_page_says_where_its_numbers_come_from(page, facts):
-    assert [fact for fact in facts if fact not in page.text] == []
-
-
-def test_what_a_site_cannot_be_compared_with_stands_by_the_answer(page):
+def test_the_page_says_where_its_numbers_come_from_and_what_they_cannot_be_compared_with(page):
+    facts = ("seed", "7", "sampling period", "schema version", "tierbench", "/synthetic/tree-abcdef")
+    assert [fact for fact in (*facts, "A scale model, 1:10.") if fact not in page.text] == []
     assert "Nothing here was ever measured." in page.text.partition("more figures")[0]
 
 
@@ -106,14 +94,11 @@ def test_the_first_screen_is_question_verdicts_answer_and_one_figure(text):
     assert first.count("<svg") == 1
 
 
-def test_most_figures_are_folded_and_each_is_there_once(text):
+def test_most_figures_are_folded_and_no_table_is_wider_than_a_printed_page(text):
     shown, _, folded = text.partition('<details class="fold"')
     assert len(re.findall('id="figure-[^"]*"', shown)) <= 4
     assert 'id="figure-amplification.all"' in folded
     assert len(re.findall('id="figure-[^"]*"', text)) < 16
-
-
-def test_no_table_is_wider_than_a_printed_page(text):
     widest = max(table.count("<th") for table in re.findall("<thead>.*?</thead>", text, flags=re.S))
     assert widest <= 18
 

@@ -1,5 +1,6 @@
 """The answer on a report's page: it claims what the trials can bear, and tells what it rests on."""
 
+import dataclasses
 import re
 from dataclasses import replace
 
@@ -7,11 +8,14 @@ import pytest
 
 from tests.unit.report_page import SMALL, Page, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
+from tierbench.dags.experiment import load_experiment
+from tierbench.errors import ConfigError
 from tierbench.postprocess.compare.points import points
 from tierbench.postprocess.report.answer import answer, answers
 from tierbench.postprocess.report.grid import grid_rows, grid_table, grid_text
 from tierbench.postprocess.tables.factors import Panel
 from tierbench.postprocess.tables.load_run import read_results
+from tierbench.postprocess.tables.run_tables import ratio_rows, summary_rows
 
 
 def said(run, shape, workload="root"):
@@ -167,3 +171,93 @@ def test_an_open_comparison_says_how_many_repetitions_it_takes(tmp_path, scatter
         row |= {"bottleneck": "", "delivered_mbps": float(row["delivered_mbps"]) * (scatter if number % 3 else 1)}
     write_csv(run / "trials.csv", rows)
     assert re.search(words, answer(read_results(run, silent), Panel({"workload": "root"})).sentence)
+
+
+SHAPE = Shape(
+    rates={"gridftp": 100.0}, batches=(1,), axes={"session": {"one": 1.0, "each": 0.1}},
+    report={"lines": "session", "x": "access"}, samples=False,
+)  # fmt: skip
+SECONDS = {"one": (0.140, 0.150, 0.160), "each": (1.140, 1.140, 1.170)}  # by repetition
+
+
+@pytest.fixture
+def results(tmp_path):
+    """Three repetitions of both, with the time that a file took."""
+    read = read_results(write_run(tmp_path / "run", SHAPE), lambda _: None)
+    trials = [
+        replace(trial, job_files=36, fetch_s=seconds, round_trips_per_fetch=seconds / 0.05)
+        for trial in read.trials
+        for seconds in [SECONDS[str(trial.levels["session"])][trial.repeat - 1]]
+    ]
+    axes = [read.factors["session"]]
+    return replace(read, trials=trials, summary=summary_rows(trials, axes), ratios=ratio_rows(trials, axes))
+
+
+def test_a_files_time_differs_by_the_mean_over_pairs(results):
+    (row,) = (row for row in results.ratios if row.metric == "fetch_s" and row.against == "one")
+    assert row.more.value == pytest.approx(1.0)  # of 1.000, 0.990 and 1.010
+    assert row.more.interval == pytest.approx((1 - 0.0248, 1 + 0.0248), abs=1e-3)  # t of two degrees of freedom
+
+
+def test_the_report_says_it_in_round_trips_and_by_how_much_more(results):
+    (note,) = (note for note in answer(results, results.panels[0]).notes if note.startswith("The time of a file"))
+    said = note.replace("\N{NO-BREAK SPACE}", " ")
+    assert "session=one 150 ms or 3.00 round trips; session=each 1150 ms or 23.0 round trips" in said
+    assert "1000 ms (95 % interval 975 ms to 1025 ms) more" in said
+
+
+def test_of_trials_without_lists_of_files_it_says_nothing(results):
+    single = replace(results, trials=[replace(trial, job_files=1) for trial in results.trials])
+    assert not [note for note in answer(single, single.panels[0]).notes if note.startswith("The time of a file")]
+
+
+FLAVOURS = Shape(
+    rates={"near": 400.0},
+    batches=(1,),
+    samples=False,
+    axes={"flavour": {"none": 1, "krb5": 1.01, "krb5i": 0.6, "krb5p": 0.2}},
+    report={"lines": "flavour", "baseline": "none"},
+)
+
+
+def answered(folder, shape):
+    results = read_results(write_run(folder / "run", shape), lambda _: None)
+    return answer(results, results.panels[0])
+
+
+def test_each_level_is_compared_with_the_baseline_and_the_like_are_told_as_such(tmp_path):
+    found = answered(tmp_path, FLAVOURS)
+    assert found.clear
+    assert found.sentence.startswith("With 1 job of root by near, against flavour=none (")
+    assert "flavour=krb5i 0.60 (0.59–0.61) and flavour=krb5p 0.20 (0.20–0.20) of it" in found.sentence
+    assert "equivalent within 5\N{NO-BREAK SPACE}%: flavour=krb5 1.01 (0.98–1.04)" in found.sentence
+
+
+def test_what_is_near_but_not_known_well_is_not_called_as_much(tmp_path):
+    found = answered(tmp_path, dataclasses.replace(FLAVOURS, interval=0.2))
+    assert not found.clear
+    assert "not distinguishable: flavour=krb5 1.01 (0.75–1.45)" in found.sentence
+
+
+def test_a_level_without_an_interval_is_said_to_have_none(tmp_path):
+    found = answered(tmp_path, dataclasses.replace(FLAVOURS, repeats=1))
+    assert not found.clear
+    assert "no interval, too few repetitions: flavour=krb5 1.01, flavour=krb5i 0.60 and" in found.sentence
+    assert "distinguishable" not in found.sentence
+
+
+EXPERIMENT = """
+extends = "quick"
+name = "mine"
+[axes.cache_mb]
+values = [20, 30]
+sets = "workloads.root.options.cache_mb"
+[report]
+"""
+
+
+@pytest.mark.parametrize("report", ['lines = "cache_mb"\nbaseline = 31', 'baseline = "0"'])
+def test_a_baseline_is_a_level_of_what_is_compared(tmp_path, report):
+    (tmp_path / "mine.toml").write_text(EXPERIMENT + report)
+    with pytest.raises(ConfigError, match=r"baseline: .* is no level of report\.lines"):
+        load_experiment(tmp_path / "mine.toml")

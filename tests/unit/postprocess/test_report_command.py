@@ -1,6 +1,5 @@
 """The command that makes a report's page, and what it says where there can be none."""
 
-import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -9,6 +8,7 @@ import pytest
 
 from tests.unit.report_page import SMALL, Page, silent
 from tests.unit.synthetic_report import read_csv, write_csv, write_run
+from tests.unit.synthetic_run import edit_json
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.report.write import run_report
 from tierbench.postprocess.tables.write import tables
@@ -68,9 +68,7 @@ CLAIM = {
 )
 def test_whether_claims_hold_is_the_exit_status(tmp_path, capsys, claims, status, answer):
     run = write_run(tmp_path / "run", BARE)
-    experiment = json.loads((run / "experiment.json").read_text())
-    content = {**experiment, "claims": [{**CLAIM, **claim} for claim in claims]}
-    (run / "experiment.json").write_text(json.dumps(content))
+    edit_json(run / "experiment.json", claims=[{**CLAIM, **claim} for claim in claims])
     assert cli.main(["report", str(run), "--check"]) == status
     assert answer in capsys.readouterr().out
 
@@ -82,14 +80,7 @@ def test_a_page_goes_into_no_folder_that_is_not_there(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        ["tables", "nowhere"],
-        ["report", "nowhere"],
-        ["compare", "nowhere", "."],
-        ["tables", "."],
-        ["tables", ".", "--trial"],
-    ],
+    "arguments", [["report", "nowhere"], ["compare", "nowhere", "."], ["tables", "."], ["tables", ".", "--trial"]]
 )
 def test_what_is_no_run_is_refused_before_libraries_are_loaded(tmp_path, arguments):
     program = (

@@ -1,7 +1,5 @@
 """The same samples give the same tables: a real trial's, as they were before hosts had several interfaces."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import tarfile
@@ -20,7 +18,7 @@ REAL, TABLES = HERE / "data/direct-trial.tar.gz", HERE / "fixtures/direct-trial"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """The real trial's folder, with its tables made anew."""
     directory = tmp_path_factory.mktemp("real")
     with tarfile.open(REAL) as archive:
@@ -31,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def with_a_door(folder: Path, tmp_path: Path) -> Path:
+def with_a_door(folder, tmp_path):
     """The same run as if one of its sampled hosts had been an xrootd server, whose role was called that then."""
     run = shutil.copytree(folder.parents[1], tmp_path / "run")
     trial = run / names.TRIALS / folder.name
@@ -43,14 +41,14 @@ def with_a_door(folder: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("table", [names.TRIALS_CSV, names.JOBS_CSV, names.RESOURCES_CSV, names.SAMPLES_CSV])
-def test_columns_may_come_and_none_changes(folder: Path, table: str) -> None:
+def test_columns_may_come_and_none_changes(folder, table):
     before, now = rows(TABLES / table), rows(folder / table)
     if table == names.TRIALS_CSV:
         now = [{name: value for part in TRIAL_FILES for name, value in rows(folder / part)[0].items()}]
     assert [{name: row.get(name) for name in before[0]} for row in now] == before
 
 
-def test_what_an_older_run_calls_an_xrootd_server_is_a_door(with_a_door: Path) -> None:
+def test_what_an_older_run_calls_an_xrootd_server_is_a_door(with_a_door):
     assert "door" in read_ceilings(with_a_door.parents[1], "public", print).links
     row = trial_tables(with_a_door)
     assert "by their header" not in f"{row['verdict_reasons']}"

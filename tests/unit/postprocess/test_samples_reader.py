@@ -43,13 +43,9 @@ def test_numbers_are_written_as_python_writes_them():
     assert lines == [f"synthetic,{round(value * 1000) / 1000 + 0.0:.3f}" for value in values]
 
 
-def test_numbers_not_known_are_written_empty():
-    assert csv_lines("a", [Number(np.array([np.nan, 1.5, np.inf]), 1), Number(np.array([1, -2, 0]))], 3) == (
-        b"a,,1\na,1.5,-2\na,,0\n"
-    )
-
-
-def test_choices_are_written_as_their_texts():
+def test_numbers_not_known_are_written_empty_and_choices_as_their_texts():
+    rates, counts = Number(np.array([np.nan, 1.5, np.inf]), 1), Number(np.array([1, -2, 0]))
+    assert csv_lines("a", [rates, counts], 3) == b"a,,1\na,1.5,-2\na,,0\n"
     assert csv_lines("a", [Choice(np.array([1, 0]), ("", "gap")), Number(np.array([7, 8]))], 2) == b"a,gap,7\na,,8\n"
 
 
@@ -164,13 +160,10 @@ def test_counters_that_fall_together_have_begun_anew(path):
     assert np.isnan(found.differences["rx_bytes"][1])
 
 
-def test_a_step_back_of_iowait_is_no_reset(path):
+def test_a_step_back_of_iowait_or_a_counter_that_the_kernel_has_not_is_no_reset(path):
     found = write_counter(path, [100, 99, 103], name="cpu_iowait")
     assert found.differences["cpu_iowait"].tolist()[1:] == [0, 4]
     assert not found.reset.any()
-
-
-def test_a_counter_the_kernel_has_not_is_not_known(path):
     found = write_counter(path, [-1, -1], name="tcp_retrans")
     assert np.isnan(found.differences["tcp_retrans"]).all()
     assert not found.reset.any()

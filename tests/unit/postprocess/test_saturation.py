@@ -12,7 +12,7 @@ from tierbench import names
 from tierbench.postprocess.measures.saturation import FLAT, FULL, OPEN, RISING, Rung, next_rung, saturation
 from tierbench.postprocess.report.answer import answer
 from tierbench.postprocess.report.write import comparison, run_report
-from tierbench.postprocess.schema.columns import read_rows
+from tierbench.postprocess.schema.columns import columns_of, read_rows
 from tierbench.postprocess.schema.run_rows import SaturationRow
 from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.run_tables import saturation_rows, summary_rows
@@ -105,9 +105,6 @@ def test_clients_that_do_not_read_at_the_same_time_fill_nothing(tmp_path, starte
     assert saturation_rows(trials, summary_rows(trials)) == []
 
 
-# -- in the tables, on the page, and against another run -------------------------------------------------------------
-
-
 def run_of(path, batches, factor=1.0, repeats=3):
     """A run whose jobs' rates are those of a way that is full with 16."""
     shape = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=batches, samples=False, repeats=repeats)
@@ -127,8 +124,6 @@ def run_of(path, batches, factor=1.0, repeats=3):
 
 
 def as_csv(row):
-    from tierbench.postprocess.schema.columns import columns_of
-
     return {column.name: "" if row[column.name] is None else row[column.name] for column in columns_of(type(row))}
 
 
@@ -143,14 +138,11 @@ def test_the_table_of_an_older_run_is_read_by_its_former_name(run, tmp_path):
     assert read_rows(SaturationRow, tmp_path) == read_rows(SaturationRow, run)
 
 
-def test_a_row_has_the_saturation_point_what_a_further_client_brings_and_the_prediction(run):
+def test_a_row_and_the_page_say_where_it_is_full_and_what_is_predicted(run):
     row = read_results(run, silent).saturations[0]
     assert (row.state, row.jobs, row.batches, row.repeats, row.predicted_jobs) == (FULL, 32, 4, 3, 64)
     assert row.further.value == pytest.approx(0, abs=0.01)
     assert row.full_with.low < 16 < row.full_with.high
-
-
-def test_the_page_says_where_it_is_full(run):
     results = read_results(run, silent)
     [note] = [note for note in answer(results, results.panels[0]).notes if note.startswith("Saturation point")]
     assert "direct with 16" in note

@@ -10,8 +10,7 @@ import pytest
 from tests.unit.postprocess.test_papers import BASE
 from tests.unit.report_page import Page, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
-from tierbench.dags.layout import Scaling, scaling_problems
-from tierbench.dags.levels import Factor
+from tierbench.dags.levels import Factor, Scaling, scaling_problems
 from tierbench.postprocess.plots.canvas import looks
 from tierbench.postprocess.plots.gallery import plot_of
 from tierbench.postprocess.plots.steps import scaling_plot
@@ -140,7 +139,7 @@ def test_the_table_tells_extrapolated_values_from_measured_ones(results):
 
 def test_the_sentence_speaks_of_what_was_measured_alone(results):
     _, sentence = scaling_of(results)
-    assert "0.83 (95 % interval 0.80–0.86) at dataset=medium" in sentence
+    assert "0.83 (95\xa0% interval 0.80–0.86) at dataset=medium" in sentence
     assert "large" not in sentence
 
 

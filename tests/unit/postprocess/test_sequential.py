@@ -5,7 +5,7 @@ import pytest
 
 from tierbench.dags.claims import Claim
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
-from tierbench.postprocess.compare.sequential import Question, look_at, question_of
+from tierbench.postprocess.compare.sequential import Question, _claimed, look_at, question_of
 from tierbench.postprocess.schema.columns import row_of
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict.counting import looks
@@ -128,3 +128,9 @@ def test_a_claim_about_a_value_is_answered_by_its_mean(value, result):
     look = look_at(trials({"direct": 400}), Question("workload", "jobs", claims=[claim], looks=(4,)))
     assert [each.result for each in look.comparisons] == [result]
     assert look.needed == ({"direct/root \N{MULTIPLICATION SIGN}8"} if result == "inconclusive" else set())
+
+
+def test_a_claim_of_a_pair_is_of_the_point_with_that_access_and_workload():
+    points = {(("access", access), ("workload", "w"), ("jobs", "4")): [] for access in ("a", "b")}
+    claim = Claim(says="", kind="faster", metric="delivered_mbps", factor="pair", at={"pair": "a/w"}, against="b/w")
+    assert [_claimed(points, claim, level)[0][0][1] for level in ("a/w", "b/w")] == ["a", "b"]

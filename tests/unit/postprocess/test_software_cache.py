@@ -1,14 +1,11 @@
 """A trial with a cold or warm cache, of software or of its files, proves it, or its verdict says what is wrong."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.unit import synthetic_run as synthetic
+from tests.unit.doctored_trial import edit_trial
 from tierbench import names
 from tierbench.postprocess.measures.stalls import longest_at_an_edge
 from tierbench.postprocess.records.load_trial import read_trial
@@ -21,37 +18,24 @@ DOOR = "root://synthetic/"
 READ = 400e6 / 8 * 20 / 1.02  # by the clients of a synthetic trial
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return synthetic.write_trial(tmp_path)
-
-
-def judged(
-    folder: Path, value: str, before: int | None, after: int | None, library: str = "", **of_data: Any
-) -> tuple[str, str]:
+def judged(folder, value, before, after, library="", **of_data):
     """The verdict, and its reasons, of a trial with a cache that held so much.
 
     It is of software, on the worker of all its clients; of data it is on a host of its own.
     """
     host = "cache.fiu.test" if of_data else next(iter(read_trial(folder).client_hosts))
     condition = {"name": f"software-cache.{host}", "condition": "software-cache", "host": host, "value": value}
-    path = folder / names.TRIAL
-    trial = json.loads(path.read_text())
-    path.write_text(json.dumps({**trial, "conditions": [{**condition, "unit": "", "tolerance_pct": 0.0}]}))
-    arranged: dict[str, Any] = {"event": "arranged", "before": "cold", "now": value}
-    restored: dict[str, Any] = {"event": "restored", "now": "cold"}
+    edit_trial(folder, conditions=[{**condition, "unit": "", "tolerance_pct": 0.0}])
+    arranged = {"event": "arranged", "before": "cold", "now": value}
+    restored = {"event": "restored", "now": "cold"}
     for record, held in ((arranged, before), (restored, after)):
         if held is not None:
             record["cache"] = {"bytes": held, "folder": FOLDER, **of_data.get("cache", {})}
     records = folder / names.ARRANGED / f"software-cache.{host}.jsonl"
     records.parent.mkdir()
     records.write_text("".join(json.dumps(record) + "\n" for record in (arranged, restored)))
-    for path in (folder / "clients").glob("*.jsonl") if library else ():
-        events = [json.loads(line) for line in path.read_text().splitlines()]
-        for event in events:
-            if event["event"] == "end":
-                event["detail"] = {**(event.get("detail") or {}), "root_library": library}
-        path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    if library:
+        synthetic.edit_clients(folder, "end", detail={"root_library": library})
     row = trial_tables(folder)
     return row.verdict, row["verdict_reasons"]
 
@@ -70,9 +54,7 @@ def judged(
         ("warm", SOFTWARE, None, "", SUSPECT, "what the cache held of"),
     ],
 )
-def test_what_the_cache_held_decides(
-    folder: Path, value: str, before: int, after: int | None, library: str, verdict: str, words: str
-) -> None:
+def test_what_the_cache_held_decides(folder, value, before, after, library, verdict, words):
     said, reasons = judged(folder, value, before, after, library)
     assert said == verdict, reasons
     assert words in reasons
@@ -93,15 +75,8 @@ def test_what_the_cache_held_decides(
     ],
 )
 def test_a_cache_of_data_is_proven_by_what_the_storage_sent_and_by_what_it_held(
-    folder: Path,
-    value: str,
-    before: float,
-    after: float | None,
-    sent_mbps: float,
-    trouble: str,
-    verdict: str,
-    words: str,
-) -> None:
+    folder, value, before, after, sent_mbps, trouble, verdict, words
+):
     sent = synthetic.during(sent_mbps, 20)
     synthetic.write_samples(folder / f"samples/{synthetic.OSS}.samples", synthetic.ticks(-2, 23), sent)
     held_after = None if after is None else int(after)
@@ -110,13 +85,13 @@ def test_a_cache_of_data_is_proven_by_what_the_storage_sent_and_by_what_it_held(
     assert words in reasons
 
 
-def test_what_the_caches_took_in_is_in_the_table(folder: Path) -> None:
+def test_what_the_caches_took_in_is_in_the_table(folder):
     judged(folder, "cold", 1_000_000, SOFTWARE)
     assert trial_tables(folder).software_bytes == SOFTWARE - 1_000_000
 
 
 @pytest.mark.parametrize(("opened_s", "waited_s"), [(0.1, 9.9), (9.0, 1.0)])
-def test_what_starting_took_is_no_waiting_after_all_has_come(tmp_path: Path, opened_s: float, waited_s: float) -> None:
+def test_what_starting_took_is_no_waiting_after_all_has_come(tmp_path, opened_s, waited_s):
     """A client that computes for ten of its twenty seconds waits for the rest, but not where it was starting then."""
     folder = synthetic.write_trial(tmp_path, jobs=1, protocol="file")
     opened_ns = synthetic.GO_NS + round(opened_s * 1e9)

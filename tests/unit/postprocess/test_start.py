@@ -2,18 +2,16 @@
 
 import dataclasses
 import json
-from pathlib import Path
 
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tests.unit.doctored_trial import edit_client
+from tests.unit.doctored_trial import edit_client, edit_trial
 from tests.unit.synthetic_start import EACH_S, GAP_S, every, in_turn
 from tierbench import names
 from tierbench.dags.experiment import find_experiment, load_experiment
 from tierbench.dags.graphs import trial_dag
-from tierbench.dags.layout import Report, layout
-from tierbench.dags.levels import Factor
+from tierbench.dags.levels import Factor, Report, layout
 from tierbench.dags.plan import expand
 from tierbench.dags.trial_settings import Every
 from tierbench.errors import ConfigError
@@ -33,13 +31,10 @@ from tierbench.starts import Go
 QUICK = 'extends = "quick"\nname = "starting"\n'
 
 
-def load(folder: Path, text: str):
+def load(folder, text):
     path = folder / "starting.toml"
     path.write_text(QUICK + text)
     return load_experiment(path)
-
-
-# -- asked for -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -98,9 +93,6 @@ def test_a_dag_waits_for_clients_in_turn_as_long_as_they_may_take():
     text = trial_dag(site, dataclasses.replace(quick, start="in-turn"), trial).text()
     assert "# gate: a go for each client when the one before has ended" in text
     assert f"--gate-timeout {1860 + (trial.jobs - 1) * 7260}" in text
-
-
-# -- measured ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -203,15 +195,10 @@ def test_a_go_that_was_anothers_is_told(turns):
 
 def test_a_trial_of_an_earlier_version_began_as_its_gate_says(tmp_path):
     folder = synthetic.write_trial(tmp_path)
-    trial = json.loads((folder / "trial.json").read_text())
-    del trial["start"]
     for gate, started in ((True, "together"), (False, "natural")):
-        (folder / "trial.json").write_text(json.dumps({**trial, "gate": gate}))
+        edit_trial(folder, start=None, gate=gate)
         row = trial_row(read_trial(folder))
         assert (row["started"], row["placed"]) == (started, "as-matched")
-
-
-# -- compared ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -225,10 +212,7 @@ def compared(tmp_path_factory):
         in_turn(alone, each_s=12.0)
     levels = {"access": ("lan-xrootd",), "workload": ("root",), "jobs": (4,), "start": ("together", "in-turn")}
     factors = [Factor(name, values) for name, values in levels.items()]
-    plan = {
-        "factors": [dataclasses.asdict(factor) for factor in factors],
-        "report": dataclasses.asdict(layout(Report(), factors)),
-    }
+    plan = {"factors": list(map(dataclasses.asdict, factors)), "report": vars(layout(Report(), factors))}
     (run / names.PLAN).write_text(json.dumps({"format": 3, "trials": [], "configurations": [], **plan}))
     tables(run)
     return read_results(run, print)

@@ -1,17 +1,14 @@
 """Where a way's bytes come from: the servers that it names, or the workers' own disks; others are no part of it."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
 from tests.unit import synthetic_run as synthetic
+from tests.unit.doctored_trial import edit_trial
 from tierbench import names
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.hosts import flushed_hosts, sampled_hosts
@@ -19,10 +16,9 @@ from tierbench.dags.plan import expand
 from tierbench.dags.records import ReplicaLists
 from tierbench.dags.replicas import RandomReplicas
 from tierbench.errors import ConfigError, TierbenchError
-from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.tables.over_time import read_over_time
+from tierbench.postprocess.measures.over_time import read_over_time
 from tierbench.postprocess.tables.write import trial_tables
-from tierbench.site_configs.site import Site, find_site, load_site
+from tierbench.site_configs.site import find_site, load_site
 from tierbench.submit import replication
 from tierbench.submit.trial import trial_monitor
 from tierbench.submit.trial.trial_monitor import OF_DISKS, OF_INTERFACES, Moving
@@ -32,12 +28,11 @@ SIZE = round(MBPS * 1e6 / 8 * SECONDS / 1.02 / JOBS)  # what each client of a sy
 FAR = "oss2.uf.test"
 WORKER = "wn01.private.fiu.test"
 TIMES = synthetic.ticks(-2, 23)
-Counter = Callable[[float], int]
 READ = synthetic.during(MBPS / 1.02, SECONDS)
 NOTHING = synthetic.during(0, SECONDS)
 
 
-def two_servers(run: Path, near: float, far: float) -> TrialRow:
+def two_servers(run, near, far):
     """A trial by a way that leads to the far server alone, of two that send so much."""
     samplers = [{"host": host, "interface": "eth0", "role": "storage"} for host in (synthetic.OSS, FAR)]
     folder = synthetic.write_trial(run, mbps=MBPS, samplers=samplers, servers=[FAR], access="far-pool")
@@ -46,7 +41,7 @@ def two_servers(run: Path, near: float, far: float) -> TrialRow:
     return trial_tables(folder)
 
 
-def on_disk(run: Path, *, fetched: int | None = SIZE, sent: Counter = NOTHING, **counters: Counter) -> TrialRow:
+def on_disk(run, *, fetched=SIZE, sent=NOTHING, **counters):
     """A trial whose storage is the worker's disk, by its samples' counters and the kernel's count for each client."""
     samplers = [
         {"host": synthetic.OSS, "interface": "eth0", "role": "storage"},
@@ -63,11 +58,11 @@ def on_disk(run: Path, *, fetched: int | None = SIZE, sent: Counter = NOTHING, *
     return trial_tables(folder)
 
 
-def about(row: TrialRow, words: str) -> bool:
+def about(row, words):
     return words in row["verdict_reasons"]
 
 
-def test_the_rate_is_that_of_the_servers_that_the_way_names(tmp_path: Path) -> None:
+def test_the_rate_is_that_of_the_servers_that_the_way_names(tmp_path):
     row = two_servers(tmp_path, near=0.3, far=MBPS)
     assert row.mean_mbps == pytest.approx(MBPS, rel=0.01)
     assert not about(row, "does not lead to")
@@ -84,15 +79,13 @@ def test_the_rate_is_that_of_the_servers_that_the_way_names(tmp_path: Path) -> N
         (1, 0, "INVALID", "the storage sent 0.00 MB"),
     ],
 )
-def test_bytes_from_another_server_than_the_way_names_are_told(
-    tmp_path: Path, near: float, far: float, verdict: str, words: str
-) -> None:
+def test_bytes_from_another_server_than_the_way_names_are_told(tmp_path, near, far, verdict, words):
     row = two_servers(tmp_path, near=near * MBPS, far=far * MBPS)
     assert row.verdict == verdict
     assert about(row, words)
 
 
-def test_a_server_of_some_ways_is_sampled_in_their_trials_alone() -> None:
+def test_a_server_of_some_ways_is_sampled_in_their_trials_alone():
     site = find_site("testbed")
     for name, far in (("quick", False), ("extenci-pools-scaled", True)):
         plan = expand(site, find_experiment(name), {pool: [f"w.{pool}.test"] for pool in site.pools})
@@ -101,20 +94,20 @@ def test_a_server_of_some_ways_is_sampled_in_their_trials_alone() -> None:
             assert ("osf.fnal.test" in hosts, "oss.uf.test" in hosts) == (far, True)
 
 
-def test_what_a_worker_reads_from_its_own_disk_its_disks_counters_prove(tmp_path: Path) -> None:
+def test_what_a_worker_reads_from_its_own_disk_its_disks_counters_prove(tmp_path):
     row = on_disk(tmp_path)
     assert (row.state, row.counted_by, row.closure) == ("complete", "disks", pytest.approx(0, abs=0.01))
     assert not about(row, "disk")
     assert row.limit.ceiling_mbps is None  # no link's
 
 
-def test_a_host_that_shares_its_machine_goes_by_its_own_part_of_the_disks(tmp_path: Path) -> None:
+def test_a_host_that_shares_its_machine_goes_by_its_own_part_of_the_disks(tmp_path):
     others = synthetic.during(3 * MBPS, SECONDS)
     row = on_disk(tmp_path, disk_read_bytes=others, disk_own_read_bytes=READ, disk_own_written_bytes=NOTHING)
     assert (row.counted_by, row.closure) == ("own disks", pytest.approx(0, abs=0.01))
 
 
-def test_a_worker_of_several_interfaces_counts_its_disks_once(tmp_path: Path) -> None:
+def test_a_worker_of_several_interfaces_counts_its_disks_once(tmp_path):
     on_disk(tmp_path)
     folder = next((tmp_path / "trials").iterdir())
     one = trial_tables(folder)
@@ -138,38 +131,33 @@ def test_a_worker_of_several_interfaces_counts_its_disks_once(tmp_path: Path) ->
         pytest.param({"fetched": None}, "SUSPECT", "is not known", id="without the kernel's count"),
     ],
 )  # fmt: skip
-def test_what_was_not_read_from_the_local_disk_is_seen(
-    tmp_path: Path, changes: dict[str, Any], verdict: str, words: str
-) -> None:
+def test_what_was_not_read_from_the_local_disk_is_seen(tmp_path, changes, verdict, words):
     row = on_disk(tmp_path, **changes)
     assert row.verdict == verdict
     assert about(row, words)
 
 
-def test_a_disks_cache_may_serve_what_is_read_again_for_a_given_time(tmp_path: Path) -> None:
+def test_a_disks_cache_may_serve_what_is_read_again_for_a_given_time(tmp_path):
     on_disk(tmp_path)
     folder = next((tmp_path / "trials").iterdir())
-    definition = json.loads((folder / "trial.json").read_text())
-    (folder / "trial.json").write_text(json.dumps({**definition, "bytes": None, "work": {"for_s": SECONDS}}))
+    edit_trial(folder, bytes=None, work={"for_s": SECONDS})
     done = {"processes": 1, "files": 1, "fetches": 4, "failed": 0, "cut": 0, "failures": {}, "bytes_once": SIZE}
     done |= {"latency_s": dict.fromkeys(("p50", "p95", "p99", "max"), 5.0), "latency_classes": {}}
     done |= {"first_begin_wall_ns": 0, "last_begin_wall_ns": synthetic.GO_NS}
-    for client in range(JOBS):
-        count = {"size": 4 * SIZE, "bytes_disk": SIZE, "work": done}
-        synthetic.write_client(folder / f"clients/{client}.jsonl", begin_s=0, end_s=SECONDS, **count)
+    synthetic.write_clients(folder, begin_s=0, end_s=SECONDS, size=4 * SIZE, bytes_disk=SIZE, work=done)
     row = trial_tables(folder)
     assert row.verdict != "INVALID", row["verdict_reasons"]
     assert not about(row, "the kernel fetched")
 
 
-def test_without_its_workers_samples_a_local_trial_is_invalid(tmp_path: Path) -> None:
+def test_without_its_workers_samples_a_local_trial_is_invalid(tmp_path):
     folder = synthetic.write_trial(tmp_path, mbps=MBPS, on_disk=True, protocol="file")
     row = trial_tables(folder)
     assert row.verdict == "INVALID"
     assert "nothing tells what their disks read" in row["reasons"]
 
 
-def test_the_course_of_a_local_trial_is_its_disks(tmp_path: Path) -> None:
+def test_the_course_of_a_local_trial_is_its_disks(tmp_path):
     row = on_disk(tmp_path)
     rate = read_over_time(tmp_path, row.trial_id).storage
     assert rate is not None
@@ -177,9 +165,7 @@ def test_the_course_of_a_local_trial_is_its_disks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("counters", "still"), [(OF_DISKS, False), (OF_INTERFACES, True)])
-def test_a_trial_on_a_disk_is_not_still_while_that_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counters: tuple[str, ...], still: bool
-) -> None:
+def test_a_trial_on_a_disk_is_not_still_while_that_is_read(tmp_path, monkeypatch, counters, still):
     monkeypatch.chdir(tmp_path)
     clock = Mock(return_value=0.0)
     monkeypatch.setattr(trial_monitor, "time", Mock(wraps=trial_monitor.time, monotonic=clock))
@@ -194,7 +180,7 @@ def test_a_trial_on_a_disk_is_not_still_while_that_is_read(
     assert (moving.still_s() > 0) == still
 
 
-def test_clients_and_flushes_are_given_the_copies() -> None:
+def test_clients_and_flushes_are_given_the_copies():
     site, experiment = find_site("testbed"), find_experiment("extenci-local-input-scaled")
     plan = expand(site, experiment, {"public": ["wn03.fiu.test"]})
     folder = next(iter(plan.replicas))
@@ -217,7 +203,7 @@ WAYS = [
 
 
 @pytest.mark.parametrize(("changes", "complaint"), WAYS)
-def test_a_way_whose_bytes_nothing_would_prove_is_refused(tmp_path: Path, changes: dict, complaint: str) -> None:
+def test_a_way_whose_bytes_nothing_would_prove_is_refused(tmp_path, changes, complaint):
     path = Path(find_site.__globals__["SHIPPED"]) / "testbed.toml"
     lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in changes.items())
     mine = tmp_path / "mine.toml"
@@ -226,7 +212,7 @@ def test_a_way_whose_bytes_nothing_would_prove_is_refused(tmp_path: Path, change
         load_site(mine)
 
 
-def test_copies_are_those_of_the_storages_catalogue(tmp_path: Path) -> None:
+def test_copies_are_those_of_the_storages_catalogue(tmp_path):
     site, replicas = made(tmp_path)
     storage, copies = Path(site.storage.replicas), tmp_path / "disk/copies"
     replication.copy(replicas, storage, copies, 2)
@@ -236,7 +222,7 @@ def test_copies_are_those_of_the_storages_catalogue(tmp_path: Path) -> None:
     assert "its contents have changed" in next(replication.verify(replicas, copies, 2))
 
 
-def test_a_replica_that_is_not_what_the_catalogue_says_is_not_copied(tmp_path: Path) -> None:
+def test_a_replica_that_is_not_what_the_catalogue_says_is_not_copied(tmp_path):
     site, replicas = made(tmp_path)
     source = tmp_path / "storage/replicas" / replicas.folder / replicas.files[1]
     source.write_bytes(b"x" * source.stat().st_size)
@@ -245,7 +231,7 @@ def test_a_replica_that_is_not_what_the_catalogue_says_is_not_copied(tmp_path: P
     assert not (tmp_path / "disk/copies" / replicas.folder / replicas.files[1]).exists()
 
 
-def made(tmp_path: Path) -> tuple[Site, RandomReplicas]:
+def made(tmp_path):
     """A site with a set of replicas, and a disk to copy it to."""
     for folder in ("storage", "disk"):
         (tmp_path / folder).mkdir()
@@ -259,7 +245,7 @@ def made(tmp_path: Path) -> tuple[Site, RandomReplicas]:
 
 
 @pytest.mark.parametrize("measured", [True, False])
-def test_how_far_one_storage_server_is_says_nothing_of_a_way_to_another(tmp_path: Path, *, measured: bool) -> None:
+def test_how_far_one_storage_server_is_says_nothing_of_a_way_to_another(tmp_path, *, measured):
     """The links are measured from one of them; a worker may be beside the other, or three times as far from it."""
     if measured:
         line = {"to": "pool private", "role": "worker", "pool": "private", "mbps": 700.0, "rtt_ms": 14.1, "hosts": {}}

@@ -16,9 +16,8 @@ from tierbench.postprocess.schema.columns import places
 from tierbench.postprocess.schema.rows import TRIAL_FILES, Fetches
 from tierbench.postprocess.schema.run_rows import FILES
 from tierbench.postprocess.tables.load_run import read_results
-from tierbench.postprocess.tables.parquet import write_tables
 from tierbench.postprocess.tables.terminal import as_text
-from tierbench.postprocess.tables.write import tables, trial_tables
+from tierbench.postprocess.tables.write import tables, trial_tables, write_parquet
 from tierbench.submit import cli
 
 TRIAL = "trials/lan-xrootd.root.x004.r1"
@@ -128,12 +127,16 @@ def test_no_field_of_a_complete_trials_row_is_empty_but_the_flushs_and_unknown_c
     }  # fmt: skip
 
 
-def test_rates_of_samples_are_in_the_table(folder):
+def test_rates_of_samples_and_times_of_clients_are_in_the_tables(folder):
     trial_tables(folder)
     samples = rows(folder / "samples.csv")
     assert [row["tx_mbps"] for row in samples] == ["", *["0.000"] * 2, *["400.000"] * 20, *["0.000"] * 3]
     assert samples[0]["time_s"] == "-2.000000"
     assert samples[1]["cpu_busy_pct"] == "50.0"
+    row = rows(folder / "jobs.csv")[2]
+    assert (row["begin_after_go_ms"], row["open_s"], row["first_byte_s"], row["run_s"]) == (
+        "2.000", "0.100000", "0.200000", "17.998000",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(("stamp", "wall_s", "error_s"), [("50.500", 29.5, 0.0005), ("50", 29.5, 0.5)])
@@ -145,14 +148,6 @@ def test_the_wall_time_is_as_exact_as_the_job_event_logs_stamps(folder, stamp, w
     assert row["wall_time_error_s"] == error_s
 
 
-def test_times_of_clients_are_in_the_table(folder):
-    trial_tables(folder)
-    row = rows(folder / "jobs.csv")[2]
-    assert (row["begin_after_go_ms"], row["open_s"], row["first_byte_s"], row["run_s"]) == (
-        "2.000", "0.100000", "0.200000", "17.998000",
-    )  # fmt: skip
-
-
 def test_resident_bytes_are_known_when_each_flush_has_told(tmp_path):
     folder = synthetic.write_trial(tmp_path, flush={"strategy": "fadvise", "hosts": ["wn01", "wn02"]})
     (folder / "flush").mkdir()
@@ -160,11 +155,6 @@ def test_resident_bytes_are_known_when_each_flush_has_told(tmp_path):
     assert trial_tables(folder)["resident_bytes"] is None
     (folder / "flush/wn02.json").write_text(json.dumps({"resident_after_bytes": 0}))
     assert trial_tables(folder)["resident_bytes"] == 4096
-
-
-def test_a_folder_without_trials_is_refused(tmp_path):
-    with pytest.raises(TierbenchError, match="has no trials"):
-        tables(tmp_path)
 
 
 SAMPLES = f"samples/{synthetic.OSS}.samples"
@@ -270,9 +260,12 @@ def test_a_broken_definition_costs_no_other_trial(run, folder):
     assert folder.name in said[0]
 
 
-def test_a_definition_without_what_it_needs_is_told(folder):
+def test_a_folder_without_trials_or_a_definition_without_what_it_needs_is_refused(folder, tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(TierbenchError, match="has no trials"):
+        tables(tmp_path / "empty")
     (folder / names.TRIAL).write_text("{}")
-    with pytest.raises(TierbenchError, match="it lacks id"):
+    with pytest.raises(TierbenchError, match="id: missing"):
         trial_tables(folder)
 
 
@@ -345,7 +338,7 @@ def test_without_pyarrow_parquet_is_refused_before_tables_are_made(run, monkeypa
 def test_parquet_has_the_rows_and_types_of_the_tables(run):
     parquet = pytest.importorskip("pyarrow.parquet", exc_type=ImportError)
     tables(run)
-    written = {path.name: parquet.read_table(path) for path in write_tables(run)}
+    written = {path.name: parquet.read_table(path) for path in write_parquet(run)}
     assert set(written) == {f"{name.removesuffix('.csv')}.parquet" for name in FILES}
     trials = written["trials.parquet"]
     assert trials.column("trial").to_pylist() == [row["trial"] for row in rows(run / names.TRIALS_CSV)]

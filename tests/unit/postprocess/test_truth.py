@@ -1,11 +1,6 @@
 """Trials of known truth: what is wrong with them is told by its own name, and what is right is let be."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,22 +8,21 @@ from tests.unit import synthetic_run as synthetic
 from tests.unit.doctored_trial import compare_clock, edit_client, edit_trial
 from tierbench.postprocess.tables.write import tables, trial_tables
 
-Total = Callable[[float], int]
 WORKER = "wn01.private.fiu.test"
 READ = 1e9 / 1.02  # bytes that a synthetic trial's four clients read
 MTU = 1500
 
 
-def moving(mbps: float, begin: float, end: float) -> Total:
+def moving(mbps, begin, end):
     """A counter that rises at one rate for a while."""
     return lambda time: round((min(max(time, begin), end) - begin) * mbps * 1e6 / 8)
 
 
-def both(*totals: Total) -> Total:
+def both(*totals):
     return lambda time: sum(total(time) for total in totals)
 
 
-def packets(total: Total, size: int = MTU) -> Total:
+def packets(total, size=MTU):
     return lambda time: total(time) // size
 
 
@@ -36,37 +30,28 @@ SENT = synthetic.during(400, 20)
 
 
 def samples(
-    folder: Path, *, host: str = synthetic.OSS, role: str = "storage", period: float = 0.25, until: float = 23,
-    header: dict[str, Any] | None = None, bounds_ms: float = 2.0, **counters: Total,
-) -> None:  # fmt: skip
+    folder, *, host = synthetic.OSS, role = "storage", period = 0.25, until = 23,
+    header = None, bounds_ms = 2.0, **counters,
+):  # fmt: skip
     """A host's samples anew, of counters by their names."""
     ahead_ns = synthetic.GO_NS - synthetic.MONO_NS
     bounds = {"low_ns": ahead_ns - round(bounds_ms * 1e6), "high_ns": ahead_ns + round(bounds_ms * 1e6)}
-    changed = {"period": period, "until": until, "head": header, "end": {"clocks": [bounds]}}
-    synthetic.write_host(folder, host, role, **changed, **counters)  # type: ignore[arg-type]
+    end = {"clocks": [bounds]}
+    synthetic.write_host(folder, host, role, period=period, until=until, head=header, end=end, **counters)
 
 
-def judged(folder: Path) -> tuple[str, str, float]:
+def judged(folder):
     row = trial_tables(folder)
     return row["verdict"], row["verdict_reasons"], row["mean_mbps"]
 
 
-def assert_judged(folder: Path, verdict: str, words: str) -> None:
+def assert_judged(folder, verdict, words):
     assert judged(folder)[0] == verdict
     assert words in judged(folder)[1]
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Four clients that read 400 Mb/s for 20 s."""
-    return synthetic.write_trial(tmp_path)
-
-
-# -- stalls ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("seconds", "verdict"), [(0.75, "VALID"), (4.0, "SUSPECT"), (8.0, "INVALID")])
-def test_a_path_that_stands_still_in_the_middle(folder: Path, seconds: float, verdict: str) -> None:
+def test_a_path_that_stands_still_in_the_middle(folder, seconds, verdict):
     edit_trial(folder, protocol="file")
     rate = 400 * 20 / (20 - seconds)
     samples(folder, tx_bytes=both(moving(rate, 0, 6), moving(rate, 6 + seconds, 20)))
@@ -74,7 +59,7 @@ def test_a_path_that_stands_still_in_the_middle(folder: Path, seconds: float, ve
     assert ("the storage sent nothing for" in judged(folder)[1]) == (verdict != "VALID")
 
 
-def test_a_stall_between_two_samples_is_as_long_as_it_was(folder: Path) -> None:
+def test_a_stall_between_two_samples_is_as_long_as_it_was(folder):
     """At a period of 1 s a single interval is still as a whole; the rest of the stall is in its neighbours."""
     edit_trial(folder, protocol="file")
     rate = 400 * 20 / 17.5
@@ -83,24 +68,21 @@ def test_a_stall_between_two_samples_is_as_long_as_it_was(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("begin", "end"), [(8, 20), (0, 12)])
-def test_a_window_in_which_nothing_moves_at_first_or_at_last(folder: Path, begin: float, end: float) -> None:
+def test_a_window_in_which_nothing_moves_at_first_or_at_last(folder, begin, end):
     edit_trial(folder, protocol="file")
-    for index in range(4):
-        synthetic.write_client(folder / f"clients/{index}.jsonl", begin_s=0, end_s=20, size=round(READ / 4))
+    synthetic.write_clients(folder, begin_s=0, end_s=20, size=round(READ / 4))
     samples(folder, tx_bytes=moving(400 * 20 / 12, begin, end))
     assert_judged(folder, "SUSPECT", "nothing moved for 8.0 s")
 
 
-def test_programs_that_start_by_computing_are_not_still(folder: Path) -> None:
+def test_programs_that_start_by_computing_are_not_still(folder):
     edit_trial(folder, protocol="file")
-    for index in range(4):
-        end = {"begin_s": 0, "end_s": 20, "size": round(READ / 4), "cpu_user_s": 15.0}
-        synthetic.write_client(folder / f"clients/{index}.jsonl", **end)
+    synthetic.write_clients(folder, begin_s=0, end_s=20, size=round(READ / 4), cpu_user_s=15.0)
     samples(folder, tx_bytes=moving(400 * 20 / 12, 8, 20))
     assert "nothing moved" not in judged(folder)[1]
 
 
-def test_a_server_that_has_read_ahead_serves_while_the_storage_rests(folder: Path) -> None:
+def test_a_server_that_has_read_ahead_serves_while_the_storage_rests(folder):
     ahead = both(moving(800, 0, 9.9), moving(400, 19.6, 20))
     samples(folder, tx_bytes=ahead)
     assert judged(folder)[0] == "SUSPECT"  # nobody knows what the workers received
@@ -110,20 +92,19 @@ def test_a_server_that_has_read_ahead_serves_while_the_storage_rests(folder: Pat
     assert judged(folder)[0] == "INVALID"
 
 
-def test_bursts_of_a_way_that_reads_ahead_are_no_stall(folder: Path) -> None:
+def test_bursts_of_a_way_that_reads_ahead_are_no_stall(folder):
     bursts = [moving(400 * 4, begin, begin + 1) for begin in range(0, 20, 4)]
     samples(folder, tx_bytes=both(*bursts))
     assert "sent nothing" not in judged(folder)[1]
 
 
-def test_clients_that_compute_meanwhile_do_not_wait(folder: Path) -> None:
+def test_clients_that_compute_meanwhile_do_not_wait(folder):
     samples(folder, tx_bytes=both(moving(800, 0, 5), moving(800, 15, 20)))
-    for index in range(4):
-        edit_client(folder, index, "end", cpu_user_s=16.0)
+    synthetic.edit_clients(folder, "end", cpu_user_s=16.0)
     assert "sent nothing" not in judged(folder)[1]
 
 
-def test_the_last_client_alone_is_slow_and_no_stall(folder: Path) -> None:
+def test_the_last_client_alone_is_slow_and_no_stall(folder):
     for index in range(4):
         size = round(0.005 * READ) if index == 3 else round(0.995 / 3 * READ)
         synthetic.write_client(folder / f"clients/{index}.jsonl", begin_s=0, end_s=20 if index == 3 else 8, size=size)
@@ -131,11 +112,8 @@ def test_the_last_client_alone_is_slow_and_no_stall(folder: Path) -> None:
     assert "sent nothing" not in judged(folder)[1]
 
 
-# -- what is there beside the clients --------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("mbps", [2, 10])
-def test_a_trial_as_slow_as_a_server_at_rest_is_not_valid(tmp_path: Path, mbps: float) -> None:
+def test_a_trial_as_slow_as_a_server_at_rest_is_not_valid(tmp_path, mbps):
     folder = synthetic.write_trial(tmp_path, mbps=mbps)
     samples(folder, tx_bytes=both(synthetic.during(mbps, 20), moving(0.45, -100, 100)))
     verdict, reasons, _ = judged(folder)
@@ -144,21 +122,18 @@ def test_a_trial_as_slow_as_a_server_at_rest_is_not_valid(tmp_path: Path, mbps: 
 
 
 @pytest.mark.parametrize(("writes", "verdict"), [((-100, 100), "INVALID"), ((0, 20), "INVALID"), ((0, 4), "SUSPECT")])
-def test_somebody_who_writes_meanwhile(folder: Path, writes: tuple[float, float], verdict: str) -> None:
+def test_somebody_who_writes_meanwhile(folder, writes, verdict):
     samples(folder, tx_bytes=SENT, rx_bytes=moving(400, *writes))
     assert judged(folder)[0] == verdict
     assert "somebody else writes to the storage" in judged(folder)[1]
 
 
-def test_acknowledgements_are_no_writing(folder: Path) -> None:
+def test_acknowledgements_are_no_writing(folder):
     samples(folder, tx_bytes=SENT, rx_bytes=lambda time: SENT(time) // 25)
     assert judged(folder)[:2] == ("VALID", "")
 
 
-# -- who had what was sent --------------------------------------------------------------------------------
-
-
-def with_worker(folder: Path, tx_bytes: Total, rx_bytes: Total, size: int = MTU, **more: Total) -> None:
+def with_worker(folder, tx_bytes, rx_bytes, size=MTU, **more):
     samples(folder, tx_bytes=tx_bytes, tx_packets=packets(tx_bytes, size), **more)
     samples(folder, host=WORKER, role="worker", rx_bytes=rx_bytes, rx_packets=packets(rx_bytes, size))
 
@@ -167,14 +142,12 @@ WIRE = synthetic.during(400 / 1.02 * 1500 / 1434, 20)  # what the clients read, 
 
 
 @pytest.mark.parametrize(("share", "verdict"), [(0.06, "SUSPECT"), (0.3, "INVALID")])
-def test_foreign_traffic_within_what_a_client_is_wont_to_waste_is_found_out(
-    folder: Path, share: float, verdict: str
-) -> None:
+def test_foreign_traffic_within_what_a_client_is_wont_to_waste_is_found_out(folder, share, verdict):
     with_worker(folder, both(WIRE, moving(share * 400, 0, 20)), WIRE)
     assert_judged(folder, verdict, "reached none of the trial's own hosts")
 
 
-def test_data_sent_twice_are_not_somebody_elses(folder: Path) -> None:
+def test_data_sent_twice_are_not_somebody_elses(folder):
     edit_trial(folder, client="dd")
     twice = both(WIRE, moving(400, 8, 13))
     with_worker(folder, twice, twice)
@@ -184,7 +157,7 @@ def test_data_sent_twice_are_not_somebody_elses(folder: Path) -> None:
 
 @pytest.mark.parametrize(("share", "verdict"), [(0.05, "VALID"), (0.2, "SUSPECT"), (7.0, "SUSPECT")])
 @pytest.mark.parametrize("role", ["worker", "door", "gateway"])
-def test_others_that_use_a_host_of_the_path(folder: Path, role: str, share: float, verdict: str) -> None:
+def test_others_that_use_a_host_of_the_path(folder, role, share, verdict):
     """What they move there is in nothing that the storage or the clients count."""
     others = both(WIRE, moving(400 * share, 0, 20))
     with_worker(folder, WIRE, others if role == "worker" else WIRE)
@@ -194,13 +167,13 @@ def test_others_that_use_a_host_of_the_path(folder: Path, role: str, share: floa
     assert (found, "somebody else uses these hosts" in reasons) == (verdict, verdict != "VALID")
 
 
-def test_a_door_off_the_path_serves_whom_it_likes(folder: Path) -> None:
+def test_a_door_off_the_path_serves_whom_it_likes(folder):
     with_worker(folder, WIRE, WIRE)
     samples(folder, host="door.test", role="door", tx_bytes=moving(100, 0, 20), rx_bytes=moving(100, 0, 20))
     assert judged(folder)[:2] == ("VALID", "")
 
 
-def test_a_warm_share_at_a_worker_shows_beside_others_excess(folder: Path) -> None:
+def test_a_warm_share_at_a_worker_shows_beside_others_excess(folder):
     wire = synthetic.during(400 / 1.02 * 1500 / 1434 * 0.93, 20)
     with_worker(folder, both(wire, moving(0.09 * 400, 0, 20)), wire)
     verdict, reasons, _ = judged(folder)
@@ -209,36 +182,33 @@ def test_a_warm_share_at_a_worker_shows_beside_others_excess(folder: Path) -> No
 
 
 @pytest.mark.parametrize(("mtu", "size"), [(9000, 1500), (1500, 1500), (1500, 60_000)])
-def test_headers_are_those_of_the_packets_whatever_the_cards_mtu(folder: Path, mtu: int, size: int) -> None:
+def test_headers_are_those_of_the_packets_whatever_the_cards_mtu(folder, mtu, size):
     edit_trial(folder, client="dd")
     wire = synthetic.during(400 / 1.02 * size / (size - 66) * 1.005, 20)
     samples(folder, tx_bytes=wire, tx_packets=packets(wire, size), header={"tuning": {"mtu": str(mtu)}})
     assert judged(folder)[:2] == ("VALID", "")
 
 
-def test_with_large_packets_small_headers_leave_room_for_no_background(folder: Path) -> None:
+def test_with_large_packets_small_headers_leave_room_for_no_background(folder):
     edit_trial(folder, client="dd")
     wire = synthetic.during(400 / 1.02 * 1.045, 20)
     samples(folder, tx_bytes=wire, tx_packets=packets(wire, 60_000))
     assert judged(folder)[0] == "SUSPECT"
 
 
-def test_what_is_read_ahead_and_comes_late_is_no_idle_traffic(folder: Path) -> None:
+def test_what_is_read_ahead_and_comes_late_is_no_idle_traffic(folder):
     late = 8e6 * 8 / 1e6 / 0.6
     samples(folder, tx_bytes=both(SENT, moving(late, 20, 20.6)), until=22)
     assert judged(folder)[:2] == ("VALID", "")
 
 
-def test_a_background_that_goes_on_after_the_end_is_idle_traffic(folder: Path) -> None:
+def test_a_background_that_goes_on_after_the_end_is_idle_traffic(folder):
     samples(folder, tx_bytes=both(SENT, moving(50, 20, 100)), until=22)
     assert judged(folder)[0] == "INVALID"
 
 
-# -- against its repetitions -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("share", [1.045, 0.96])
-def test_a_trial_unlike_its_repetitions_is_suspect(tmp_path: Path, share: float) -> None:
+def test_a_trial_unlike_its_repetitions_is_suspect(tmp_path, share):
     """A foreign burst or a warm part that stays within what a client of this kind is wont to waste."""
     for repeat in (1, 2, 3, 4):
         folder = synthetic.write_trial(tmp_path, repeat=repeat, index=repeat)
@@ -260,9 +230,7 @@ def test_a_trial_unlike_its_repetitions_is_suspect(tmp_path: Path, share: float)
         (["wwvv", "xxyy", "vvxx"], "V V V"),
     ],
 )
-def test_clients_that_were_split_unlike_those_of_most_trials_are_told(
-    tmp_path: Path, splits: list[str], verdicts: str
-) -> None:
+def test_clients_that_were_split_unlike_those_of_most_trials_are_told(tmp_path, splits, verdicts):
     for place, split in enumerate(splits):
         access = "direct" if len(splits) > 4 and place < 2 else "lan-xrootd"
         folder = synthetic.write_trial(tmp_path, repeat=place + 1, index=place, access=access, workers=list("vwxy"))
@@ -273,27 +241,21 @@ def test_clients_that_were_split_unlike_those_of_most_trials_are_told(
     assert all(("clients were split" in row["verdict_reasons"]) == (row["verdict"] != "VALID") for row in rows)
 
 
-def test_clients_that_read_less_than_those_of_repetitions_are_told(tmp_path: Path) -> None:
+def test_clients_that_read_less_than_those_of_repetitions_are_told(tmp_path):
     for repeat in (1, 2, 3):
         folder = synthetic.write_trial(tmp_path, repeat=repeat, index=repeat)
         share = 0.9 if repeat == 2 else 1.0
         samples(folder, tx_bytes=synthetic.during(400 * share, 20))
-        for index in range(4):
-            counted = dict.fromkeys(("bytes_app", "bytes_client"), round(READ / 4 * share))
-            edit_client(folder, index, "end", **counted)
+        synthetic.edit_clients(folder, "end", **dict.fromkeys(("bytes_app", "bytes_client"), round(READ / 4 * share)))
     rows = tables(tmp_path).trials
     assert [row["verdict"] for row in rows] == ["VALID", "SUSPECT", "VALID"]
     assert "those of its repetitions 980392156 B" in rows[1]["verdict_reasons"]
 
 
-# -- clocks ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("step_s", [-1.5, 0.8])
-def test_a_clock_set_before_the_last_end_moves_no_edge_and_is_told(folder: Path, step_s: float) -> None:
+def test_a_clock_set_before_the_last_end_moves_no_edge_and_is_told(folder, step_s):
     """NTP steps the worker when three of its four clients have ended: the last one sets the window's end."""
     samples(folder, tx_bytes=SENT)
-
     end = json.loads((folder / "clients/0.jsonl").read_text().splitlines()[-1])  # of the last client to end
     edit_client(folder, 0, "end", wall_ns=end["wall_ns"] + round(step_s * 1e9))
     verdict, reasons, mean = judged(folder)
@@ -302,7 +264,7 @@ def test_a_clock_set_before_the_last_end_moves_no_edge_and_is_told(folder: Path,
     assert f"the clock of {WORKER} was set by" in reasons
 
 
-def test_an_access_point_whose_clock_is_behind_makes_no_trial_longer(folder: Path) -> None:
+def test_an_access_point_whose_clock_is_behind_makes_no_trial_longer(folder):
     """Its log says when clients were submitted, theirs when they ended: 29.5 s by one clock, and 3 s more by two."""
     for index in range(4):
         clock = {"event": "clock", **synthetic.times(-0.5), **synthetic.clock()}
@@ -332,8 +294,8 @@ def test_an_access_point_whose_clock_is_behind_makes_no_trial_longer(folder: Pat
     ],
 )
 def test_the_wall_time_is_right_within_its_error_whatever_the_access_points_clock_does(
-    folder: Path, stamp: str, begin_ahead_s: float, end_ahead_s: float, error_s: float, verdict: str
-) -> None:
+    folder, stamp, begin_ahead_s, end_ahead_s, error_s, verdict
+):
     """29.5 s; its turn came 1.5 s before the submission, its first client began 5.5 s after that."""
     compare_clock(folder)
     samples(folder, tx_bytes=SENT)
@@ -347,14 +309,14 @@ def test_the_wall_time_is_right_within_its_error_whatever_the_access_points_cloc
     assert (row["wall_time_error_s"], row["verdict"]) == (pytest.approx(error_s, abs=1e-3), verdict)
 
 
-def test_a_wall_time_that_cannot_be_is_none(folder: Path) -> None:
+def test_a_wall_time_that_cannot_be_is_none(folder):
     """Of an earlier version, and on hosts that have not compared their clocks."""
     path = folder / "clients.log"
     path.write_text(path.read_text().replace("03:59:50.5", "04:00:20.5"))
     assert trial_tables(folder)["wall_time_s"] is None
 
 
-def test_a_comparison_with_wide_bounds_is_none(folder: Path) -> None:
+def test_a_comparison_with_wide_bounds_is_none(folder):
     compare_clock(folder)
     samples(folder, tx_bytes=SENT, bounds_ms=20)
     assert judged(folder)[0] == "VALID"
@@ -363,9 +325,7 @@ def test_a_comparison_with_wide_bounds_is_none(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("period", "refresh", "phase"), [(1.0, 1.0, 0.5), (0.5, 0.5, 0.15), (0.2, 0.7, 0.3)])
-def test_a_driver_that_counts_late_is_within_the_trials_own_error(
-    folder: Path, period: float, refresh: float, phase: float
-) -> None:
+def test_a_driver_that_counts_late_is_within_the_trials_own_error(folder, period, refresh, phase):
     """Refreshed as often as it is sampled it cannot be seen, and what it owes comes after the window."""
     last = lambda time: SENT((time - phase) // refresh * refresh + phase)  # noqa: E731
     samples(folder, period=period, tx_bytes=last)
@@ -375,7 +335,7 @@ def test_a_driver_that_counts_late_is_within_the_trials_own_error(
 
 
 @pytest.mark.parametrize("ahead_s", [-0.4, -0.1, 0.1, 0.4])
-def test_a_clock_that_is_off_within_its_bounds_is_within_the_trials_own_error(folder: Path, ahead_s: float) -> None:
+def test_a_clock_that_is_off_within_its_bounds_is_within_the_trials_own_error(folder, ahead_s):
     compare_clock(folder)
     samples(folder, tx_bytes=SENT, bounds_ms=500, header={"clock_wall_ns": synthetic.GO_NS + round(ahead_s * 1e9)})
     row = trial_tables(folder)

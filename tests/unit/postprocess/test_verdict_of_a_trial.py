@@ -5,15 +5,10 @@ import json
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tests.unit.doctored_trial import OSS, READ, TICKS, apart, edit_client, edit_trial, measured, sampled, send, worst
+from tests.unit.doctored_trial import OSS, READ, TICKS, apart, edit_trial, measured, sampled, send, worst
 from tierbench.postprocess.schema.rows import Limit
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.postprocess.verdict.judge import INVALID, SUSPECT, VALID
-
-
-@pytest.fixture
-def folder(tmp_path):
-    return synthetic.write_trial(tmp_path)
 
 
 @pytest.mark.parametrize(("mbps", "verdict"), [(400, VALID), (375, VALID), (370, SUSPECT), (40, SUSPECT)])
@@ -140,8 +135,7 @@ def test_late_ticks_are_counted_without_a_trailer(folder):
 def test_what_a_clients_process_reads_beside_its_data_is_not_what_it_read(folder):
     traits = {"does": "reads", "reads_whole": False, "usual_excess": 0.1, "taken_in": "bytes_app"}
     edit_trial(folder, client="its_own", traits=traits)
-    for index in range(4):
-        edit_client(folder, index, "end", bytes_client=round(READ / 3))
+    synthetic.edit_clients(folder, "end", bytes_client=round(READ / 3))
     row, found = measured(folder)
     assert row["closure"] == pytest.approx(0.02, abs=1e-6)
     assert worst(found, "missing bytes") == VALID

@@ -1,17 +1,13 @@
 """What becomes of jobs that read several files, or again and again: their columns, and what the verdict says."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.unit import synthetic_run as synthetic
+from tests.unit.doctored_trial import edit_trial
 from tests.unit.synthetic_start import EACH_S, in_turn
 from tierbench import names
-from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.wrappers.client import Client
 from tierbench.wrappers.work import Fetch, Tally
@@ -19,9 +15,9 @@ from tierbench.wrappers.work import Fetch, Tally
 SIZE = 10_000_000  # of each client of the synthetic trial's, which the storage has sent
 
 
-def work_done(**changes: Any) -> dict[str, Any]:
+def work_done(**changes):
     """What a job of two processes tells that has read four files, each once."""
-    done: dict[str, Any] = {
+    done = {
         "processes": 2, "files": 4, "fetches": 4, "failed": 0, "cut": 0, "failures": {}, "bytes_once": SIZE,
         "latency_s": {"p50": 0.1, "p95": 0.2, "p99": 0.2, "max": 0.2},
         "latency_classes": {"581": 3, "616": 1}, "first_begin_wall_ns": 0, "last_begin_wall_ns": 0,
@@ -32,50 +28,44 @@ def work_done(**changes: Any) -> dict[str, Any]:
 class Trial:
     """The synthetic trial, whose clients tell of work."""
 
-    def __init__(self, directory: Path) -> None:
-        synthetic.write_trial(directory)
-        (self.folder,) = directory.glob("trials/*")
+    def __init__(self, directory):
+        self.folder = synthetic.write_trial(directory)
 
-    def with_work(self, definition: dict[str, Any], *done: dict[str, Any], times: float = 1) -> TrialRow:
+    def with_work(self, definition, *done, times=1):
         """The trial's row, when its jobs were to do this and each has told that; of the bytes so many times as much."""
-        path = self.folder / names.TRIAL
-        path.write_text(json.dumps({**json.loads(path.read_text()), "work": definition}))
+        edit_trial(self.folder, work=definition)
         for number, path in enumerate(sorted((self.folder / "clients").glob("*.jsonl"))):
-            events = [json.loads(line) for line in path.read_text().splitlines()]
-            go = next(event for event in events if event["event"] == "go")
-            for event in events:
-                if event["event"] == "end":
-                    once = event["bytes_app"]
-                    told = dict(done[number % len(done)])
-                    told["bytes_once"] = once
-                    told["last_begin_wall_ns"] += go["go_wall_ns"] or go["wall_ns"]
-                    told["first_begin_wall_ns"] = told["last_begin_wall_ns"]
-                    event["work"] = told
-                    event["bytes_app"] = event["bytes_client"] = round(once * times)
-                if event["event"] == "start" and definition.get("for_s"):
-                    event["expected_bytes"] = None
-            path.write_text("".join(json.dumps(event) + "\n" for event in events))
+            own = done[number % len(done)]
+            go = next(event for event in map(json.loads, path.read_text().splitlines()) if event["event"] == "go")
+            begun_ns = own["last_begin_wall_ns"] + (go["go_wall_ns"] or go["wall_ns"])
+
+            def ended(end, own=own, begun_ns=begun_ns):
+                once, begin = end["bytes_app"], {"first_begin_wall_ns": begun_ns, "last_begin_wall_ns": begun_ns}
+                count = dict.fromkeys(("bytes_app", "bytes_client"), round(once * times))
+                return {**end, **count, "work": {**own, "bytes_once": once, **begin}}
+
+            synthetic.edit_events(path, "end", ended)
+        if definition.get("for_s"):
+            synthetic.edit_clients(self.folder, "start", expected_bytes=None)
         return trial_tables(self.folder)
 
-    def jobs(self) -> list[dict[str, str]]:
+    def jobs(self):
         return synthetic.rows(self.folder / names.JOBS_CSV)
 
 
 @pytest.fixture
-def trial(tmp_path: Path) -> Trial:
+def trial(tmp_path):
     return Trial(tmp_path)
 
 
-def of_several_at_once(trial: Trial, count: int) -> float:
+def of_several_at_once(trial, count):
     """The definition says so of the client; the run times of all jobs together."""
-    path = trial.folder / names.TRIAL
-    definition = json.loads(path.read_text())
-    path.write_text(json.dumps({**definition, "traits": {**Client.traits(), "at_once": count}}))
+    edit_trial(trial.folder, traits={**Client.traits(), "at_once": count})
     trial.with_work({"files_per_job": 4, "processes": 2}, work_done())
     return sum(float(job["run_s"]) for job in trial.jobs())
 
 
-def test_what_a_file_costs_is_the_time_that_was_under_way_and_in_round_trips(trial: Trial) -> None:
+def test_what_a_file_costs_is_the_time_that_was_under_way_and_in_round_trips(trial):
     (trial.folder.parents[1] / names.SITE).write_text(json.dumps({"links": {"rtt_ms": 50}}))
     row = trial.with_work({"files_per_job": 4, "processes": 2}, work_done(under_way_s=3.0))
     assert row.fetch_s == pytest.approx(0.75)
@@ -83,7 +73,7 @@ def test_what_a_file_costs_is_the_time_that_was_under_way_and_in_round_trips(tri
 
 
 @pytest.mark.parametrize(("at_once", "counted"), [(1, 1), (2, 2), (3, 2)])
-def test_of_older_records_it_is_by_all_that_can_have_been_under_way(trial: Trial, at_once: int, counted: int) -> None:
+def test_of_older_records_it_is_by_all_that_can_have_been_under_way(trial, at_once, counted):
     run_s = of_several_at_once(trial, at_once)
     row = trial.with_work({"files_per_job": 4, "processes": 2}, work_done())
     assert row.fetch_s == pytest.approx(run_s * 2 * counted / (4 * row.jobs))
@@ -93,21 +83,19 @@ def test_of_older_records_it_is_by_all_that_can_have_been_under_way(trial: Trial
     ("files", "at_once"),
     [(5, 1), (6, 2)],  # one process has one file more; the last of three has nothing beside it
 )
-def test_of_older_records_nobody_knows_it_where_not_all_were_at_work_to_the_end(
-    trial: Trial, files: int, at_once: int
-) -> None:
+def test_of_older_records_nobody_knows_it_where_not_all_were_at_work_to_the_end(trial, files, at_once):
     of_several_at_once(trial, at_once)
     row = trial.with_work({"files_per_job": files, "processes": 2}, work_done(files=files, fetches=files))
     assert (row.fetch_s, row.round_trips_per_fetch) == (None, None)
 
 
 @pytest.mark.parametrize(("fetches", "known"), [(4, False), (200, True)])
-def test_of_older_records_those_that_were_cut_must_be_few(trial: Trial, fetches: int, known: bool) -> None:
+def test_of_older_records_those_that_were_cut_must_be_few(trial, fetches, known):
     row = trial.with_work({"for_s": 20, "processes": 2}, work_done(fetches=fetches, cut=2), times=2)
     assert (row.fetch_s is not None) == known
 
 
-def test_what_a_file_costs_is_the_same_when_jobs_take_turns(trial: Trial) -> None:
+def test_what_a_file_costs_is_the_same_when_jobs_take_turns(trial):
     """The window has the others' turns in it, in which a job has no file under way."""
     in_turn(trial.folder)
     row = trial.with_work({"files_per_job": 4, "processes": 2}, work_done())
@@ -115,27 +103,22 @@ def test_what_a_file_costs_is_the_same_when_jobs_take_turns(trial: Trial) -> Non
     assert row.fetch_s == pytest.approx(EACH_S * 2 / 4, rel=0.01)
 
 
-def test_by_a_timetable_a_process_waits_between_two_files(trial: Trial) -> None:
+def test_by_a_timetable_a_process_waits_between_two_files(trial):
     row = trial.with_work({"for_s": 20, "fetch_every_s": 2}, work_done(), times=2)
     assert (row.fetch_s, row.round_trips_per_fetch) == (None, None)
 
 
-def test_a_jobs_fetches_are_in_its_row(trial: Trial) -> None:
-    trial.with_work({"files_per_job": 4, "processes": 2}, work_done())
-    row = trial.jobs()[0]
-    assert (row["processes"], row["files"], row["fetches"], row["fetch_failures"]) == ("2", "4", "4", "0")
-    assert float(row["latency_p95_s"]) == 0.2
-
-
-def test_a_trials_latencies_are_those_of_all_its_jobs_fetches(trial: Trial) -> None:
-    row = trial.with_work({"files_per_job": 4, "processes": 2}, work_done())
+def test_a_jobs_fetches_are_in_its_row_and_a_trials_latencies_are_those_of_all_of_them(trial):
+    row, job = trial.with_work({"files_per_job": 4, "processes": 2}, work_done()), trial.jobs()[0]
+    assert (job["processes"], job["files"], job["fetches"], job["fetch_failures"]) == ("2", "4", "4", "0")
+    assert float(job["latency_p95_s"]) == 0.2
     assert (row["job_files"], row["job_processes"], row["job_for_s"]) == (4, 2, None)
     assert row["fetches"] == 4 * row["jobs"]
     assert row["latency_p50_s"] == pytest.approx(0.1, rel=0.02)
     assert row["latency_p99_s"] == pytest.approx(0.2, rel=0.02)
 
 
-def test_a_job_may_tell_how_far_it_came_after_its_time_was_over(trial: Trial) -> None:
+def test_a_job_may_tell_how_far_it_came_after_its_time_was_over(trial):
     """What is under way then is broken off, which takes a while; its end is when time was over."""
     path = trial.folder / names.client_output(1)
     *others, end = path.read_text().splitlines()
@@ -145,7 +128,7 @@ def test_a_job_may_tell_how_far_it_came_after_its_time_was_over(trial: Trial) ->
     assert "damaged" not in trial_tables(trial.folder)["verdict_reasons"]
 
 
-def test_the_timetables_overdue_fetches_are_later_than_all(trial: Trial) -> None:
+def test_the_timetables_overdue_fetches_are_later_than_all(trial):
     """One of ten processes hangs: its fetches are no tenth of those that ended, and the worst of all that were due."""
     done = work_done(fetches=90, overdue=10, latency_classes={"581": 90})
     row = trial.with_work({"for_s": 20, "fetch_every_s": 2}, done, times=2)
@@ -153,7 +136,7 @@ def test_the_timetables_overdue_fetches_are_later_than_all(trial: Trial) -> None
     assert row.fetched.latency_p50_s == pytest.approx(0.1, rel=0.02)
 
 
-def test_fetches_that_hung_until_time_was_over_are_later_than_those_that_ended(trial: Trial) -> None:
+def test_fetches_that_hung_until_time_was_over_are_later_than_those_that_ended(trial):
     """In one job of four two processes hung from the go on; what the others had just begun says nothing."""
     work = {"for_s": 20, "processes": 2}
     well = work_done(fetches=6, cut=2, latency_classes={"7500": 6}, latency_step=1.002, cut_classes={"6000": 2})
@@ -164,7 +147,7 @@ def test_fetches_that_hung_until_time_was_over_are_later_than_those_that_ended(t
     assert (row.fetched.latency_p95_s, row.fetched.latency_p99_s) == (None, None)
 
 
-def test_latencies_that_differ_by_less_than_a_per_cent_are_not_one_class_apart(trial: Trial) -> None:
+def test_latencies_that_differ_by_less_than_a_per_cent_are_not_one_class_apart(trial):
     """Three trials each in classes of 2 % would say 1.02 with an interval of no width, of what is 1.003."""
     told = []
     for seconds in (0.01017, 0.0102):
@@ -178,34 +161,29 @@ def test_latencies_that_differ_by_less_than_a_per_cent_are_not_one_class_apart(t
 
 @pytest.mark.parametrize(
     "damage",
-    [
-        {"latency_classes": {"5a1": 3}},
-        {"latency_classes": {"581000000": 3}},
-        {"latency_s": {}},
-        {"latency_step": -1.02},
-        {"under_way_s": -1.0},
-    ],
-)
-def test_latencies_that_are_none_cost_their_trial_alone(trial: Trial, damage: dict[str, Any]) -> None:
+    [{"latency_classes": {"5a1": 3}}, {"latency_classes": {"581000000": 3}}, {"latency_s": {}}, {"latency_step": -1.02},
+     {"under_way_s": -1.0}],
+)  # fmt: skip
+def test_latencies_that_are_none_cost_their_trial_alone(trial, damage):
     row = trial.with_work({"files_per_job": 4}, work_done(**damage))
     assert row.verdict == "INVALID"
     assert "its latencies are none" in row["reasons"]
 
 
-def test_files_that_are_read_again_may_come_from_a_cache(trial: Trial) -> None:
+def test_files_that_are_read_again_may_come_from_a_cache(trial):
     row = trial.with_work({"files_per_job": 4, "for_s": 20}, work_done(), times=4)
     assert row["verdict"] != "INVALID"
     assert row["cached_share"] == pytest.approx(0.75, abs=0.02)
 
 
-def test_files_that_are_read_once_may_not(trial: Trial) -> None:
+def test_files_that_are_read_once_may_not(trial):
     row = trial.with_work({"files_per_job": 4}, work_done(), times=4)
     assert "missing" in row["verdict_reasons"] or "sent" in row["verdict_reasons"]
     assert (row["verdict"], row["cached_share"]) == ("INVALID", None)
 
 
 @pytest.mark.parametrize(("failed", "verdict"), [(1, "SUSPECT"), (10, "INVALID")])
-def test_failed_fetches_are_told_by_their_share(trial: Trial, failed: int, verdict: str) -> None:
+def test_failed_fetches_are_told_by_their_share(trial, failed, verdict):
     done = work_done(fetches=400, failed=failed, failures={"(7) refused": failed})
     row = trial.with_work({"for_s": 20}, done, times=2)
     assert row["verdict"] == verdict
@@ -213,6 +191,6 @@ def test_failed_fetches_are_told_by_their_share(trial: Trial, failed: int, verdi
     assert "(7) refused" in row["verdict_reasons"]
 
 
-def test_the_last_of_its_processes_is_when_a_client_began(trial: Trial) -> None:
+def test_the_last_of_its_processes_is_when_a_client_began(trial):
     row = trial.with_work({"for_s": 20}, work_done(last_begin_wall_ns=2_000_000_000), times=2)
     assert "began 2000 ms after the go" in row["verdict_reasons"]

@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.monitors.test_sampler_chirp import AccessPoint
+from tests.unit.quick_plan import POOL
 from tests.unit.shipped import PYTHON, ship
 from tests.unit.submit.test_lock import PATIENCE_S, Trials
 from tierbench import names
@@ -18,19 +19,11 @@ from tierbench.dags.plan import expand
 from tierbench.dags.records import trial_record
 from tierbench.errors import ConfigError
 from tierbench.postprocess.records.load_trial import read_trial
-from tierbench.site_configs.site import find_site
+from tierbench.submit.planning import Planned, enough_slots
 from tierbench.submit.pool import Slots
-from tierbench.submit.preflight import enough_slots
 from tierbench.submit.progress import Stage, progress
 from tierbench.submit.trial.lock import MeasurementLock
 from tierbench.submit.trial.stop import OverlapLog
-
-POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn02.fiu.test"]}
-
-
-@pytest.fixture(scope="module")
-def site():
-    return find_site("testbed")
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +34,6 @@ def ahead():
 @pytest.fixture(scope="module")
 def plan(site, ahead):
     return expand(site, ahead, POOL)
-
-
-# -- what is written -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -105,15 +95,12 @@ def test_the_plan_says_that_slots_for_two_trials_are_missing(site, ahead, plan):
     def told(experiment, cores):
         slots = {name: Slots(dict.fromkeys(POOL[name], cores)) for name in plan.pools}
         return "\n".join(
-            found.seen for found in enough_slots(plan, site, experiment, slots) if "pool private" in found.seen
+            found.seen for found in enough_slots(Planned(plan, site, experiment, slots)) if "pool private" in found.seen
         )
 
     assert "and as many for the next trial (ahead = true)" in told(ahead, 15)
     assert told(dataclasses.replace(ahead, ahead=False), 15) == ""
     assert told(ahead, 32) == ""
-
-
-# -- who waits where -----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -148,20 +135,15 @@ def test_nobody_is_started_before_the_one_that_measures_has_its_slots(trials, go
     assert not may_start(trials, "second")
 
 
-def test_the_next_one_is_started_then_and_has_not_begun(gone):
+def test_the_next_one_is_started_then_and_has_not_begun_and_no_other_one_is(gone):
     assert may_start(gone, "second")
     assert may_start(gone, "second")  # for its other nodes
     assert all((gone["second"] / folder).is_dir() for folder in names.FILLED)
     assert not (gone["second"] / names.BEGUN).exists()
     assert (gone.run / names.AHEAD).read_text() == "second"
-
-
-def test_no_other_one_is(gone):
-    assert may_start(gone, "second")
-    (gone["third"] / names.AFTER).write_text("first")  # of another DAG of the run
-    assert not may_start(gone, "third")
-    (gone["third"] / names.AFTER).write_text("second")
-    assert not may_start(gone, "third")
+    for after in ("first", "second"):  # of another DAG of the run, or of this one
+        (gone["third"] / names.AFTER).write_text(after)
+        assert not may_start(gone, "third")
 
 
 def test_the_next_but_one_is_started_when_the_next_one_measures(gone):
@@ -216,18 +198,14 @@ def test_where_nobody_is_started_ahead_nothing_is_noted_of_lines(trials):
     assert not (trials.run / names.AHEAD).exists()
 
 
-def test_who_has_failed_before_it_had_the_lock_is_in_nobodys_way(gone):
-    assert may_start(gone, "second")
-    (gone["second"] / names.OUTCOME).touch()
-    MeasurementLock(gone["first"]).release()
-    assert may_take(gone, "third")
-
-
-def test_who_is_removed_before_it_had_the_lock_leaves_no_word_of_it(gone):
+def test_who_is_removed_or_has_failed_before_it_had_the_lock_is_in_nobodys_way(gone):
     assert may_start(gone, "second")
     MeasurementLock(gone["second"]).release()
     assert (gone.run / names.AHEAD).read_text() == ""
     assert (gone.run / names.LOCK_HOLDER).read_text() == "first"
+    (gone["second"] / names.OUTCOME).touch()
+    MeasurementLock(gone["first"]).release()
+    assert may_take(gone, "third")
 
 
 def test_a_job_waits_and_then_becomes_what_it_was_held_for(tmp_path):
@@ -247,8 +225,6 @@ def test_a_job_waits_and_then_becomes_what_it_was_held_for(tmp_path):
     assert process.returncode == 0
     access_point.close()
 
-
-# -- what is told --------------------------------------------------------------------------------------
 
 STARTED = "001 (7.00{}.000) 2026-01-01 12:00:00 Job executing on host: <>\n\tSlotName: slot1\n...\n"
 

@@ -1,15 +1,11 @@
 """A run that goes on until its question is answered: which trials it takes no more, and what it says of it."""
 
-from __future__ import annotations
-
 import json
 import os
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tierbench import names
+from tierbench import json_files, names
 from tierbench.dags.experiment import load_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.write import write_run
@@ -18,8 +14,9 @@ from tierbench.postprocess.compare import sequential
 from tierbench.postprocess.compare.sequential import Comparison, Look
 from tierbench.site_configs.site import find_site
 from tierbench.submit.cli import main
+from tierbench.submit.planning import Planned
 from tierbench.submit.preview import preview
-from tierbench.submit.repetitions import Decision, decide, read_decision
+from tierbench.submit.repetitions import Decision, decide
 from tierbench.trials import read_trial
 
 POOL = {"private": ["wn01", "wn02"], "public": ["wn03", "wn04"]}
@@ -32,18 +29,18 @@ repeats = { until = "answered", at_most = 8%s }
 """
 
 
-def made(folder: Path, more: str = "") -> Path:
+def made(folder, more=""):
     (folder / "own.toml").write_text(OWN % more)
     site, experiment = find_site("testbed"), load_experiment(folder / "own.toml")
     write_run(expand(site, experiment, POOL), site, experiment, folder / "run")
     return folder / "run"
 
 
-def trials(run: Path) -> list[dict[str, Any]]:
+def trials(run):
     return list(json.loads((run / names.PLAN).read_text())["trials"])
 
 
-def measure(run: Path, repeats: int, ago_s: float = 0.0) -> None:
+def measure(run, repeats, ago_s=0.0):
     """As if so many repetitions had been measured, from so long ago on; what was is as it was."""
     for trial in trials(run):
         folder = run / names.trial_directory(trial["id"])
@@ -56,19 +53,19 @@ def measure(run: Path, repeats: int, ago_s: float = 0.0) -> None:
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> list[Look]:
+def looks(monkeypatch):
     """What is seen, one look after the other."""
-    looks: list[Look] = []
+    looks = []
     monkeypatch.setattr(sequential, "look_at", lambda rows, _: list(rows) or looks.pop(0))
     monkeypatch.setattr("tierbench.postprocess.schema.columns.read_rows", lambda *_: [])
     return looks
 
 
-def point(access: str) -> tuple[tuple[str, str], ...]:
+def point(access):
     return (("access", access), ("workload", "root"), ("jobs", "4"))
 
 
-def compared(first: str, second: str, result: str, ceiling: str = "") -> Comparison:
+def compared(first, second, result, ceiling=""):
     return Comparison(point(first), point(second), f"{first} and {second}", result, same_ceiling=ceiling)
 
 
@@ -77,11 +74,11 @@ LIMITED = compared("direct", "lan-xrootd", "inconclusive", "worker NIC")
 FASTER = compared("direct", "wan-xrootd-public", "faster")
 
 
-def spared(run: Path, decision: Decision) -> set[tuple[str, int]]:
+def spared(run, decision):
     return {(trial["configuration"], trial["repeat"]) for trial in trials(run) if trial["id"] in decision.spared}
 
 
-def test_only_what_is_open_is_repeated_until_it_is_answered(tmp_path: Path, looks: list[Look]) -> None:
+def test_only_what_is_open_is_repeated_until_it_is_answered(tmp_path, looks):
     run = made(tmp_path)
     looks += [Look(3, (OPEN, FASTER)), Look(4, (FASTER,))]
     measure(run, 3)
@@ -91,10 +88,10 @@ def test_only_what_is_open_is_repeated_until_it_is_answered(tmp_path: Path, look
     assert decide(run) == first  # and is not looked at again
     measure(run, 4)
     assert decide(run).sentence == "answered after 4 of 8 repetitions"
-    assert {repeat for _, repeat in spared(run, read_decision(run))} == {5, 6, 7, 8}
+    assert {repeat for _, repeat in spared(run, json_files.read_or(Decision(), run / names.ANSWERED))} == {5, 6, 7, 8}
 
 
-def test_before_the_first_look_and_between_two_all_stays_as_it_is(tmp_path: Path, looks: list[Look]) -> None:
+def test_before_the_first_look_and_between_two_all_stays_as_it_is(tmp_path, looks):
     run = made(tmp_path)
     looks += [Look(3, (OPEN,)), Look(4, (OPEN,))]
     for repeats, look in ((2, 0), (3, 3), (4, 4), (5, 4)):
@@ -111,9 +108,7 @@ def test_before_the_first_look_and_between_two_all_stays_as_it_is(tmp_path: Path
         (8, (OPEN, FASTER), 0, "1 of 2 comparisons are open after 8 of 8 repetitions"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_answered_any_more_is_said(
-    tmp_path: Path, looks: list[Look], repeats: int, left: tuple[Comparison, ...], skipped: int, sentence: str
-) -> None:
+def test_what_cannot_be_answered_any_more_is_said(tmp_path, looks, repeats, left, skipped, sentence):
     run = made(tmp_path)
     looks.append(Look(repeats, left))
     measure(run, repeats)
@@ -122,9 +117,7 @@ def test_what_cannot_be_answered_any_more_is_said(
 
 
 @pytest.mark.parametrize(("ago_s", "ended"), [(500, True), (100, False)])
-def test_a_repetition_that_would_go_beyond_the_budget_does_not_begin(
-    tmp_path: Path, looks: list[Look], ago_s: float, ended: bool
-) -> None:
+def test_a_repetition_that_would_go_beyond_the_budget_does_not_begin(tmp_path, looks, ago_s, ended):
     run = made(tmp_path, ', budget = "10min"')
     looks += [Look(3, (OPEN,))]
     measure(run, 3, ago_s)
@@ -134,16 +127,14 @@ def test_a_repetition_that_would_go_beyond_the_budget_does_not_begin(
     assert ("beyond the budget of 10min" in decision.sentence) == ended
 
 
-def test_a_repetition_begins_when_those_before_have_been_looked_at(tmp_path: Path) -> None:
+def test_a_repetition_begins_when_those_before_have_been_looked_at(tmp_path):
     run = made(tmp_path)
     those = [read_trial(run / names.trial_directory(trial["id"])) for trial in trials(run)]
     assert [trial.after_look for trial in those] == [trial.repeat > 3 for trial in those]
     assert all(trial.until_answered and trial.until_known for trial in those)
 
 
-def test_the_command_names_the_trials_that_are_not_needed(
-    tmp_path: Path, looks: list[Look], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_names_the_trials_that_are_not_needed(tmp_path, looks, capsys):
     run = made(tmp_path)
     looks += [Look(3, (FASTER,))]
     measure(run, 3)
@@ -151,12 +142,14 @@ def test_the_command_names_the_trials_that_are_not_needed(
     assert len(capsys.readouterr().out.split()) == 15
 
 
-def test_plan_says_the_range_of_time(tmp_path: Path) -> None:
+def test_plan_says_the_range_of_time(tmp_path):
     (tmp_path / "own.toml").write_text(OWN % ', budget = "3min"')
     site, experiment = find_site("testbed"), load_experiment(tmp_path / "own.toml")
     plan = expand(site, experiment, POOL)
     (line,) = [
-        line for line in preview(plan, site, experiment, "", []) if line.startswith("repeated until the question")
+        line
+        for line in preview(Planned(plan, site, experiment, ""), [])
+        if line.startswith("repeated until the question")
     ]
     assert "3 … 8 times, in 3min: about " in line
     assert " to about 3 min" in line
@@ -167,7 +160,7 @@ def test_plan_says_the_range_of_time(tmp_path: Path) -> None:
     ['{ until = "answered", within_pct = 5 }', '{ until = "answered", budget = "soon" }', "{ at_least = 3 }",
      '{ until = "answered", at_least = 2 }', '{ within_pct = 5, budget = "1h" }'],
 )  # fmt: skip
-def test_a_rule_that_cannot_be_is_refused(tmp_path: Path, repeats: str) -> None:
+def test_a_rule_that_cannot_be_is_refused(tmp_path, repeats):
     (tmp_path / "own.toml").write_text(f'extends = "quick"\nname = "own"\nrepeats = {repeats}\n')
     with pytest.raises(ConfigError, match="repeats"):
         load_experiment(tmp_path / "own.toml")

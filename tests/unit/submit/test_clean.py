@@ -1,31 +1,23 @@
 """What `tierbench clean` shows, refuses and removes."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
-import tarfile
 from contextlib import nullcontext
-from pathlib import Path
 
 import pytest
 
 from tierbench import files, names
 from tierbench.submit import catalogue, clean, cli, pool
 
-REAL = Path(__file__).parents[1] / "data/direct-trial.tar.gz"
+
+@pytest.fixture
+def run(real_run):
+    return real_run
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
-    with tarfile.open(REAL) as archive:
-        archive.extractall(tmp_path, filter="data")
-    return tmp_path / "run"
-
-
-@pytest.fixture
-def replicas(tmp_path: Path) -> Path:
+def replicas(tmp_path):
     folder = tmp_path / "random-0123"
     folder.mkdir()
     (folder / names.CATALOGUE).write_text('{"name": "random-0001", "bytes": 3000000, "adler32": "00000001"}\n')
@@ -33,7 +25,7 @@ def replicas(tmp_path: Path) -> Path:
     return folder
 
 
-def test_nothing_goes_unless_it_is_asked_for(run: Path, replicas: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_goes_unless_it_is_asked_for(run, replicas, capsys):
     assert cli.main(["clean", str(run), str(replicas)]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert float(shown[1].split()[0]) == pytest.approx(3.0, abs=0.1)
@@ -42,7 +34,7 @@ def test_nothing_goes_unless_it_is_asked_for(run: Path, replicas: Path, capsys: 
     assert replicas.exists()
 
 
-def test_what_is_asked_for_goes_and_nothing_else(run: Path, replicas: Path, tmp_path: Path) -> None:
+def test_what_is_asked_for_goes_and_nothing_else(run, replicas, tmp_path):
     kept = tmp_path / "precious"
     kept.mkdir()
     (kept / "file").touch()
@@ -54,9 +46,7 @@ def test_what_is_asked_for_goes_and_nothing_else(run: Path, replicas: Path, tmp_
 
 
 @pytest.mark.parametrize("swapped", ["link", "folder", "parent"])
-def test_what_has_come_into_its_place_meanwhile_is_left_alone(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swapped: str
-) -> None:
+def test_what_has_come_into_its_place_meanwhile_is_left_alone(run, tmp_path, monkeypatch, swapped):
     precious = tmp_path / "elsewhere/run"
     precious.mkdir(parents=True)
     (precious / "file").touch()
@@ -64,7 +54,7 @@ def test_what_has_come_into_its_place_meanwhile_is_left_alone(
     parent.mkdir()
     run = run.rename(parent / "run")
 
-    def swap(*_: object) -> nullcontext[None]:
+    def swap(*_):
         if swapped == "parent":
             parent.rename(tmp_path / "moved")
             parent.symlink_to(precious.parent)
@@ -78,13 +68,13 @@ def test_what_has_come_into_its_place_meanwhile_is_left_alone(
     assert (run / "file").exists()
 
 
-def test_other_folders_are_refused_before_anything_goes(run: Path, tmp_path: Path) -> None:
+def test_other_folders_are_refused_before_anything_goes(run, tmp_path):
     for folder in (tmp_path, tmp_path / "nothing"):
         assert cli.main(["clean", str(run), str(folder), "--yes"]) == 2
     assert (run / names.PLAN).exists()
 
 
-def test_a_folder_whose_catalogue_lists_nothing_is_no_set(replicas: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_whose_catalogue_lists_nothing_is_no_set(replicas, capsys):
     (replicas / names.CATALOGUE).write_text("")
     assert cli.main(["clean", str(replicas), "--yes"]) == 2
     assert "lists no replica" in capsys.readouterr().err
@@ -94,9 +84,7 @@ def test_a_folder_whose_catalogue_lists_nothing_is_no_set(replicas: Path, capsys
 @pytest.mark.parametrize(
     ("host", "status", "says"), [("", 4, "tierbench stop"), ("other-ap.example", 2, "do this there")]
 )
-def test_a_run_in_the_queue_or_of_another_access_point_is_refused(
-    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], host: str, status: int, says: str
-) -> None:
+def test_a_run_in_the_queue_or_of_another_access_point_is_refused(run, monkeypatch, capsys, host, status, says):
     """A job's number says nothing where it was not submitted, and its processes cannot be seen from there."""
     submitted = {"cluster": 7, "directory": str(run.resolve()), "host": host}
     (run / names.SUBMITTED).write_text(json.dumps(submitted))
@@ -106,7 +94,7 @@ def test_a_run_in_the_queue_or_of_another_access_point_is_refused(
     assert (run / names.PLAN).exists()
 
 
-def test_a_run_that_was_submitted_by_hand_is_refused_while_its_dagman_lives(run: Path) -> None:
+def test_a_run_that_was_submitted_by_hand_is_refused_while_its_dagman_lives(run):
     with subprocess.Popen(["sleep", "600"], cwd=run) as dagman:
         (run / "experiment.dag.lock").write_text(f"PPID = 1\nPID = {dagman.pid}\n")
         status = cli.main(["clean", str(run), "--yes"])
@@ -116,14 +104,14 @@ def test_a_run_that_was_submitted_by_hand_is_refused_while_its_dagman_lives(run:
     assert cli.main(["clean", str(run), "--yes"]) == 0
 
 
-def test_a_set_that_is_being_made_is_refused(replicas: Path) -> None:
+def test_a_set_that_is_being_made_is_refused(replicas):
     with catalogue.adding(replicas):
         assert cli.main(["clean", str(replicas), "--yes"]) == 4
     assert (replicas / "random-0001").exists()
 
 
-def test_an_interrupted_removal_can_be_repeated(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(_: Path) -> None:
+def test_an_interrupted_removal_can_be_repeated(run, monkeypatch):
+    def interrupted(_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

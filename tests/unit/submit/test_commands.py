@@ -1,14 +1,10 @@
 """What the commands refuse, and what they say at the end."""
 
-from __future__ import annotations
-
 import re
 import signal
 import subprocess
 import sys
 import sysconfig
-import tarfile
-from pathlib import Path
 
 import pytest
 
@@ -16,17 +12,15 @@ from tierbench.dags.experiment import shipped_experiments
 from tierbench.submit import cli, pool
 from tierbench.submit.pool import Slots
 
-REAL = Path(__file__).parents[1] / "data/direct-trial.tar.gz"
-
 
 @pytest.fixture
-def no_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_slots(monkeypatch):
     monkeypatch.setattr(pool, "matching_slots", lambda _: Slots({}))
     monkeypatch.setattr(pool, "submit_dag", lambda _: pytest.fail("submitted"))
 
 
 @pytest.mark.usefixtures("no_slots")
-def test_nothing_is_run_where_something_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_run_where_something_is_missing(tmp_path, capsys):
     status = cli.main(["run", "quick", "--site", "testbed", "--into", str(tmp_path / "run")])
     told = capsys.readouterr().err
     assert status == 3
@@ -36,9 +30,7 @@ def test_nothing_is_run_where_something_is_missing(tmp_path: Path, capsys: pytes
 
 
 @pytest.mark.usefixtures("no_slots")
-def test_a_plan_says_where_its_dags_would_make_no_tables(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_plan_says_where_its_dags_would_make_no_tables(monkeypatch, capsys):
     installed = sysconfig.get_path("scripts")
     for scripts, said in (("/nowhere", True), (installed, False)):
         monkeypatch.setenv("PATH", "/nowhere")
@@ -47,15 +39,18 @@ def test_a_plan_says_where_its_dags_would_make_no_tables(
         assert ("`tierbench tables RUN` does" in capsys.readouterr().out) == said
 
 
-def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_says_what_is_varied_and_without_a_command_there_is_help(capsys):
     assert cli.main([]) == 0
     assert "usage: tierbench" in capsys.readouterr().out
+    cli.main(["show", "extenci-stacked-scaled"])
+    shown = capsys.readouterr().out
+    assert "  start: together, in-turn\n" in shown
+    assert "  workload: root (root), write (writer)\n" in shown
+    assert "  arranged for all of it: worker-rtts 5-14-47-60\n" in shown
 
 
 @pytest.mark.parametrize("mistaken", [["pln"], ["testbed", "attatch"], ["completion", "bsh"]])
-def test_a_mistaken_word_is_answered_with_what_was_meant(
-    mistaken: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistaken_word_is_answered_with_what_was_meant(mistaken, capsys):
     with pytest.raises(SystemExit, match="2"):
         cli.main(mistaken)
     meant = {"pln": "plan", "attatch": "attach", "bsh": "bash"}[mistaken[-1]]
@@ -73,21 +68,19 @@ runpy.run_module("tierbench", run_name="__main__")
 """
 
 
-def test_an_interrupt_while_modules_are_loaded_leaves_no_traceback() -> None:
+def test_an_interrupt_while_modules_are_loaded_leaves_no_traceback():
     asked = ["env", "--default-signal", sys.executable, "-c", INTERRUPTED]
     ended = subprocess.run(asked, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (-signal.SIGINT, "")
 
 
-def test_tables_end_with_the_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with tarfile.open(REAL) as archive:
-        archive.extractall(tmp_path, filter="data")
-    assert cli.main(["tables", str(tmp_path / "run")]) == 0
+def test_tables_end_with_the_answer(real_run, capsys):
+    assert cli.main(["tables", str(real_run)]) == 0
     *_, last = capsys.readouterr().out.splitlines()
     assert last.startswith("With ")
 
 
-def test_list_names_every_experiment_and_site_and_what_each_is_about(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_names_every_experiment_and_site_and_what_each_is_about(capsys):
     assert cli.main(["list"]) == 0
     listed = capsys.readouterr().out
     for name in shipped_experiments():
@@ -97,7 +90,7 @@ def test_list_names_every_experiment_and_site_and_what_each_is_about(capsys: pyt
 
 
 @pytest.mark.parametrize("name", shipped_experiments())
-def test_show_tells_where_each_experiment_can_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_tells_where_each_experiment_can_run(name, capsys):
     assert cli.main(["show", name]) == 0
     shown = capsys.readouterr().out
     offering = re.search(r"sites that offer it: (.*)", shown)
@@ -105,11 +98,3 @@ def test_show_tells_where_each_experiment_can_run(name: str, capsys: pytest.Capt
     assert "none" not in offering[1]
     if name.endswith("-scaled"):
         assert "testbed" in offering[1]
-
-
-def test_show_says_what_is_varied(capsys: pytest.CaptureFixture[str]) -> None:
-    cli.main(["show", "extenci-stacked-scaled"])
-    shown = capsys.readouterr().out
-    assert "  start: together, in-turn\n" in shown
-    assert "  workload: root (root), write (writer)\n" in shown
-    assert "  arranged for all of it: worker-rtts 5-14-47-60\n" in shown

@@ -1,12 +1,8 @@
 """Completion, in real shells: what the script's function makes of what is typed."""
 
-from __future__ import annotations
-
 import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 
@@ -26,8 +22,8 @@ TYPED = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder: Path = tmp_path_factory.mktemp("completion")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("completion")
     (folder / "runs/monday-1").mkdir(parents=True)
     (folder / "my-experiment.toml").touch()
     for shell in ("bash", "zsh"):
@@ -38,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def completed(folder: Path) -> Mapping[str, str]:
+def completed(folder):
     lines = ["source ./bash"]
     for typed in TYPED:
         words = typed.split()
@@ -50,11 +46,11 @@ def completed(folder: Path) -> Mapping[str, str]:
 
 
 @pytest.mark.parametrize("typed", TYPED)
-def test_what_is_typed_is_completed(completed: Mapping[str, str], typed: str) -> None:
+def test_what_is_typed_is_completed(completed, typed):
     assert completed[typed] == TYPED[typed]
 
 
-def test_zsh_takes_its_script(folder: Path) -> None:
+def test_zsh_takes_its_script(folder):
     assert "_tierbench_run" in (folder / "zsh").read_text()
     if shutil.which("zsh"):
         subprocess.run(["zsh", "-n", str(folder / "zsh")], check=True)

@@ -1,7 +1,5 @@
 """Tokens and grid proxies: they travel and are shown, nobody is told what is in them, and one that is over is none."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import json
@@ -13,26 +11,24 @@ import subprocess
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import htcondor2
 import pytest
 
-from tests.unit.client_process import Job, events
+from tests.unit.client_process import events
 from tests.unit.quick_plan import LARGER_QUICK, larger_quick
 from tests.unit.submit.test_doctor import WORKERS, answer, proxy
 from tests.unit.wrappers.test_client_gate import at_the_gate, open_gate
 from tierbench import names
 from tierbench.checked_text import AbsolutePath, Name, Value
-from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
-from tierbench.site_configs.site import SHIPPED, GridProxy, Site, Submission, Token, find_site, load_site
+from tierbench.site_configs.site import SHIPPED, GridProxy, Submission, Token, find_site, load_site
 from tierbench.submit.cli import main
-from tierbench.submit.preflight import credentials as findings
-from tierbench.submit.preflight import open_secrets, preflight
+from tierbench.submit.planning import Planned, open_secrets, preflight
+from tierbench.submit.planning import credentials as findings
 from tierbench.submit.questions import visits
 from tierbench.trials import read_trial
 
@@ -41,7 +37,7 @@ TOLD_TO_NOBODY = "c2lnbmF0dXJl"  # the signature, without which a token is worth
 HOUR = 3600.0
 
 
-def token(path: Path, lasts_s: float | None = HOUR, mode: int = 0o600) -> Path:
+def token(path, lasts_s=HOUR, mode=0o600):
     """A JSON web token that expires so long from now, in a file."""
     claims = {"sub": "bench"} if lasts_s is None else {"sub": "bench", "exp": int(time.time() + lasts_s)}
     header, body = (base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in ({}, claims))
@@ -50,24 +46,24 @@ def token(path: Path, lasts_s: float | None = HOUR, mode: int = 0o600) -> Path:
     return path
 
 
-def going(**credentials: Any) -> tuple[Site, Experiment]:
+def going(**credentials):
     """The testbed, by one of whose ways clients show something, and an experiment that goes this way."""
     site, experiment = find_site("testbed"), larger_quick()
     access = dataclasses.replace(site.access[WAY], **credentials)
     return dataclasses.replace(site, access={**site.access, WAY: access}), experiment
 
 
-def by_file(path: Path) -> dict[str, Any]:
+def by_file(path):
     return {"token": Token(file=AbsolutePath(str(path)))}
 
 
-def written(site: Site, experiment: Experiment, run: Path) -> Path:
+def written(site, experiment, run):
     """The directory of a trial that goes this way."""
     write_run(expand(site, experiment, WORKERS), site, experiment, run)
     return next(trial for trial in (run / names.TRIALS).iterdir() if trial.name.startswith(f"{WAY}."))
 
 
-def submitted(trial: Path, node: str) -> htcondor2.Submit:
+def submitted(trial, node):
     """A node's submit description with the macros that its DAG sets."""
     (told,) = re.findall(rf"^VARS {node} (.*)$", (trial / names.TRIAL_DAG).read_text(), re.MULTILINE)
     submit = htcondor2.Submit((trial.parents[1] / names.SUBMIT / f"{node}.sub").read_text())
@@ -76,10 +72,7 @@ def submitted(trial: Path, node: str) -> htcondor2.Submit:
     return submit
 
 
-# -- what is written -----------------------------------------------------------------------------------
-
-
-def test_a_token_travels_from_where_it_is_and_a_run_directory_has_but_its_path(tmp_path: Path) -> None:
+def test_a_token_travels_from_where_it_is_and_a_run_directory_has_but_its_path(tmp_path):
     file = token(tmp_path / "my-token")
     trial = written(*going(**by_file(file)), tmp_path / "run")
     submit = submitted(trial, "clients")
@@ -90,14 +83,14 @@ def test_a_token_travels_from_where_it_is_and_a_run_directory_has_but_its_path(t
     assert holding == []
 
 
-def test_a_token_of_htcondors_credentials_is_asked_for_by_the_clients(tmp_path: Path) -> None:
+def test_a_token_of_htcondors_credentials_is_asked_for_by_the_clients(tmp_path):
     trial = written(*going(token=Token(condor=Name("scitokens"))), tmp_path / "run")
     submit = submitted(trial, "clients")
     assert submit.expand("use_oauth_services") == "scitokens"
     assert "--credential scitokens" in submit.expand("arguments")
 
 
-def test_a_proxy_travels_beside_a_token_and_with_trials_by_other_accesses_neither(tmp_path: Path) -> None:
+def test_a_proxy_travels_beside_a_token_and_with_trials_by_other_accesses_neither(tmp_path):
     credentials = {**by_file(token(tmp_path / "t")), "x509": GridProxy(AbsolutePath(str(proxy(tmp_path))))}
     trial = written(*going(**credentials), tmp_path / "run")
     submit = submitted(trial, "clients")
@@ -108,9 +101,7 @@ def test_a_proxy_travels_beside_a_token_and_with_trials_by_other_accesses_neithe
     assert not any("proxy.pem" in (path / file).read_text() for path in others for file in names.WRITTEN)
 
 
-def test_a_token_that_is_not_there_or_has_the_name_of_what_is_needed_is_told_before_anything_is_written(
-    tmp_path: Path,
-) -> None:
+def test_a_token_that_is_not_there_or_has_the_name_of_what_is_needed_is_told_before_anything_is_written(tmp_path):
     for file, told in ((tmp_path / "none", "is not there to be read"), (token(tmp_path / "trial.json"), "call this")):
         with pytest.raises(ConfigError, match=rf"access\.{WAY}: .*{told}"):
             written(*going(**by_file(file)), tmp_path / "run")
@@ -120,14 +111,14 @@ def test_a_token_that_is_not_there_or_has_the_name_of_what_is_needed_is_told_bef
 @pytest.mark.parametrize(
     "table", ["token = {}", 'token = { file = "/t", condor = "n" }', 'token = { file = "t" }', "x509 = {}"]
 )
-def test_a_credential_is_in_one_place(tmp_path: Path, table: str) -> None:
+def test_a_credential_is_in_one_place(tmp_path, table):
     path = tmp_path / "site.toml"
     path.write_text((SHIPPED / "testbed.toml").read_text().replace(f"[access.{WAY}]", f"[access.{WAY}]\n{table}"))
     with pytest.raises(ConfigError, match=rf"access\.{WAY}\."):
         load_site(path)
 
 
-def test_two_files_do_not_travel_under_one_name(tmp_path: Path) -> None:
+def test_two_files_do_not_travel_under_one_name(tmp_path):
     path, text = tmp_path / "site.toml", (SHIPPED / "testbed.toml").read_text()
     for way, file in ((WAY, "/a/token"), ("lan-xrootd", "/b/token")):
         text = text.replace(f"[access.{way}]", f'[access.{way}]\ntoken = {{ file = "{file}" }}')
@@ -136,7 +127,7 @@ def test_two_files_do_not_travel_under_one_name(tmp_path: Path) -> None:
         load_site(path)
 
 
-def test_the_idle_limit_is_the_sites_to_say(tmp_path: Path) -> None:
+def test_the_idle_limit_is_the_sites_to_say(tmp_path):
     site, experiment = going()
     written(dataclasses.replace(site, submission=Submission(idle_limit=50)), experiment, tmp_path / "limited")
     written(site, experiment, tmp_path / "run")
@@ -145,16 +136,13 @@ def test_the_idle_limit_is_the_sites_to_say(tmp_path: Path) -> None:
     assert "IDLE" not in (tmp_path / "run" / names.TRIAL_CONFIG).read_text()
 
 
-# -- at the client -------------------------------------------------------------------------------------
-
-
-def shows(job: Job, variable: str) -> Path:
+def shows(job, variable):
     """Have dd leave what it was told to show."""
     job.script("bin/dd", f'printf %s "${variable}" > {job.folder}/shown')
     return job.folder / "shown"
 
 
-def test_the_reading_process_is_told_where_the_token_is_which_is_its_own_alone(job: Job) -> None:
+def test_the_reading_process_is_told_where_the_token_is_which_is_its_own_alone(job):
     file, shown = token(job.folder / "my-token", mode=0o644), shows(job, "BEARER_TOKEN_FILE")
     record = job.run("dd", "--token", "my-token")
     assert shown.read_text() == str(file)
@@ -162,7 +150,7 @@ def test_the_reading_process_is_told_where_the_token_is_which_is_its_own_alone(j
     assert TOLD_TO_NOBODY not in json.dumps(record)
 
 
-def test_htcondors_credentials_are_found_by_their_name_and_a_proxy_is_shown_too(job: Job) -> None:
+def test_htcondors_credentials_are_found_by_their_name_and_a_proxy_is_shown_too(job):
     creds = job.folder / ".condor_creds"
     creds.mkdir()
     job.environment["_CONDOR_CREDS"] = str(creds)
@@ -187,7 +175,7 @@ def test_htcondors_credentials_are_found_by_their_name_and_a_proxy_is_shown_too(
         (["--x509", "torn"], "no-proxy"),
     ],
 )
-def test_what_lets_nobody_in_is_not_read_with(job: Job, asked: list[str], status: str) -> None:
+def test_what_lets_nobody_in_is_not_read_with(job, asked, status):
     token(job.folder / "over", -1)
     proxy(job.folder, -1)
     (job.folder / "empty").touch()
@@ -199,13 +187,13 @@ def test_what_lets_nobody_in_is_not_read_with(job: Job, asked: list[str], status
     assert TOLD_TO_NOBODY not in json.dumps(record)
 
 
-def test_a_token_that_does_not_say_when_it_expires_is_the_servers_to_judge(job: Job) -> None:
+def test_a_token_that_does_not_say_when_it_expires_is_the_servers_to_judge(job):
     token(job.folder / "always", None)
     (job.folder / "opaque").write_text("MDAxY2xvY2F0aW9u")
     assert {job.end("dd", "--token", name)["status"] for name in ("always", "opaque")} == {"ok"}
 
 
-def test_a_token_that_is_over_before_the_go_is_told_at_the_gate(job: Job) -> None:
+def test_a_token_that_is_over_before_the_go_is_told_at_the_gate(job):
     token(job.folder / "soon", 20)
     process = job.start("dd", "--token", "soon", "--gate", "go.json")
     at_the_gate(process)
@@ -220,19 +208,19 @@ class Door(BaseHTTPRequestHandler):
     shown: ClassVar[list[str | None]] = []
     content = b"a replica"
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         self.shown.append(self.headers["Authorization"])
         self.send_response(200 if self.shown[-1] else 401)
         self.send_header("Content-Length", str(len(self.content)))
         self.end_headers()
         self.wfile.write(self.content)
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, *_):
         pass
 
 
 @pytest.mark.parametrize("shown", [True, False])
-def test_curl_shows_a_token_to_a_server_that_it_trusts_and_not_on_its_command_line(job: Job, shown: bool) -> None:
+def test_curl_shows_a_token_to_a_server_that_it_trusts_and_not_on_its_command_line(job, shown):
     key, certificate = job.folder / "key.pem", job.folder / "certificate.pem"
     make = ["openssl", "req", "-x509", "-newkey", "ed25519", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
     make += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
@@ -255,9 +243,6 @@ def test_curl_shows_a_token_to_a_server_that_it_trusts_and_not_on_its_command_li
     assert TOLD_TO_NOBODY not in (job.folder / "asked").read_text()
 
 
-# -- what is said before -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("lasts_s", "mode", "state", "seen"),
     [
@@ -268,7 +253,7 @@ def test_curl_shows_a_token_to_a_server_that_it_trusts_and_not_on_its_command_li
         (None, 0o600, "good", "only its server knows"),
     ],
 )
-def test_the_doctor_looks_at_a_token(tmp_path: Path, lasts_s: float, mode: int, state: str, seen: str) -> None:
+def test_the_doctor_looks_at_a_token(tmp_path, lasts_s, mode, state, seen):
     site, _ = going(**by_file(token(tmp_path / "t", lasts_s, mode)))
     (finding,) = findings({WAY: site.access[WAY]}, needed_s=HOUR)
     assert (finding.state, finding.thing) == (state, f"access {WAY}, its token")
@@ -277,9 +262,7 @@ def test_the_doctor_looks_at_a_token(tmp_path: Path, lasts_s: float, mode: int, 
     assert TOLD_TO_NOBODY not in finding.seen
 
 
-def test_a_run_is_refused_whose_token_is_over_and_doubted_whose_token_will_be(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_is_refused_whose_token_is_over_and_doubted_whose_token_will_be(tmp_path, capsys):
     file, path = tmp_path / "t", tmp_path / "site.toml"
     text = (SHIPPED / "testbed.toml").read_text()
     path.write_text(text.replace(f"[access.{WAY}]", f'[access.{WAY}]\ntoken = {{ file = "{file}" }}'))
@@ -290,20 +273,20 @@ def test_a_run_is_refused_whose_token_is_over_and_doubted_whose_token_will_be(
         assert told.format(WAY) in capsys.readouterr().out
 
 
-def doubts(site: Site, experiment: Experiment) -> list[str]:
+def doubts(site, experiment):
     plan = expand(site, experiment, WORKERS)
-    found = preflight(plan, site, experiment, "no pool", "quick")
+    found = preflight(Planned(plan, site, experiment, "no pool"), "quick")
     return [finding.line for finding in found if finding.thing.startswith("access ")]
 
 
-def test_how_long_a_token_is_needed_is_how_long_the_run_takes(tmp_path: Path) -> None:
+def test_how_long_a_token_is_needed_is_how_long_the_run_takes(tmp_path):
     site, experiment = going(**by_file(token(tmp_path / "t", HOUR)))
     assert doubts(site, experiment) == []
     longer = dataclasses.replace(experiment, repeats=1000)
     assert "expires in" in doubts(site, longer)[0]
 
 
-def test_workers_show_the_token_when_their_door_is_tried(tmp_path: Path) -> None:
+def test_workers_show_the_token_when_their_door_is_tried(tmp_path):
     file = token(tmp_path / "t")
     site, experiment = going(**by_file(file))
     visit = visits(site, experiment, WORKERS)[WORKERS["public"][0]]
@@ -314,13 +297,13 @@ def test_workers_show_the_token_when_their_door_is_tried(tmp_path: Path) -> None
     assert {question.thing for question in others} <= {f"access {WAY}", f"access {WAY}, its token"}
 
 
-def test_a_worker_tells_of_the_token_that_it_got(tmp_path: Path) -> None:
+def test_a_worker_tells_of_the_token_that_it_got(tmp_path):
     assert answer("token", path=str(token(tmp_path / "t")), needed_s=0)["state"] == "good"
     assert answer("token", path=str(token(tmp_path / "t", -1)), needed_s=0)["why"] == "expired"
     assert answer("token", path=str(tmp_path / "none"), needed_s=0)["why"] == "absent"
 
 
-def test_a_token_in_the_open_in_a_sites_file_is_doubted() -> None:
+def test_a_token_in_the_open_in_a_sites_file_is_doubted():
     site, experiment = going(environment={"BEARER_TOKEN": Value("abc")})
     line = next(open_secrets(site, experiment)).line
     assert f"access.{WAY}.environment.BEARER_TOKEN: is a secret by its looks" in line

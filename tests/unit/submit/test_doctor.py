@@ -1,7 +1,5 @@
 """The doctor: what it asks where, what the shipped probe answers, and what is made of the answers."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -9,23 +7,22 @@ import tempfile
 import zlib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.unit.shipped import PYTHON
 from tierbench.checked_text import Host, Key, Prefix
 from tierbench.dags.clients import shipped_clients
-from tierbench.dags.experiment import Experiment, find_experiment
+from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.replicas import Entry
-from tierbench.site_configs.site import SHIPPED, Access, Kerberos, Links, Site, find_site
+from tierbench.site_configs.site import SHIPPED, Kerberos, Links, find_site
 from tierbench.submit import pool
 from tierbench.submit.cli import main
 from tierbench.submit.doctor import clocks, clocks_not_compared, findings_of
 from tierbench.submit.links import judged
+from tierbench.submit.planning import Finding, table
 from tierbench.submit.pool import PoolError
-from tierbench.submit.preflight import Finding, table
 from tierbench.submit.probes import Clock, Report, clock, read_report, script
 from tierbench.submit.questions import Question, Visit, contents, visits
 
@@ -36,23 +33,19 @@ WORKERS = {"private": ("wn01.private.fiu.test",), "public": ("wn03.fiu.test",)}
 PROBE = script(shipped_clients().values())
 
 
-def probe(*arguments: str) -> subprocess.CompletedProcess[str]:
+def probe(*arguments):
     command = [PYTHON, "-I", "-", *arguments]
     return subprocess.run(command, input=PROBE, capture_output=True, text=True, check=False)
 
 
-def answer(kind: str, **about: Any) -> dict[str, Any]:
+def answer(kind, **about):
     result = probe(json.dumps([{"ask": kind, **about}]))
     assert result.returncode == 0, result.stderr
-    found: dict[str, Any] = json.loads(result.stdout)["answers"][0]
-    return found
-
-
-# -- the probe, run as a process as on a worker ----------------------------------------------------------
+    return json.loads(result.stdout)["answers"][0]
 
 
 @pytest.mark.parametrize("questions", ["no JSON", '[{"ask": "nonsense"}]', "[3]"])
-def test_questions_that_make_no_sense_are_refused(questions: str) -> None:
+def test_questions_that_make_no_sense_are_refused(questions):
     assert probe(questions).returncode == 2
 
 
@@ -78,7 +71,7 @@ READ_BY_ROOT = {"client": "root", "options": {"setup": "true"}, "protocol": "fil
         ("program", READ_BY_ROOT, None, "after `true`"),
     ],
 )
-def test_what_a_host_answers(tmp_path: Path, kind: str, about: dict[str, Any], why: str | None, seen: str) -> None:
+def test_what_a_host_answers(tmp_path, kind, about, why, seen):
     for name in ("a.root", "b.root", "catalogue.jsonl"):
         (tmp_path / name).touch()
     found = answer(kind, **json.loads(json.dumps(about).replace("FOLDER", str(tmp_path))))
@@ -86,18 +79,18 @@ def test_what_a_host_answers(tmp_path: Path, kind: str, about: dict[str, Any], w
     assert why is None or (found["state"], found.get("why", "")) == ("bad" if why else "good", why)
 
 
-def test_an_interface_that_is_there() -> None:
+def test_an_interface_that_is_there():
     other = next((path.name for path in sorted(Path("/sys/class/net").iterdir()) if path.name != "lo"), None)
     if other is None:
         pytest.skip("this machine has no interface but lo")
     assert answer("interface", name=other)["state"] == "good"
 
 
-def test_whether_a_sampler_may_go_first_is_known_before() -> None:
+def test_whether_a_sampler_may_go_first_is_known_before():
     assert ("before all others" in answer("priority")["seen"]) == (os.geteuid() == 0)
 
 
-def test_files_on_a_hosts_own_disk_that_are_not_declared_so_are_bad(tmp_path: Path) -> None:
+def test_files_on_a_hosts_own_disk_that_are_not_declared_so_are_bad(tmp_path):
     bare = replace(SITE, access={"direct": SITE.access["direct"], "local-disk": SITE.access["local-disk"]})
     asked = visits(bare, None, {"public": ("w",), "private": ("w",)})["w"].questions
     (direct, disk) = (question.to_json() for question in asked if question.kind == "files")
@@ -108,7 +101,7 @@ def test_files_on_a_hosts_own_disk_that_are_not_declared_so_are_bad(tmp_path: Pa
     assert states == {"direct": ("bad", "local"), "local-disk": ("good", "")}
 
 
-def test_the_probe_finds_auto_as_the_sampler_does() -> None:
+def test_the_probe_finds_auto_as_the_sampler_does():
     routes = Path("/proc/net/route").read_text().splitlines()[1:]
     by_default = [route.split()[0] for route in routes if route.split()[1] == route.split()[7] == "00000000"]
     found = answer("interface", name="auto")
@@ -121,7 +114,7 @@ def test_the_probe_finds_auto_as_the_sampler_does() -> None:
     [(b"a replica", "good", "1 of 1 files were read"), (b"a Replica", "bad", "has 9 bytes with checksum"),
      (None, "bad", "No such file")],
 )  # fmt: skip
-def test_the_contents_of_replicas_are_looked_at(tmp_path: Path, content: bytes | None, state: str, seen: str) -> None:
+def test_the_contents_of_replicas_are_looked_at(tmp_path, content, state, seen):
     path = tmp_path / "a.dat"
     if content is not None:
         path.write_bytes(content)
@@ -130,7 +123,7 @@ def test_the_contents_of_replicas_are_looked_at(tmp_path: Path, content: bytes |
     assert (found["state"], seen in found["seen"]) == (state, True)
 
 
-def test_a_replica_that_takes_too_long_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_replica_that_takes_too_long_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "slow")
     found = answer("contents", files=[[str(tmp_path / "slow"), 1, "00000001"]], of=1, seconds=0.5)
     assert (found["state"], found["why"]) == ("doubtful", "unread")
@@ -138,7 +131,7 @@ def test_a_replica_that_takes_too_long_is_not_waited_for(tmp_path: Path) -> None
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="takes root to read as somebody else")
 @pytest.mark.parametrize(("mode", "flushed", "why"), [(0o644, True, "not-ours"), (0o666, True, ""), (0o644, False, "")])
-def test_of_others_replicas_no_flush_can_be_measured(mode: int, flushed: bool, why: str) -> None:
+def test_of_others_replicas_no_flush_can_be_measured(mode, flushed, why):
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         Path(folder).chmod(0o755)
         (Path(folder) / "a.root").touch()
@@ -150,7 +143,7 @@ def test_of_others_replicas_no_flush_can_be_measured(mode: int, flushed: bool, w
     assert (found["state"], found["why"]) == ("doubtful" if why else "good", why)
 
 
-def proxy(folder: Path, days: int = 7) -> Path:
+def proxy(folder, days=7):
     """A certificate, in a file as a proxy's."""
     key, request, file = folder / "key.pem", folder / "request.pem", folder / "proxy.pem"
     make = ["openssl", "req", "-newkey", "ed25519", "-nodes", "-subj", "/CN=bench", "-keyout", key, "-out", request]
@@ -168,40 +161,37 @@ def proxy(folder: Path, days: int = 7) -> Path:
         (1, 0o600, "expires", ""), (7, 0o644, "open", ""),
     ],
 )  # fmt: skip
-def test_a_grid_proxy_is_looked_at(tmp_path: Path, days: int, mode: int, why: str, seen: str) -> None:
+def test_a_grid_proxy_is_looked_at(tmp_path, days, mode, why, seen):
     proxy(tmp_path, days).chmod(mode)
     found = answer("proxy", path=str(tmp_path / "proxy.pem"), needed_s=48 * 3600)
     assert (found.get("why", ""), seen in found["seen"]) == (why, True)
 
 
-def test_where_trials_write_a_folder_is_made_and_removed(tmp_path: Path) -> None:
+def test_where_trials_write_a_folder_is_made_and_removed(tmp_path):
     assert answer("writes", url=str(tmp_path))["state"] == "good"
     assert not list(tmp_path.iterdir())
     assert answer("writes", url=str(tmp_path / "none"))["why"] == "refused"
 
 
-def test_a_writer_needs_xrdcp_only_where_it_writes_by_xrootd(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_needs_xrdcp_only_where_it_writes_by_xrootd(monkeypatch):
     monkeypatch.setenv("PATH", "/none")
     assert answer("program", client="writer", options={}, protocol="file")["state"] == "good"
     assert answer("program", client="writer", options={}, protocol="xrootd")["seen"] == "there is no xrdcp"
 
 
-# -- what is asked where ---------------------------------------------------------------------------------
-
-
 PRIVATE, PUBLIC = "wn01.private.fiu.test", "wn03.fiu.test"
 
 
-def asked(host: str, experiment: str = "", site: Site = SITE) -> list[Question]:
+def asked(host, experiment="", site=SITE):
     return visits(site, find_experiment(experiment) if experiment else None, WORKERS)[host].questions
 
 
-def by(**access: Access) -> Site:
+def by(**access):
     """The site with these accesses alone."""
     return replace(SITE, access=access)
 
 
-def test_only_the_server_that_the_links_are_measured_from_needs_iperf3() -> None:
+def test_only_the_server_that_the_links_are_measured_from_needs_iperf3():
     second = replace(SITE.samplers["oss"], host=Host("oss2.uf.test"))
     site = replace(SITE, samplers={**SITE.samplers, "oss2": second})
     kinds = {host: {question.kind for question in asked(host, "", site)} for host in ("oss.uf.test", "oss2.uf.test")}
@@ -209,7 +199,7 @@ def test_only_the_server_that_the_links_are_measured_from_needs_iperf3() -> None
     assert kinds["oss2.uf.test"] == {"interface", "priority"}
 
 
-def test_a_worker_is_asked_for_each_access_of_its_pool_and_the_same_thing_once() -> None:
+def test_a_worker_is_asked_for_each_access_of_its_pool_and_the_same_thing_once():
     things = [question.thing for question in asked(PRIVATE)]
     own = {f"access {name}" for name, access in SITE.access.items() if access.pool == "private"}
     assert {thing for thing in things if thing.startswith("access")} == own
@@ -217,17 +207,17 @@ def test_a_worker_is_asked_for_each_access_of_its_pool_and_the_same_thing_once()
     assert sum(question.kind == "flush" for question in asked(PRIVATE)) == 1
 
 
-def test_the_ticket_comes_before_what_needs_it() -> None:
+def test_the_ticket_comes_before_what_needs_it():
     access = replace(SITE.access["direct"], kerberos=Kerberos("host/{host}@A", "/etc/krb5.keytab"))
     assert [question.kind for question in asked(PUBLIC, "", by(direct=access))][:2] == ["kerberos", "files"]
 
 
-def test_where_a_certificate_is_asked_for_so_is_the_proxy() -> None:
+def test_where_a_certificate_is_asked_for_so_is_the_proxy():
     secured = SITE.access["gridftp-secured-servers"]
     assert secured.x509
     there = replace(secured, x509=None, environment={"X509_USER_PROXY": "/on/the/worker"})
 
-    def proxies(access: Access, experiment: str = "ani-gridftp-protection") -> list[Question]:
+    def proxies(access, experiment="ani-gridftp-protection"):
         site = replace(SITE, access={**SITE.access, "gridftp-secured-servers": access})
         return [question for question in asked(PUBLIC, experiment, site) if question.kind == "proxy"]
 
@@ -236,29 +226,29 @@ def test_where_a_certificate_is_asked_for_so_is_the_proxy() -> None:
     assert not proxies(secured, "quick")
 
 
-def test_of_a_globus_collection_no_server_is_asked() -> None:
+def test_of_a_globus_collection_no_server_is_asked():
     collection = replace(SITE.access["gridftp"], protocol=Key("globus"), prefix=Prefix("globus://aa752cea-8222/"))
     assert "server" not in {question.kind for question in asked(PUBLIC, "", by(collection=collection))}
 
 
-def test_where_trials_write_it_is_asked_whether_they_may() -> None:
+def test_where_trials_write_it_is_asked_whether_they_may():
     every = visits(SITE, find_experiment("extenci-lqcd-scaled"), WORKERS).values()
     urls = [question.about["url"] for visit in every for question in visit.questions if question.kind == "writes"]
     assert any(url.endswith(str(SITE.access["direct"].writes)) for url in urls)
 
 
-def test_whose_replicas_are_is_asked_where_they_are_flushed() -> None:
+def test_whose_replicas_are_is_asked_where_they_are_flushed():
     every = visits(SITE, find_experiment("quick"), WORKERS).values()
     flushed = {visit.host for visit in every if any(question.about.get("flushed") for question in visit.questions)}
     assert flushed == {PUBLIC, "dgt.fiu.test", "vmuf.uf.test"}
 
 
-def listed(experiment: Experiment) -> dict[str, dict[str, Entry]]:
+def listed(experiment):
     sets = experiment.used_replicas.items()
     return {folder: {name: Entry(name, 7, "0000abcd") for name in files.files} for folder, files in sets}
 
 
-def test_some_replicas_of_each_set_are_read_on_one_worker_by_an_access_that_the_probe_can_read() -> None:
+def test_some_replicas_of_each_set_are_read_on_one_worker_by_an_access_that_the_probe_can_read():
     quick, far = find_experiment("quick"), find_experiment("ani-gridftp-scaled")
     (replicas,) = quick.used_replicas.values()
     ((host, question),) = contents(SITE, quick, listed(quick), WORKERS)
@@ -268,28 +258,25 @@ def test_some_replicas_of_each_set_are_read_on_one_worker_by_an_access_that_the_
     assert not list(contents(SITE, far, listed(far), WORKERS))
 
 
-def test_every_set_of_replicas_is_looked_for_where_it_is_read() -> None:
+def test_every_set_of_replicas_is_looked_for_where_it_is_read():
     (replicas,) = expand(SITE, find_experiment("quick"), {}).replicas.values()
     (direct,) = (question for question in asked(PUBLIC, "quick") if question.thing == "access direct")
     assert direct.about["paths"] == [(replicas.directory, replicas.count)]
 
 
-# -- what is made of the answers -------------------------------------------------------------------------
-
-
-def test_an_answer_that_is_not_good_comes_with_what_to_do() -> None:
+def test_an_answer_that_is_not_good_comes_with_what_to_do():
     visit = Visit("a", "", questions=[Question("interface", "interface eth1")])
     report = Report(({"state": "bad", "why": "absent", "seen": "there is no eth1"},))
     *_, finding = findings_of(visit, report)
     assert (finding.state, bool(finding.remedy)) == ("bad", True)
 
 
-def test_a_host_without_an_answer_is_bad() -> None:
+def test_a_host_without_an_answer_is_bad():
     (finding,) = findings_of(Visit("a", ""), Report(trouble="was not started"))
     assert (finding.state, "START" in finding.remedy, "--patience" in finding.remedy) == ("bad", True, True)
 
 
-def test_what_is_the_same_on_several_hosts_is_said_once_and_all_that_need_something_are_named() -> None:
+def test_what_is_the_same_on_several_hosts_is_said_once_and_all_that_need_something_are_named():
     assert list(table([Finding("good", "flush", "is fine", host=host) for host in "ab"])) == [
         "good      flush (a, b): is fine"
     ]
@@ -297,18 +284,18 @@ def test_what_is_the_same_on_several_hosts_is_said_once_and_all_that_need_someth
     assert "(a, b, c, d, e, f, g, h)" in line
 
 
-def test_a_probe_that_died_leaves_its_last_words() -> None:
+def test_a_probe_that_died_leaves_its_last_words():
     assert "No module" in read_report("", "Traceback\nNo module named json\n", 0, 0).trouble
 
 
-def test_clocks_that_agree_bound_the_offset_from_both_sides() -> None:
+def test_clocks_that_agree_bound_the_offset_from_both_sides():
     found = clock(sent=100.0, begin=100.1, end=100.2, received=100.22)
     assert found.agrees
     assert found.resolution == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize("offset", [3.0, -3.0])
-def test_an_offset_of_a_clock_lies_within_its_bounds(offset: float) -> None:
+def test_an_offset_of_a_clock_lies_within_its_bounds(offset):
     found = clock(sent=100.0, begin=100.1 + offset, end=100.2 + offset, received=100.22)
     assert not found.agrees
     assert found.least <= offset <= found.most
@@ -321,7 +308,7 @@ def test_an_offset_of_a_clock_lies_within_its_bounds(offset: float) -> None:
         (Clock(-0.1, 8.0), "doubtful", "may be off by up to 8.0 s"),
     ],
 )
-def test_a_clock_that_is_off_or_not_known_well_is_told(clock: Clock, state: str, seen: str) -> None:
+def test_a_clock_that_is_off_or_not_known_well_is_told(clock, state, seen):
     (found,) = clocks({"a": clock})
     assert (found.state, found.seen[: len(seen)]) == (state, seen)
 
@@ -336,10 +323,10 @@ def test_a_clock_that_is_off_or_not_known_well_is_told(clock: Clock, state: str,
     ids=["submission", "ssh"],
 )  # fmt: skip
 def test_what_the_sites_file_alone_tells_is_told_without_pool_and_experiment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    change: tuple[str, str], told: str,
-) -> None:  # fmt: skip
-    def no_pool(_: str) -> None:
+    tmp_path, monkeypatch, capsys,
+    change, told,
+):  # fmt: skip
+    def no_pool(_):
         raise PoolError("there is none here")
 
     monkeypatch.setattr(pool, "matching_slots", no_pool)
@@ -350,7 +337,7 @@ def test_what_the_sites_file_alone_tells_is_told_without_pool_and_experiment(
     assert told in capsys.readouterr().out
 
 
-def test_of_storage_over_ssh_the_clock_is_not_compared_so_no_trial_will_be_valid() -> None:
+def test_of_storage_over_ssh_the_clock_is_not_compared_so_no_trial_will_be_valid():
     over_ssh = {name: replace(sampler, via="ssh") for name, sampler in SITE.samplers.items()}
     (finding,) = clocks_not_compared(replace(SITE, samplers=over_ssh), find_experiment("quick"))
     assert (finding.state, finding.host) == ("doubtful", "oss.uf.test")
@@ -367,7 +354,7 @@ def test_of_storage_over_ssh_the_clock_is_not_compared_so_no_trial_will_be_valid
     ],
     ids=str,
 )  # fmt: skip
-def test_the_rate_of_the_workers_is_held_against_their_links(rates: list[float], state: str, seen: str) -> None:
+def test_the_rate_of_the_workers_is_held_against_their_links(rates, state, seen):
     found = judged(SITE, "link", dict(zip("abcdefghij", rates, strict=False)))
     assert (found.state, seen in found.seen) == (state, True)
     unknown = judged(replace(SITE, links=Links()), "link", {"a": rates[0]})

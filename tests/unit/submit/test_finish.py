@@ -39,13 +39,11 @@ def state(trial):
     return json.loads((trial / names.OUTCOME).read_text())["state"]
 
 
-def test_a_client_that_never_started_makes_the_trial_incomplete(trial):
+def test_a_client_that_never_started_makes_the_trial_incomplete_and_all_clients_done_complete(trial):
     assert finished(trial).returncode == 1
     assert state(trial) == "incomplete"
     assert json.loads((trial / names.OUTCOME).read_text())["reasons"] == ["client 1 never started"]
-
-
-def test_all_clients_done_make_it_complete(trial):
+    (trial / names.OUTCOME).unlink()
     (trial / "clients/1.jsonl").write_text('{"event": "end", "status": "ok", "message": ""}\n')
     assert finished(trial).returncode == 0
 

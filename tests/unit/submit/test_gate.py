@@ -1,14 +1,16 @@
-"""Start gate and stop: when a trial's clients go, when the lock is given on, and that both outlive their own death."""
+"""Start gate and stop: when a trial's clients go, under which conditions and in which order, and when it ends."""
 
+import json
 import os
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.unit.gate_process import CLOSED_S, WHEN
+from tests.unit.gate_process import CLOSED_S, LIMITS, WHEN
 from tests.unit.shipped import wait_until
 from tierbench import names
+from tierbench.starts import read_go
 from tierbench.submit.trial import stop
 
 
@@ -21,9 +23,10 @@ def test_a_gate_that_was_started_ahead_waits_for_the_lock(trial):
     assert trial.said()["go_wall_ns"]
 
 
-def test_it_opens_when_all_are_ready_flushed_and_sampled(trial):
+def test_it_opens_when_all_are_ready_flushed_and_sampled_or_have_ended(trial):
     before_ns = time.time_ns()
-    trial.open()
+    trial.open(0, wait=False)
+    trial.terminated(1)
     assert trial.said()["go_wall_ns"] > before_ns
 
 
@@ -34,12 +37,6 @@ def test_it_stays_closed_while_anything_is_lacking(trial, lacking):
     trial.ready(0, *([1] if lacking != "ready" else []))
     time.sleep(CLOSED_S)
     assert not trial.has(names.GO)
-
-
-def test_it_does_not_wait_for_a_client_that_has_ended(trial):
-    trial.open(0, wait=False)
-    trial.terminated(1)
-    assert "go_wall_ns" in trial.said()
 
 
 def test_who_watches_many_clients_leaves_the_cores_to_them(trial):
@@ -63,18 +60,12 @@ def test_without_a_flush_the_trial_is_called_off(trial):
     assert "the flush on wn01 failed" in trial.said()["called_off"]
 
 
-def test_the_lock_is_given_on_when_the_last_client_has_said_its_end(trial):
+def test_the_lock_is_given_on_when_the_last_client_has_ended_with_a_word_or_without(trial):
     trial.open()
     trial.says_end(0)
     time.sleep(CLOSED_S)
     assert not trial.has(names.SERVED)
-    trial.says_end(1)
-    trial.has_soon(names.SERVED)
-
-
-def test_a_client_that_died_without_a_word_is_not_waited_for(trial):
-    trial.open()
-    trial.terminated(0, 1)
+    trial.terminated(1)
     trial.has_soon(names.SERVED)
 
 
@@ -93,23 +84,15 @@ def test_it_ends_when_no_client_is_left_to_wait_for_the_samplers(trial):
     assert not trial.has(names.GO)
 
 
-def test_a_gate_that_died_finds_its_go_and_goes_on(trial):
+def test_a_gate_and_a_stop_that_died_go_on_where_they_were(trial):
     trial.open()
     go = trial.said()
-    trial.kill()
-    trial.start()
-    trial.terminated(0, 1)
-    assert trial.stop.wait(120) == 0
-    assert trial.said() == go
-
-
-def test_a_stop_that_died_goes_on_where_it_was(trial):
-    trial.open()
     trial.kill()
     trial.start()
     assert trial.gate.wait(120) == 0
     trial.terminated(0, 1)
     assert trial.stop.wait(120) == 0
+    assert trial.said() == go
     assert not trial.has(names.CALLED_OFF)
 
 
@@ -131,3 +114,124 @@ def test_storage_is_seen_at_rest_for_a_whole_interval_before_the_go(trial):
     assert not trial.has(names.GO)
     trial.sampling(0, 0)
     assert "go_wall_ns" in trial.said()
+
+
+@pytest.fixture
+def in_turn(gate):
+    return gate(definition={"start": {"kind": "in-turn", "every_s": 0.0}})
+
+
+def test_clients_that_begin_one_by_one_have_one_go_and_a_step(gate):
+    trial = gate(definition={"start": {"kind": "every", "every_s": 2.5}})
+    trial.open()
+    go = read_go(json.dumps(trial.said()))
+    assert [go.begin(client) - go.go_wall_ns for client in (0, 1)] == [0, 2_500_000_000]
+
+
+def test_nothing_has_to_move_while_the_next_client_does_not_read_yet(gate):
+    trial = gate(definition={"start": {"kind": "every", "every_s": 600}}, stall_s=1)
+    trial.open()
+    trial.terminated(0)
+    time.sleep(3)  # beyond the limit, and the time that it takes to be seen
+    assert not trial.has(names.CALLED_OFF)
+
+
+def test_a_clients_turn_comes_when_the_one_before_has_ended(in_turn):
+    in_turn.open()
+    time.sleep(CLOSED_S)
+    assert len(in_turn.said()["turns_wall_ns"]) == 1
+    ended = time.time_ns()
+    in_turn.terminated(0)
+    wait_until(lambda: len(in_turn.said()["turns_wall_ns"]) == 2)
+    assert in_turn.said()["turns_wall_ns"][1] > ended
+    assert in_turn.gate.wait(120) == 0
+    in_turn.terminated(1)
+    assert in_turn.stop.wait(120) == 0
+
+
+def test_a_gate_that_died_between_two_turns_goes_on(in_turn):
+    in_turn.open()
+    first = in_turn.said()
+    in_turn.kill()
+    in_turn.terminated(0)
+    in_turn.start()
+    wait_until(lambda: len(in_turn.said()["turns_wall_ns"]) == 2)
+    assert in_turn.said()["turns_wall_ns"][0] == first["go_wall_ns"]
+
+
+def test_who_waits_for_its_turn_learns_that_the_trial_is_called_off(in_turn):
+    in_turn.restart(limits={**LIMITS, "stall_s": 2})
+    in_turn.open()
+    reason = in_turn.why
+    assert "while client 0 read" in reason
+    assert in_turn.said()["called_off"] == reason
+
+
+RTT = {
+    "name": "wan-rtt.wan", "condition": "wan-rtt", "host": "wan", "word": "rtt", "value": "47", "unit": "ms",
+    "tolerance_pct": 1.0, "helper": "/usr/local/sbin/tierbench-arrange",
+}  # fmt: skip
+
+
+@pytest.fixture
+def arranged(trial):
+    """A trial for which the WAN is to be 47 ms long."""
+    trial.restart(conditions=[RTT])
+    trial.open(wait=False)
+    return trial
+
+
+def says(trial, event, **content):
+    with (trial.trial / names.ARRANGED / "wan-rtt.wan.jsonl").open("a") as file:
+        file.write(json.dumps({"event": event, **content}) + "\n")
+
+
+def test_it_opens_when_the_condition_is_what_was_asked_for(arranged):
+    time.sleep(CLOSED_S)
+    assert not arranged.has(names.GO)
+    says(arranged, "arranged", before="14", now="47.2")
+    assert "go_wall_ns" in arranged.said()
+
+
+@pytest.mark.parametrize(
+    ("event", "content", "why"),
+    [
+        ("arranged", {"before": "14", "now": "14"}, "wan-rtt on wan is 14 ms where 47 ms were asked for"),
+        ("failed", {"message": "no such word"}, "wan-rtt on wan could not be arranged: no such word"),
+    ],
+)
+def test_a_condition_that_did_not_take_calls_the_trial_off(arranged, event, content, why):
+    says(arranged, event, **content)
+    assert arranged.why == why
+
+
+def test_a_condition_that_is_undone_too_early_calls_the_trial_off(arranged):
+    says(arranged, "arranged", before="14", now="47")
+    arranged.said()
+    says(arranged, "restored", now="14")
+    assert arranged.why == "wan-rtt on wan was restored before the trial was over"
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        f"009 (6.000.000) {WHEN} Job was aborted.\n\tvia condor_rm (by user bench)",
+        f"005 (6.000.000) {WHEN} Job terminated.\n\t(0) Abnormal termination (signal 9)",
+    ],
+)
+def test_a_condition_whose_job_ends_calls_the_trial_off(arranged, end):
+    """Root's helper restores it then, and nobody is left to say so."""
+    says(arranged, "arranged", before="14", now="47")
+    arranged.said()
+    arranged.log("arrange.log", end)
+    assert arranged.why.startswith("the job that arranges wan-rtt on wan failed: it ")
+
+
+def test_the_next_trial_does_not_begin_under_this_ones_conditions(arranged):
+    says(arranged, "arranged", before="14", now="47")
+    arranged.said()
+    arranged.says_end(0, 1)
+    arranged.has_soon(names.STOP)
+    assert not arranged.has(names.SERVED)
+    says(arranged, "restored", now="14")
+    arranged.has_soon(names.SERVED)

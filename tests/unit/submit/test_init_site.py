@@ -1,15 +1,12 @@
 """A site file is made of what the pool, the mounts and some URLs tell, and can be read as it is."""
 
-from __future__ import annotations
-
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tierbench.host import Mount
-from tierbench.site_configs.site import Site, load_site
+from tierbench.site_configs.site import load_site
 from tierbench.submit import init_site, pool
 from tierbench.submit.cli import main
 from tierbench.submit.pool import Machine, PoolError
@@ -20,24 +17,24 @@ NODES = [Machine("a.example", 8, "public"), Machine("b.example", 8, "private"), 
 
 
 @pytest.fixture(autouse=True)
-def nothing_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def nothing_here(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(init_site, "mounts", lambda: [DISK])
     monkeypatch.setattr(pool, "all_machines", list)
 
 
-def made(*arguments: str) -> Site:
+def made(*arguments):
     assert main(["init-site", "mine.toml", *arguments]) == 0
     return load_site(Path("mine.toml"))
 
 
 @pytest.fixture
-def port() -> Iterator[int]:
+def port():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield listening.getsockname()[1]
 
 
-def test_one_box_alone_has_its_own_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_box_alone_has_its_own_disk(monkeypatch):
     monkeypatch.setattr(pool, "all_machines", lambda: [Machine("box.example", 4, "")])
     site = made()
     assert site.pools["workers"].requirements == 'Machine == "box.example"'
@@ -45,7 +42,7 @@ def test_one_box_alone_has_its_own_disk(monkeypatch: pytest.MonkeyPatch) -> None
     assert (site.server.host, site.server.via) == ("box.example", "pool")
 
 
-def test_networks_are_pools_and_servers_take_no_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_networks_are_pools_and_servers_take_no_clients(monkeypatch):
     monkeypatch.setattr(pool, "all_machines", lambda: NODES)
     monkeypatch.setattr(init_site, "mounts", lambda: [DISK, NFS])
     site = made("--url", "root://door.example//data")
@@ -58,7 +55,7 @@ def test_networks_are_pools_and_servers_take_no_clients(monkeypatch: pytest.Monk
     assert site.storage.replicas == "/data/tierbench"
 
 
-def test_machines_without_a_network_are_one_pool_beside_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machines_without_a_network_are_one_pool_beside_the_server(monkeypatch):
     machines = [Machine(host, 8, "") for host in ("a.example", "b.example", "door.example")]
     monkeypatch.setattr(pool, "all_machines", lambda: machines)
     site = made("--url", "https://door.example/store")
@@ -66,8 +63,8 @@ def test_machines_without_a_network_are_one_pool_beside_the_server(monkeypatch: 
     assert (site.access["http"].prefix, site.storage.replicas) == ("https://door.example:443/", "/store/tierbench")
 
 
-def test_without_a_pool_it_says_what_was_not_asked(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
-    def refused() -> list[Machine]:
+def test_without_a_pool_it_says_what_was_not_asked(monkeypatch, port):
+    def refused():
         raise PoolError("no collector answers")
 
     monkeypatch.setattr(pool, "all_machines", refused)
@@ -92,7 +89,7 @@ def test_without_a_pool_it_says_what_was_not_asked(monkeypatch: pytest.MonkeyPat
         (["mine.toml", "--mount", "data"], "--mount"),
     ],
 )
-def test_what_cannot_be_is_refused(arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_is_refused(arguments, why, capsys):
     Path("there.toml").write_text("mine")
     assert main(["init-site", *arguments]) == 2
     assert why in capsys.readouterr().err

@@ -151,9 +151,12 @@ def test_the_second_waits_until_the_first_has_had_the_lock_and_releases_it(trial
     assert trials.holder == "second"
 
 
-def test_a_trial_that_has_failed_is_not_waited_for(trials):
+def test_a_lock_whose_trial_has_failed_and_is_gone_for_good_is_free(trials):
+    trials.take("first").wait(PATIENCE_S)
+    (trials["first"] / "trial.dag.lock").unlink()
     (trials["first"] / names.OUTCOME).touch()
     assert trials.take("second").wait(PATIENCE_S) == 0
+    assert trials.holder == "second"
 
 
 def test_a_trial_without_a_dagman_is_waited_for_only_for_a_while(trials, monkeypatch):
@@ -176,25 +179,23 @@ def test_of_two_dags_at_once_only_one_trial_has_the_lock(trials):
     assert waits(waiting["first" if trials.holder == "second" else "second"])
 
 
-def test_a_lock_whose_trial_is_gone_for_good_is_free(trials):
-    trials.take("first").wait(PATIENCE_S)
-    (trials["first"] / "trial.dag.lock").unlink()
-    (trials["first"] / names.OUTCOME).touch()
-    assert trials.take("second").wait(PATIENCE_S) == 0
-    assert trials.holder == "second"
-
-
 def test_a_trial_that_is_not_needed_releases_the_lock_and_runs_no_node(trials):
     (trials["first"] / names.NOT_NEEDED).touch()
     assert [trials.take("first").wait(PATIENCE_S) for _ in range(2)] == [1, 1]
     assert trials.take("second").wait(PATIENCE_S) == 0
 
 
-def test_only_who_has_the_lock_releases_it(trials):
+def test_only_who_has_the_lock_releases_it_and_nothing_is_left_of_it(trials):
     trials.take("first").wait(PATIENCE_S)
     trials.release("second")
     assert trials.holder == "first"
     assert not (trials["second"] / names.SERVED).exists()
+    trials.release("first")
+    assert not (trials.run / names.LOCK_HOLDER).exists()
+    clock = json_files.read_as(Clock, trials["first"] / names.BEGUN)
+    assert abs(clock.uptime_ns + clock.ahead_ns - time.time_ns()) < PATIENCE_S * 1e9
+    left = (names.TRIAL, names.AFTER, names.BEGUN, names.SERVED, names.RESERVE, names.DAGMAN_LOCK)
+    assert {path.name for path in trials["first"].iterdir()} == {*left, *names.FILLED}
 
 
 def test_a_dagman_that_died_does_not_keep_the_lock(trials, monkeypatch):
@@ -253,16 +254,6 @@ def limited(trials, *several):
 def make_old(trials):
     """As if the lock had been taken an hour ago."""
     os.utime(trials.run / names.LOCK_HOLDER, (time.time() - 3600,) * 2)
-
-
-def test_nothing_is_left_of_the_lock(trials):
-    trials.take("first").wait(PATIENCE_S)
-    trials.release("first")
-    assert not (trials.run / names.LOCK_HOLDER).exists()
-    clock = json_files.read_as(Clock, trials["first"] / names.BEGUN)
-    assert abs(clock.uptime_ns + clock.ahead_ns - time.time_ns()) < PATIENCE_S * 1e9
-    left = (names.TRIAL, names.AFTER, names.BEGUN, names.SERVED, names.RESERVE, names.DAGMAN_LOCK)
-    assert {path.name for path in trials["first"].iterdir()} == {*left, *names.FILLED}
 
 
 def test_elsewhere_than_in_a_trial_it_says_so(tmp_path):

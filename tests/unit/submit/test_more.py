@@ -1,18 +1,15 @@
 """More repetitions of a run that has ended: the same trials, or a refusal with its reason; what was measured stays."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tierbench import files, names
+from tierbench import files, json_files, names
 from tierbench.dags.experiment import load_experiment
-from tierbench.dags.plan import Trial, expand, from_json
+from tierbench.dags.plan import expand, from_json
 from tierbench.dags.replicas import Entry
 from tierbench.dags.write import write_run
 from tierbench.errors import BusyError, ConfigError
@@ -31,15 +28,15 @@ OWN = 'extends = "quick"\nname = "own"\naccess = ["direct", "lan-xrootd"]\nbatch
 class Site:
     """What the pool and the storage say."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.workers = {name: list(hosts) for name, hosts in POOL.items()}
-        self.sizes: int | None = 64_000_000
+        self.sizes = 64_000_000
         self.queued = False
 
-    def slots(self, requirements: str) -> Slots:
+    def slots(self, requirements):
         return Slots(dict.fromkeys(self.workers["private" if "private" in requirements else "public"], 97))
 
-    def catalogues(self, _: object, experiment: object) -> dict[str, dict[str, Entry]]:
+    def catalogues(self, _, experiment):
         sets = experiment.used_replicas  # type: ignore[attr-defined]
         if self.sizes is None:
             return {}
@@ -47,7 +44,7 @@ class Site:
 
 
 @pytest.fixture
-def site(monkeypatch: pytest.MonkeyPatch) -> Site:
+def site(monkeypatch):
     site = Site()
     monkeypatch.setattr(planning.pool, "matching_slots", site.slots)
     monkeypatch.setattr(planning, "catalogues", site.catalogues)
@@ -56,17 +53,17 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Site:
 
 
 @pytest.fixture
-def definition(tmp_path: Path) -> Path:
+def definition(tmp_path):
     (tmp_path / "own.toml").write_text(OWN)
     return tmp_path / "own.toml"
 
 
-def made(definition: Path, only: tuple[str, ...] = ()) -> Run:
+def made(definition, only=()):
     """A run that has ended well."""
     here, experiment, run = find_site("testbed"), load_experiment(definition), definition.parent / "run"
-    plan, _ = planning.expanded(here, experiment, only)
+    plan = planning.expanded(here, experiment, only).plan
     write_run(plan, here, experiment, run)
-    Asked.of(str(definition), "testbed", only).leave(run)
+    json_files.write(run / names.ASKED, Asked(str(definition), "testbed", list(only)))
     for directory in Run(run).trial_directories:
         (directory / names.OUTCOME).write_text(json.dumps({"format": 1, "state": "complete", "reasons": []}))
     Run(run).record_submission(7, 0.0)
@@ -74,12 +71,12 @@ def made(definition: Path, only: tuple[str, ...] = ()) -> Run:
 
 
 @pytest.mark.usefixtures("site")
-def test_what_is_added_are_the_trials_that_more_repetitions_would_have_had(definition: Path) -> None:
+def test_what_is_added_are_the_trials_that_more_repetitions_would_have_had(definition):
     run = made(definition)
     extension(run, 3).write()
     five = dataclasses.replace(load_experiment(definition), repeats=5)
     plan = from_json((run.directory / names.PLAN).read_text())
-    assert plan.trials == planning.expanded(find_site("testbed"), five)[0].trials
+    assert plan.trials == planning.expanded(find_site("testbed"), five).plan.trials
     assert [trial.stage.value for trial in Run(run.directory).trials()] == ["finished"] * 4 + ["waiting"] * 6
     dag = (run.directory / names.EXPERIMENT_DAG).read_text()
     done = [line.split()[2] for line in dag.splitlines() if line.startswith("SUBDAG") and line.endswith(" DONE")]
@@ -88,7 +85,7 @@ def test_what_is_added_are_the_trials_that_more_repetitions_would_have_had(defin
 
 
 @pytest.mark.usefixtures("site")
-def test_each_of_them_is_run_and_the_rule_goes_on_to_count_its_looks(definition: Path) -> None:
+def test_each_of_them_is_run_and_the_rule_goes_on_to_count_its_looks(definition):
     definition.write_text(OWN.replace("repeats = 2", "repeats = { within_pct = 5, at_least = 2, at_most = 4 }"))
     run = made(definition)
     extension(run, 2).write()
@@ -98,17 +95,17 @@ def test_each_of_them_is_run_and_the_rule_goes_on_to_count_its_looks(definition:
 
 
 @pytest.mark.usefixtures("site")
-def test_what_was_wanted_of_a_run_alone_is_repeated(definition: Path) -> None:
+def test_what_was_wanted_of_a_run_alone_is_repeated(definition):
     run = made(definition, only=("direct",))
     extension(run, 1).write()
     assert [trial["configuration"] for trial in Run(run.directory).plan["trials"]] == ["direct.root"] * 3
 
 
-def write(run: Run, name: str, content: str) -> None:
+def write(run, name, content):
     (run.directory / name).write_text(content)
 
 
-def another_site(run: Run) -> str:
+def another_site(run):
     return json.dumps({**json.loads((run.directory / names.SITE).read_text()), "links": {"wan": 1}})
 
 
@@ -126,9 +123,7 @@ def another_site(run: Run) -> str:
         (lambda _, site: setattr(site, "queued", True), "still goes on"),
     ],
 )  # fmt: skip
-def test_what_would_not_be_the_same_is_refused(
-    definition: Path, site: Site, happens: Callable[[Run, Site], None], reason: str
-) -> None:
+def test_what_would_not_be_the_same_is_refused(definition, site, happens, reason):
     run = made(definition)
     happens(run, site)
     with pytest.raises((ConfigError, BusyError)) as refused:
@@ -137,7 +132,7 @@ def test_what_would_not_be_the_same_is_refused(
 
 
 @pytest.mark.usefixtures("site")
-def test_the_original_of_a_copy_is_named(definition: Path, tmp_path: Path) -> None:
+def test_the_original_of_a_copy_is_named(definition, tmp_path):
     made(definition)
     with pytest.raises(ConfigError, match="is a copy of"):
         extension(Run(Path(shutil.copytree(tmp_path / "run", tmp_path / "copy"))), 1)
@@ -145,13 +140,11 @@ def test_the_original_of_a_copy_is_named(definition: Path, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("last", [names.EXPERIMENT_DAG, names.EXPERIMENT, names.PLAN])
 @pytest.mark.usefixtures("site")
-def test_one_that_is_broken_off_leaves_the_run_as_it_was_and_can_be_repeated(
-    definition: Path, last: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_is_broken_off_leaves_the_run_as_it_was_and_can_be_repeated(definition, last, monkeypatch):
     run = made(definition)
     plan = (run.directory / names.PLAN).read_text()
 
-    def broken_off(path: Path, content: str) -> None:
+    def broken_off(path, content):
         if path.name == last:
             raise KeyboardInterrupt
         files.replace(path, content)
@@ -167,11 +160,9 @@ def test_one_that_is_broken_off_leaves_the_run_as_it_was_and_can_be_repeated(
 
 
 @pytest.mark.usefixtures("site")
-def test_the_command_submits_it_and_takes_no_other_definitions(
-    definition: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_submits_it_and_takes_no_other_definitions(definition, monkeypatch, capsys):
     run = made(definition)
-    submitted: list[Run] = []
+    submitted = []
     monkeypatch.setattr(commands, "_submit_and_watch", lambda run, _: submitted.append(run) or 0)
     assert main(["run", "--more", "1", str(run.directory), "--no-links"]) == 0
     assert [len(each.trial_directories) for each in submitted] == [6]
@@ -181,7 +172,7 @@ def test_the_command_submits_it_and_takes_no_other_definitions(
 
 
 @pytest.mark.usefixtures("site")
-def test_a_pattern_that_fits_nothing_says_what_there_is(definition: Path) -> None:
+def test_a_pattern_that_fits_nothing_says_what_there_is(definition):
     with pytest.raises(
         ConfigError, match=r"--only \"xrd\*\": fits no trial; the configurations are direct/root, lan-xrootd/root"
     ):
@@ -197,9 +188,7 @@ def test_a_pattern_that_fits_nothing_says_what_there_is(definition: Path) -> Non
         ("direct.root.x004", lambda trial: trial.configuration.access == "direct" and trial.jobs == 4),
     ],
 )
-def test_a_pattern_is_of_access_workload_client_configuration_or_point(
-    definition: Path, pattern: str, fits: Callable[[Trial], bool]
-) -> None:
+def test_a_pattern_is_of_access_workload_client_configuration_or_point(definition, pattern, fits):
     definition.write_text(OWN.replace("[4]", "[2, 4]"))
     site, experiment = find_site("testbed"), load_experiment(definition)
     everything = {trial.id: fits(trial) for trial in expand(site, experiment, POOL).trials}

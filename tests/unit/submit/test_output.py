@@ -1,7 +1,5 @@
 """How commands speak: JSON, quiet, colour; and what their exit statuses mean, as docs/operations.md has them."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -9,39 +7,35 @@ import pty
 import re
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.unit.submit.test_watch import end, run
 from tierbench import errors, names
-from tierbench.submit import output
+from tierbench.submit import console
 from tierbench.submit.cli import command_line, leaves, main
-from tierbench.submit.progress import Run
 from tierbench.submit.watch import ObjectView, watch
 
 ROOT = Path(__file__).parents[3]
-REAL = Path(__file__).parents[1] / "data/direct-trial.tar.gz"
 __all__ = ["run"]
 
 
-def documents(capsys: pytest.CaptureFixture[str], *command: str) -> dict[str, Any]:
+def documents(capsys, *command):
     main([*command, "--json"])
-    made: dict[str, Any] = json.loads(capsys.readouterr().out)
+    made = json.loads(capsys.readouterr().out)
     assert (made["tierbench"], made["format"]) == (command[0], 1)
     return made
 
 
-def test_a_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_as_json(capsys):
     made = documents(capsys, "plan", "quick", "--site", "testbed")
     assert len(made["trials"]) == 18
     assert {"id", "levels", "bytes", "least_s"} <= made["trials"][0].keys()
     assert any(line.startswith("missing: the catalogue") for line in made["lacking"])
 
 
-def test_a_terminal_without_such_characters_gets_others() -> None:
+def test_a_terminal_without_such_characters_gets_others():
     plan = [sys.executable, "-m", "tierbench", "plan", "quick", "--site", "testbed"]
     text, as_json = (
         subprocess.run(command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=True).stdout
@@ -51,21 +45,19 @@ def test_a_terminal_without_such_characters_gets_others() -> None:
     assert json.loads(as_json.decode("ascii"))["trials"]
 
 
-def test_the_doctors_findings_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_doctors_findings_as_json(capsys):
     made = documents(capsys, "doctor", "--site", "testbed", "--quick")
     assert made["states"]["bad"] >= 1  # no pool here
     assert {"state", "thing", "seen", "remedy", "host"} == made["findings"][0].keys()
 
 
-def test_tables_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with tarfile.open(REAL) as archive:
-        archive.extractall(tmp_path, filter="data")
-    made = documents(capsys, "tables", str(tmp_path / "run"))
+def test_tables_as_json(real_run, capsys):
+    made = documents(capsys, "tables", str(real_run))
     assert made["trials"][0]["delivered_mbps"] == pytest.approx(131.3, abs=0.1)
     assert made["answers"][0].startswith("With ")
 
 
-def test_a_status_as_json_and_as_text(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_status_as_json_and_as_text(run, capsys):
     end(run, 0, "complete")
     made = documents(capsys, "status", str(run.directory))
     assert [trial["stage"] for trial in made["trials"][:2]] == ["finished", "waiting"]
@@ -73,7 +65,7 @@ def test_a_status_as_json_and_as_text(run: Run, capsys: pytest.CaptureFixture[st
     assert "24 trials: 1 complete, 23 waiting" in capsys.readouterr().out
 
 
-def test_watching_as_json_tells_each_change_once(run: Run) -> None:
+def test_watching_as_json_tells_each_change_once(run):
     end(run, 0, "complete")
     end(run, 1, "incomplete", "the cable was cut")
     out = io.StringIO()
@@ -83,29 +75,27 @@ def test_watching_as_json_tells_each_change_once(run: Run) -> None:
     assert second["reasons"] == ["the cable was cut"]
 
 
-def test_quiet_leaves_troubles_only(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_leaves_troubles_only(capsys):
     assert main(["list", "--quiet"]) == 0
     capsys.readouterr()
-    output.say("going on")
-    output.warn("missing: a cable")
+    console.say("going on")
+    console.warn("missing: a cable")
     assert capsys.readouterr().err == "missing: a cable\n"
     assert main(["list"]) == 0
-    output.say("going on")
+    console.say("going on")
     assert capsys.readouterr().err == "going on\n"
 
 
 @pytest.mark.parametrize(("no_color", "expected"), [("", "a \033[31mINVALID\033[0m b"), ("1", "a INVALID b")])
-def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch, no_color: str, expected: str) -> None:
+def test_colour_is_for_terminals_that_want_it(monkeypatch, no_color, expected):
     monkeypatch.setenv("NO_COLOR", no_color)
     monkeypatch.setenv("TERM", "xterm")
     master, slave = pty.openpty()
     with os.fdopen(slave, "w") as terminal:
-        assert output.coloured("a INVALID b", terminal) == expected
+        assert console.coloured("a INVALID b", terminal) == expected
     os.close(master)
-    assert output.coloured("a INVALID b", io.StringIO()) == "a INVALID b"
+    assert console.coloured("a INVALID b", io.StringIO()) == "a INVALID b"
 
-
-# Exit statuses
 
 # For each command something that is not there, and the exit status.
 NOT_THERE = {
@@ -126,14 +116,12 @@ NOT_THERE = {
 }  # fmt: skip
 
 
-def test_each_command_is_asked_for_what_is_not_there() -> None:
+def test_each_command_is_asked_for_what_is_not_there():
     assert {leaf.prog.removeprefix("tierbench ") for leaf in leaves(command_line())} == NOT_THERE.keys()
 
 
 @pytest.mark.parametrize("command", NOT_THERE)
-def test_what_is_not_there_is_a_mistake_in_the_call(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_not_there_is_a_mistake_in_the_call(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for variable in ("TIERBENCH_NIGHTS", "TIERBENCH_HOME", "XDG_DATA_HOME"):
         monkeypatch.setenv(variable, str(tmp_path / variable))
@@ -147,10 +135,8 @@ def test_what_is_not_there_is_a_mistake_in_the_call(
     assert "Traceback" not in told.err + told.out
 
 
-def test_what_the_system_refuses_is_told_in_a_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refused(_: object) -> int:
+def test_what_the_system_refuses_is_told_in_a_line(monkeypatch, capsys):
+    def refused(_):
         raise PermissionError(13, "Permission denied", "/somebody/else's")
 
     monkeypatch.setattr("tierbench.submit.watch._status", refused)
@@ -158,7 +144,7 @@ def test_what_the_system_refuses_is_told_in_a_line(
     assert capsys.readouterr().err == "tierbench: /somebody/else's: Permission denied\n"
 
 
-def test_the_documented_statuses_are_those_of_the_errors() -> None:
+def test_the_documented_statuses_are_those_of_the_errors():
     section = (ROOT / "docs/operations.md").read_text(encoding="utf-8").split("## Exit statuses")[1].split("\n## ")[0]
     documented = set(map(int, re.findall(r"^\| (\d+) \|", section, re.MULTILINE)))
     kinds = [
@@ -169,7 +155,7 @@ def test_the_documented_statuses_are_those_of_the_errors() -> None:
         assert f"`{command}`" in section
 
 
-def test_the_documents_are_described() -> None:
+def test_the_documents_are_described():
     text = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
     for command in (leaf.prog for leaf in leaves(command_line()) if "--json" in leaf.format_help()):
         assert f"| `{command.removeprefix('tierbench ')}` |" in text

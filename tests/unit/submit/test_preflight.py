@@ -1,7 +1,6 @@
-"""What would go wrong, or out, is told before anything is written."""
+"""What would go wrong, or out, is told before anything is written; there is room on the disk, or it is waited for."""
 
-from __future__ import annotations
-
+import dataclasses
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -9,15 +8,17 @@ from textwrap import dedent
 
 import pytest
 
-from tests.unit.quick_plan import larger_quick
-from tierbench.dags.experiment import Experiment, find_experiment, load_experiment, shipped_experiments
+from tests.unit.quick_plan import POOL, larger_quick
+from tierbench import names
+from tierbench.dags.experiment import find_experiment, load_experiment, shipped_experiments
 from tierbench.dags.plan import expand
-from tierbench.errors import ConfigError
-from tierbench.site_configs.site import Links, Site, find_site
+from tierbench.errors import ConfigError, UnmetNeed
+from tierbench.site_configs.site import Links, find_site
+from tierbench.submit import planning
 from tierbench.submit.cli import main
-from tierbench.submit.planning import asked_experiment
+from tierbench.submit.planning import Planned, asked_experiment, long_enough, preflight, samplers_in_time
 from tierbench.submit.pool import Slots
-from tierbench.submit.preflight import long_enough, preflight, samplers_in_time
+from tierbench.submit.trial import disk_reserve
 
 CHECKED = """
 extends = "quick"
@@ -36,13 +37,13 @@ size_mb = 1
 TOKEN = ".".join(["eyJhbGciOiJSUzI1NiJ9", "e30", "c2lnbmF0dXJl"])
 
 
-def experiment(folder: Path, text: str) -> str:
+def experiment(folder, text):
     path = folder / "mine.toml"
     path.write_text(text, encoding="utf-8")
     return str(path)
 
 
-def with_variable(name: str, value: str) -> str:
+def with_variable(name, value):
     return f'extends = "quick"\nname = "mine"\n[workloads.root]\nenvironment = {{ {name} = {value} }}\n'
 
 
@@ -57,16 +58,14 @@ def with_variable(name: str, value: str) -> str:
         ("XRD_STREAMTIMEOUT", '"30"', False),
     ],
 )
-def test_a_secret_in_the_open_is_doubted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, value: str, doubted: bool
-) -> None:
+def test_a_secret_in_the_open_is_doubted(tmp_path, capsys, name, value, doubted):
     assert main(["plan", experiment(tmp_path, with_variable(name, value)), "--site", "testbed"]) == 0
     told = capsys.readouterr().out
     assert (f"environment.{name}: is a secret by its looks" in told) == doubted
     assert TOKEN not in told
 
 
-def test_the_doctor_asks_what_a_run_asks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_doctor_asks_what_a_run_asks(tmp_path, capsys):
     path = experiment(tmp_path, with_variable("DB_PASSWORD", '"abc"'))
     assert main(["doctor", "--site", "testbed", "--experiment", path, "--quick"]) == 1  # for want of a pool
     told = capsys.readouterr().out
@@ -74,9 +73,7 @@ def test_the_doctor_asks_what_a_run_asks(tmp_path: Path, capsys: pytest.CaptureF
     assert f"`tierbench replicas {path} --site testbed` makes them" in told
 
 
-def test_checksums_that_nothing_can_be_compared_with_are_refused_before_a_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_checksums_that_nothing_can_be_compared_with_are_refused_before_a_run(tmp_path, capsys):
     asked = [experiment(tmp_path, CHECKED), "--site", "testbed"]
     assert main(["plan", *asked]) == 0
     assert "missing: workloads.root: checksum = true compares with the catalogue" in capsys.readouterr().out
@@ -86,7 +83,7 @@ def test_checksums_that_nothing_can_be_compared_with_are_refused_before_a_run(
 
 
 @pytest.mark.parametrize(("jobs", "doubted"), [(192, []), (1000, ["w1", "w2"])])
-def test_a_sampler_beside_too_many_clients_is_doubted_before(tmp_path: Path, jobs: int, doubted: list[str]) -> None:
+def test_a_sampler_beside_too_many_clients_is_doubted_before(tmp_path, jobs, doubted):
     """192 clients on two workers of two cores were sampled in time; of 1,000 nothing was for 43 seconds."""
     text = f'extends = "quick"\nname = "mine"\naccess = ["lan-xrootd"]\nbatches = [{jobs}]\n'
     text += f"[replicas.root-tree]\ncount = {jobs}\n"
@@ -94,39 +91,39 @@ def test_a_sampler_beside_too_many_clients_is_doubted_before(tmp_path: Path, job
     (pool,) = {site.access[use.access].pool for use in asked.uses()}
     there = {"w1": 600, "w2": 600}
     plan = expand(site, asked, {pool: tuple(there)})
-    found = list(samplers_in_time(plan, site, {pool: Slots(there, dict.fromkeys(there, 2))}))
+    found = list(samplers_in_time(Planned(plan, site, asked, {pool: Slots(there, dict.fromkeys(there, 2))})))
     assert sorted(finding.host for finding in found) == doubted
     assert all("LimitNICE=-10" in finding.remedy for finding in found)
 
-
-# -- trials that are too short ---------------------------------------------------------------------------
 
 REAL = find_site("fiu-uf-2014")
 QUICK = larger_quick()
 
 
-def larger(size_mb: float) -> Experiment:
+def larger(size_mb):
     ((name, replicas),) = QUICK.replicas.items()
     return replace(QUICK, replicas={name: replace(replicas, size_mb=size_mb)})
 
 
-def told(site: Site, experiment: Experiment) -> list[str]:
-    return [finding.line for finding in long_enough(expand(site, experiment, {}), site, experiment)]
+def told(site, experiment):
+    return [finding.line for finding in long_enough(Planned(expand(site, experiment, {}), site, experiment, {}))]
 
 
-def test_trials_that_are_too_short_at_a_real_sites_rates_are_doubted() -> None:
+def test_trials_that_are_too_short_at_a_real_sites_rates_are_doubted():
     (line,) = told(REAL, QUICK)
     assert "24 trials are too short: the shortest reads for 0.6 s, of which a sampling period of 0.2 s is 34 %" in line
     assert "make size_mb 4 times as large" in line
-    assert line in [found.line for found in preflight(expand(REAL, QUICK, {}), REAL, QUICK, "no pool", "quick")]
+    assert line in [
+        found.line for found in preflight(Planned(expand(REAL, QUICK, {}), REAL, QUICK, "no pool"), "quick")
+    ]
 
 
-def test_what_is_advised_is_enough() -> None:
+def test_what_is_advised_is_enough():
     assert told(REAL, larger(3 * 64))
     assert not told(REAL, larger(4 * 64))
 
 
-def test_the_first_experiment_of_the_readme_is_large_enough_for_the_site_file_that_it_copies(tmp_path: Path) -> None:
+def test_the_first_experiment_of_the_readme_is_large_enough_for_the_site_file_that_it_copies(tmp_path):
     text = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
     block = text.split("in `first.toml`:")[1].split("and run it:")[0]
     block = block.replace(
@@ -136,11 +133,11 @@ def test_the_first_experiment_of_the_readme_is_large_enough_for_the_site_file_th
     assert not told(REAL, load_experiment(tmp_path / "first.toml"))
 
 
-def test_a_site_that_does_not_know_its_links_is_not_told() -> None:
+def test_a_site_that_does_not_know_its_links_is_not_told():
     assert not told(replace(REAL, links=Links()), QUICK)
 
 
-def test_no_experiment_that_comes_with_tierbench_is_doubted_on_the_testbed() -> None:
+def test_no_experiment_that_comes_with_tierbench_is_doubted_on_the_testbed():
     testbed, doubted, asked = find_site("testbed"), [], 0
     for name in shipped_experiments():
         with suppress(ConfigError):  # three of real size ask for what the testbed has not
@@ -148,3 +145,41 @@ def test_no_experiment_that_comes_with_tierbench_is_doubted_on_the_testbed() -> 
             asked += 1
     assert not doubted
     assert asked > 30
+
+
+def test_the_reserve_takes_up_room_and_gives_it_back(tmp_path):
+    disk_reserve.hold_reserve(tmp_path)
+    assert (tmp_path / names.RESERVE).stat().st_blocks * 512 >= disk_reserve.RESERVE_BYTES
+    disk_reserve.give_up_reserve(tmp_path)
+    disk_reserve.give_up_reserve(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_trial_waits_for_room(tmp_path, monkeypatch):
+    free = iter([0, disk_reserve.LOW_BYTES, disk_reserve.LOW_BYTES + disk_reserve.RESERVE_BYTES])
+    monkeypatch.setattr(disk_reserve, "free_bytes", lambda _: next(free))
+    monkeypatch.setattr(disk_reserve, "POLL_SECONDS", 0)
+    assert disk_reserve.wait_for_room(tmp_path)
+    assert next(free, None) is None
+
+
+def test_a_disk_without_room_for_more_files_is_full(tmp_path, monkeypatch):
+    class Full:
+        f_files, f_favail, f_bavail, f_frsize = 10**6, 10, 10**9, 4096
+
+    monkeypatch.setattr(disk_reserve.os, "statvfs", lambda _: Full)
+    assert disk_reserve.free_bytes(tmp_path) == 0
+
+
+def test_a_run_that_does_not_fit_is_refused_before_it_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(planning, "free_bytes", lambda _: 10**6)
+    with pytest.raises(UnmetNeed, match=r"takes up to 100 MB and 1 MB are free .*; make room"):
+        planning.refuse([planning.disk_space(100 * 10**6, tmp_path / "runs" / "new")])
+
+
+def test_a_shorter_period_needs_more_room():
+    site = find_site("testbed")
+    quick = find_experiment("quick")
+    often, seldom = (dataclasses.replace(quick, sample_period_s=period_s) for period_s in (0.1, 1.0))
+    plan = expand(site, quick, POOL)
+    assert Planned(plan, site, often, "").run_bytes > 1.1 * Planned(plan, site, seldom, "").run_bytes

@@ -1,17 +1,14 @@
 """Sets of replicas: made once, kept in a catalogue that survives what happens to it, and verified."""
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tierbench.dags.replicas import DoublingReplicas, Entry, RandomReplicas
+from tierbench.dags.replicas import DoublingReplicas, Entry, NtupleReplicas, RandomReplicas, TreeReplicas
 from tierbench.errors import BusyError, TierbenchError
 from tierbench.submit import catalogue
 from tierbench.submit.replication import make, verify
@@ -21,33 +18,33 @@ SET = RandomReplicas(name="noise", kind="random", count=12, size_mb=0.001)
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> Path:
+def storage(tmp_path):
     """A storage with the set on it."""
     (tmp_path / "mount").mkdir()
     make(SET, tmp_path / "mount/replicas", 2)
     return tmp_path / "mount/replicas"
 
 
-def replica(storage: Path, number: int = 1) -> Path:
+def replica(storage, number=1):
     return storage / SET.folder / SET.files[number - 1]
 
 
-def listing(storage: Path) -> Path:
+def listing(storage):
     return storage / SET.folder / "catalogue.jsonl"
 
 
-def contents(storage: Path) -> dict[str, bytes]:
+def contents(storage):
     return {name: (storage / SET.folder / name).read_bytes() for name in SET.files}
 
 
-def test_the_catalogue_says_what_each_file_holds(storage: Path) -> None:
+def test_the_catalogue_says_what_each_file_holds(storage):
     entries = [json.loads(line) for line in listing(storage).read_text().splitlines()]
     assert {entry["name"]: (entry["bytes"], entry["adler32"]) for entry in entries} == {
         name: (1000, f"{zlib.adler32(content):08x}") for name, content in contents(storage).items()
     }
 
 
-def test_files_of_doubling_sizes_begin_again_after_the_largest(tmp_path: Path) -> None:
+def test_files_of_doubling_sizes_begin_again_after_the_largest(tmp_path):
     (tmp_path / "mount").mkdir()
     make(DOUBLING, tmp_path / "mount/replicas", 2)
     made = [tmp_path / "mount/replicas" / DOUBLING.folder / name for name in DOUBLING.files]
@@ -55,12 +52,19 @@ def test_files_of_doubling_sizes_begin_again_after_the_largest(tmp_path: Path) -
     assert DOUBLING.nominal_bytes == 7000 // 3
 
 
-def overwrite(storage: Path) -> None:
+def test_a_tree_stays_where_it_was_and_an_rntuple_lies_beside_it() -> None:
+    tree = TreeReplicas(name="root-tree", kind="tree", count=1, size_mb=64)
+    ntuple = NtupleReplicas(name="root-tree", kind="rntuple", count=1, size_mb=64, events=9, cluster_events=3)
+    assert tree.folder == "root-tree-95104a"
+    assert (ntuple.folder != tree.folder, ntuple.files) == (True, ["root-tree-0001.rntuple.root"])
+
+
+def overwrite(storage):
     path = replica(storage)
     path.write_bytes(path.read_bytes()[:-1] + b"\0")
 
 
-def forget(storage: Path) -> None:
+def forget(storage):
     lines = listing(storage).read_text().splitlines()
     listing(storage).write_text("".join(f"{line}\n" for line in lines if replica(storage).name not in line))
 
@@ -74,7 +78,7 @@ def forget(storage: Path) -> None:
         (forget, "not in the catalogue"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_told(storage: Path, damage: Callable[[Path], None], complaint: str) -> None:
+def test_what_is_wrong_with_a_file_is_told(storage, damage, complaint):
     damage(storage)
     (told,) = verify(SET, storage, 2)
     assert told.startswith(str(replica(storage)))
@@ -82,7 +86,7 @@ def test_what_is_wrong_with_a_file_is_told(storage: Path, damage: Callable[[Path
 
 
 @pytest.mark.parametrize("damage", [b"\0\0\0\0", b"}", b'{"name": "noise-0001.dat", "bytes": NaN, "adler32": "0"}'])
-def test_a_damaged_line_costs_one_file_and_no_other(storage: Path, damage: bytes) -> None:
+def test_a_damaged_line_costs_one_file_and_no_other(storage, damage):
     before = contents(storage)
     lines = listing(storage).read_bytes().splitlines(keepends=True)
     listing(storage).write_bytes(b"".join([*lines[:3], damage + b"\n", *lines[4:]]))
@@ -92,36 +96,36 @@ def test_a_damaged_line_costs_one_file_and_no_other(storage: Path, damage: bytes
     assert list(verify(SET, storage, 2)) == [f"{listing(storage)}: 1 lines are damaged"]
 
 
-def test_a_catalogue_that_was_cut_off_is_gone_on_with(storage: Path) -> None:
+def test_a_catalogue_that_was_cut_off_is_gone_on_with(storage):
     listing(storage).write_bytes(listing(storage).read_bytes()[:-30])
     make(SET, storage, 2)
     assert len(catalogue.read(storage / SET.folder).entries) == SET.count
 
 
-def test_adding_writes_a_line_and_no_more(storage: Path) -> None:
+def test_adding_writes_a_line_and_no_more(storage):
     """However many there are: ten thousand were written ten thousand times over."""
-    with catalogue.adding(storage / SET.folder) as additions:
+    with catalogue.adding(storage / SET.folder) as (listed, file):
         before = listing(storage).read_bytes()
-        additions.add(Entry("noise-9999.dat", 1, "00000001"))
+        listed.add(Entry("noise-9999.dat", 1, "00000001"), file)
         added = listing(storage).read_bytes()
     assert added.startswith(before)
     assert added[len(before) :].count(b"\n") == 1
 
 
-def test_two_do_not_make_one_set_at_once(storage: Path) -> None:
+def test_two_do_not_make_one_set_at_once(storage):
     replica(storage).unlink()
     with catalogue.adding(storage / SET.folder), pytest.raises(BusyError, match="another `tierbench replicas`"):
         make(SET, storage, 2)
 
 
-def test_a_sound_set_is_verified_and_who_only_looks_waits_for_nobody(storage: Path) -> None:
+def test_a_sound_set_is_verified_and_who_only_looks_waits_for_nobody(storage):
     with catalogue.adding(storage / SET.folder):
         make(SET, storage, 2)
         assert list(verify(SET, storage, 2)) == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files for others")
-def test_what_root_makes_belongs_to_the_storages_owner(tmp_path: Path) -> None:
+def test_what_root_makes_belongs_to_the_storages_owner(tmp_path):
     (tmp_path / "mount").mkdir()
     os.chown(tmp_path / "mount", 4321, 4322)
     make(SET, tmp_path / "mount/replicas", 2)
@@ -131,9 +135,7 @@ def test_what_root_makes_belongs_to_the_storages_owner(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("above", "file"), [(0o755, 0o644), (0o750, 0o640), (0o700, 0o600)])
-def test_who_may_read_the_storage_may_read_what_is_made_whatever_the_umask(
-    tmp_path: Path, above: int, file: int
-) -> None:
+def test_who_may_read_the_storage_may_read_what_is_made_whatever_the_umask(tmp_path, above, file):
     (tmp_path / "mount").mkdir()
     (tmp_path / "mount").chmod(above)
     before = os.umask(0o077)
@@ -147,7 +149,7 @@ def test_who_may_read_the_storage_may_read_what_is_made_whatever_the_umask(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
-def test_a_set_of_somebody_elses_says_whose_it_is() -> None:
+def test_a_set_of_somebody_elses_says_whose_it_is():
     with tempfile.TemporaryDirectory() as name:  # which others may enter, where pytest's own may not
         Path(name).chmod(0o755)
         (Path(name) / "mount").mkdir()

@@ -82,14 +82,10 @@ def test_a_copy_of_a_trial_at_work_is_reset(tried, tmp_path):
         assert reset(copy / tried.relative_to(tmp_path / "run")).returncode == 0
 
 
-def test_a_trial_that_is_complete_is_not_done_again_by_another_dag(tried):
+def test_a_trial_that_is_complete_is_not_done_again_by_another_dag_but_by_hand(tried):
     (tried / names.OUTCOME).write_text('{"state": "complete"}')
     assert reset(tried, "0", "1").returncode == ALREADY_COMPLETE
     assert (tried / names.client_output(0)).exists()
-
-
-def test_by_hand_a_complete_trial_can_be_done_again(tried):
-    (tried / names.OUTCOME).write_text('{"state": "complete"}')
     assert reset(tried).returncode == 0
     assert not (tried / names.OUTCOME).exists()
 

@@ -1,30 +1,32 @@
 """What a site asks of every job, and that it cannot change what a trial depends on."""
 
-from __future__ import annotations
-
 import dataclasses
+import re
 from pathlib import Path
 
 import htcondor2
 import pytest
 
 from tierbench import names, submit
+from tierbench.checked_text import Requirements
 from tierbench.dags.experiment import find_experiment
+from tierbench.dags.nodes import item
 from tierbench.dags.plan import expand
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
-from tierbench.site_configs.site import Site, Submission, find_site
+from tierbench.site_configs.site import Submission, find_site
+from tierbench.submit import pool
 from tierbench.submit.probes import submit_file
 
 WORKERS = {"private": ["wn01", "wn02"], "public": ["wn03", "wn04"]}
 
 
-def asking(*lines: str) -> Site:
+def asking(*lines):
     site = find_site("fiu-uf-2014")
     return dataclasses.replace(site, submission=Submission(tuple(lines)))  # type: ignore[arg-type] # as read from TOML
 
 
-def test_jobs_that_go_to_workers_have_the_sites_lines(tmp_path: Path) -> None:
+def test_jobs_that_go_to_workers_have_the_sites_lines(tmp_path):
     site, experiment = (
         asking("accounting_group = group_cms.tier3", '+ProjectName = "storage"'),
         find_experiment("quick"),
@@ -38,7 +40,7 @@ def test_jobs_that_go_to_workers_have_the_sites_lines(tmp_path: Path) -> None:
     assert "accounting_group" not in (tmp_path / "run" / names.SUBMIT / "gate.sub").read_text()
 
 
-def test_htcondor_does_not_sleep_before_a_job_that_names_what_comes_back() -> None:
+def test_htcondor_does_not_sleep_before_a_job_that_names_what_comes_back():
     """Else it does, for a second (FileTransfer::Reaper), after it has sent the files."""
     texts = [path.read_text() for path in Path(submit.__file__).parent.glob("*.sub")]
     remote = [text for text in texts if "should_transfer_files" in text]
@@ -46,7 +48,7 @@ def test_htcondor_does_not_sleep_before_a_job_that_names_what_comes_back() -> No
     assert all('transfer_output_files   = ""\n' in text for text in remote)
 
 
-def test_the_doctors_and_the_links_jobs_have_them_too_and_stay_what_they_are(tmp_path: Path) -> None:
+def test_the_doctors_and_the_links_jobs_have_them_too_and_stay_what_they_are(tmp_path):
     asked = asking("accounting_group = group_cms.tier3", '+ProjectName = "storage"', "executable = /bin/sh")
     described = htcondor2.Submit(submit_file(tmp_path, asked.submission))
     assert described["accounting_group"] == "group_cms.tier3"
@@ -57,22 +59,62 @@ def test_the_doctors_and_the_links_jobs_have_them_too_and_stay_what_they_are(tmp
 @pytest.mark.parametrize(
     "line", ["executable = /bin/sh", "Requirements = true", "MY.WantIOProxy = false", "+wantioproxy=false", "queue = 7"]
 )
-def test_what_a_trial_depends_on_is_not_the_sites_to_say(line: str) -> None:
+def test_what_a_trial_depends_on_is_not_the_sites_to_say(line):
     with pytest.raises(ConfigError, match=r"submission\.lines: .* tierbench's own"):
         expand(asking(line), find_experiment("quick"), WORKERS)
 
 
-def test_whose_lines_they_are_is_said_and_where_requirements_go() -> None:
+def test_whose_lines_they_are_is_said_and_where_requirements_go():
     said = r"^the file of site fiu-uf-2014: submission\.lines: .*pools\.NAME\.requirements$"
     with pytest.raises(ConfigError, match=said):
         expand(asking("requirements = true"), find_experiment("quick"), WORKERS)
 
 
 @pytest.mark.parametrize("line", ["queue", "include : /etc/passwd", "a = b\nqueue 5", "a = \\", "= 5", ""])
-def test_a_line_is_one_setting(line: str, tmp_path: Path) -> None:
+def test_a_line_is_one_setting(line, tmp_path):
     text = (Path(__file__).parents[3] / "site-configs/fiu-uf-2014.toml").read_text()
     path = tmp_path / "site.toml"
     quoted = line.replace("\\", "\\\\").replace("\n", "\\n")
     path.write_text(f'{text}\n[submission]\nlines = ["{quoted}"]\n')
     with pytest.raises(ConfigError, match="submission"):
         find_site(str(path))
+
+
+@pytest.mark.parametrize(
+    ("refused", "because"),
+    [
+        (
+            ["true) || (true", "true // ", "true /* ", "a = 1", "a; b", "a, b", "1 +", "(", ""],
+            "must be one ClassAd expression",
+        ),
+        (
+            [f'Machine == "{macro}"' for macro in ("$(id)", "$$(Name)", "$$([1])", "$ENV(HOME)")],
+            "without HTCondor's macros",
+        ),
+        ([r'"x\\" == ") || (true) || (" ', r'"\"" == "x"', "'odd name' == 1"], "without backslashes"),
+    ],
+)
+def test_requirements_are_one_expression_that_htcondors_parsers_read_alike(refused, because):
+    for expression in refused:
+        with pytest.raises(ValueError, match=because):
+            Requirements(expression)
+
+
+def test_an_anchored_pattern_is_no_macro():
+    expression = 'regexp("^wn[0-9]+[.]x$", Machine)'
+    assert Requirements(expression) == expression
+
+
+@pytest.mark.parametrize("kind", ["clients", "sampler"])
+def test_requirements_stand_in_parentheses(kind):
+    text = (Path(pool.__file__).parent / f"{kind}.sub").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^requirements *= (.*)$", text, re.MULTILINE)
+    assert re.fullmatch(r"\(\$\(\w+\)\)( && \(\$\(\w+\)\))?", line)
+
+
+def test_the_last_word_of_a_list_may_have_commas(tmp_path):
+    expression = 'regexp("^wn", Machine) || Machine == "a,b"'
+    (tmp_path / "list").write_text(item("wn1.example", "eth0", "worker", expression))
+    text = f"queue host, interface, role, host_requirements from {tmp_path / 'list'}\n"
+    (found,) = htcondor2.Submit(text).itemdata()
+    assert found["host_requirements"].strip() == expression

@@ -1,9 +1,5 @@
 """`tierbench try`: the experiment that commands stand for, and the client that runs a command and counts its output."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from tests.unit.client_process import Job
@@ -20,7 +16,7 @@ POOL = {"public": ["wn03.fiu.test"], "private": ["wn01.private.fiu.test"]}
 BY_LAN, BY_CACHE = "xrdcp root://dgt.private.fiu.test:1094//f{n} -", "xrdcp 'root://dgt.fiu.test:1101//f\"{n}' -"
 
 
-def points(tmp_path: Path, *commands: str, access: tuple[str, ...] = ()) -> set[tuple[str, str]]:
+def points(tmp_path, *commands, access=()):
     path = tmp_path / "try.toml"
     path.write_text(experiment_of(commands, SITE, 4, access, "10min"))
     plan = expand(SITE, load_experiment(path), POOL)
@@ -28,49 +24,36 @@ def points(tmp_path: Path, *commands: str, access: tuple[str, ...] = ()) -> set[
     return {(trial.configuration.access, trial.configuration.workload) for trial in plan.trials}
 
 
-def test_a_command_takes_the_access_that_leads_to_its_server(tmp_path: Path) -> None:
+def test_a_command_takes_the_access_that_leads_to_its_server(tmp_path):
     assert points(tmp_path, BY_LAN, BY_CACHE) == {("lan-xrootd", "xrdcp"), ("xcache", "xrdcp-2")}
+    without_its_usual_port = "xrdcp root://DGT.private.fiu.test//f{n} -"
+    assert points(tmp_path, without_its_usual_port) == {("lan-xrootd", "xrdcp")}
 
 
-def test_caches_are_emptied_of_what_it_reads(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("commands", "access", "emptied"),
+    [
+        (["/bin/cat /extenci/a/f{n}", "xrdcp root://dgt.fiu.test:1101//b//c -"], ("direct", "xcache"),
+         {"/extenci/a", "/b", ""}),
+        (["dd if=/extenci/near/a/f{n}", "cat </extenci/b/f"], ("near-pool",), {"/extenci/near/a", "/extenci/b"}),
+    ],
+)  # fmt: skip
+def test_caches_are_emptied_of_what_is_read_and_not_of_the_copies_of_an_access(tmp_path, commands, access, emptied):
     path = tmp_path / "try.toml"
-    path.write_text(
-        experiment_of(
-            ["/bin/cat /extenci/a/f{n}", "xrdcp root://dgt.fiu.test:1101//b//c -"],
-            SITE,
-            2,
-            ("direct", "xcache"),
-            "5min",
-        )
-    )
+    path.write_text(experiment_of(commands, SITE, 2, access, "5min"))
     experiment = load_experiment(path)
     plan = expand(SITE, experiment, POOL)
     folders = [flushed_hosts(SITE, experiment, plan, configuration) for configuration in plan.configurations]
-    assert {host.directory for hosts in folders for host in hosts} == {"/extenci/a", "/b", ""}
-
-
-def test_a_folder_that_is_read_is_not_looked_for_among_the_copies_of_an_access(tmp_path: Path) -> None:
-    path = tmp_path / "try.toml"
-    path.write_text(experiment_of(["dd if=/extenci/near/a/f{n}", "cat </extenci/b/f"], SITE, 2, ("near-pool",), "5min"))
-    experiment = load_experiment(path)
-    plan = expand(SITE, experiment, POOL)
-    folders = [flushed_hosts(SITE, experiment, plan, configuration) for configuration in plan.configurations]
-    assert {host.directory for hosts in folders for host in hosts} == {"/extenci/near/a", "/extenci/b"}
-
-
-def test_a_server_is_the_same_without_its_usual_port(tmp_path: Path) -> None:
-    assert points(tmp_path, "xrdcp root://DGT.private.fiu.test//f{n} -") == {("lan-xrootd", "xrdcp")}
+    assert {host.directory for hosts in folders for host in hosts} == emptied
 
 
 @pytest.mark.parametrize("command", ["écho f", "x" * 80])
-def test_a_program_of_any_name_is_run(tmp_path: Path, command: str) -> None:
+def test_a_program_of_any_name_is_run(tmp_path, command):
     assert len(points(tmp_path, command, command, access=("direct",))) == 2
 
 
 @pytest.mark.parametrize(("into", "words"), [(".", "is there already"), ("mine", "mine.toml: is there already")])
-def test_nothing_of_the_users_is_written_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], into: str, words: str
-) -> None:
+def test_nothing_of_the_users_is_written_over(tmp_path, monkeypatch, capsys, into, words):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.toml").write_text("my own")
     assert main(["try", "--site", "testbed", "--access", "direct", "--into", into, "cat f"]) == 2
@@ -78,7 +61,7 @@ def test_nothing_of_the_users_is_written_over(
     assert [path.read_text() for path in tmp_path.iterdir()] == ["my own"]
 
 
-def test_commands_of_one_access_are_compared_with_each_other(tmp_path: Path) -> None:
+def test_commands_of_one_access_are_compared_with_each_other(tmp_path):
     assert points(tmp_path, "cat /extenci/f", "dd if=/extenci/f", access=("direct",)) == {
         ("direct", "cat"), ("direct", "dd"),
     }  # fmt: skip
@@ -97,7 +80,7 @@ def test_commands_of_one_access_are_compared_with_each_other(tmp_path: Path) -> 
         (["curl http://[::1/f"], (), "none of the site's access methods"),
     ],
 )
-def test_what_does_not_follow_is_asked_for(commands: list[str], access: tuple[str, ...], words: str) -> None:
+def test_what_does_not_follow_is_asked_for(commands, access, words):
     with pytest.raises(ConfigError, match=words):
         experiment_of(commands, SITE, 4, access, "10min")
 
@@ -113,7 +96,7 @@ def test_what_does_not_follow_is_asked_for(commands: list[str], access: tuple[st
         ("there-is-no-such-program", "failed", 0),
     ],
 )
-def test_what_a_command_writes_is_what_it_has_read(tmp_path: Path, command: str, status: str, read: int) -> None:
+def test_what_a_command_writes_is_what_it_has_read(tmp_path, command, status, read):
     job = Job(tmp_path)
     job.offer("root://server:1094//none-0001.dat", "")
     end = job.end("command", options={"command": command})

@@ -1,7 +1,5 @@
 """Watching a run: what it says of trials that fail, are tried again, wait; and of a pool that does not answer."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -16,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.quick_plan import larger_quick
+from tests.unit.quick_plan import POOL, larger_quick
 from tierbench import names
 from tierbench.dags.plan import expand
 from tierbench.dags.write import write_run
@@ -29,42 +27,46 @@ from tierbench.submit.pool import PoolError
 from tierbench.submit.progress import Run
 from tierbench.submit.watch import PatientQueue, View, watch
 
-POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn02.fiu.test"]}
-
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path):
     site, quick = find_site("testbed"), larger_quick()
     write_run(expand(site, quick, POOL), site, quick, tmp_path / "run")
     return Run(tmp_path / "run")
 
 
-def end(run: Run, number: int, state: str, *reasons: str, again: bool = False, age_s: float = 0.0) -> None:
+@pytest.fixture(autouse=True)
+def _looks_often(monkeypatch):
+    monkeypatch.setattr(watching, "QUEUE_SECONDS", 0.05)
+    monkeypatch.setattr(watching, "LOOK_SECONDS", 0.01)
+
+
+def end(run, number, state, *reasons, again=False, age_s=0.0):
     path = run.trial_directories[number] / names.OUTCOME
     path.write_text(json.dumps({"format": 1, "state": state, "reasons": reasons, "again": again}))
     when = path.stat().st_mtime - age_s
     os.utime(path, (when, when))
 
 
-def wait(run: Run, what: str) -> None:
+def wait(run, what):
     """Have the first trial's gate wait."""
     (run.trial_directories[0] / names.CLIENTS_LOG).touch()
     waiting = {"what": what, "since_wall_s": 0.0}
     (run.trial_directories[0] / names.WAITING_FOR).write_text(json.dumps(waiting))
 
 
-def show_all(run: Run) -> str:
+def show_all(run):
     out = io.StringIO()
     View(out).show(list(run.trials()))
     return out.getvalue()
 
 
-def test_what_a_client_says_has_no_power_over_the_terminal(run: Run) -> None:
+def test_what_a_client_says_has_no_power_over_the_terminal(run):
     end(run, 0, "incomplete", "client 1 failed: \x1b[2J × \u202e")  # noqa: RUF001
     assert r"client 1 failed: \u001b[2J × \u202e" in show_all(run)  # noqa: RUF001
 
 
-def test_a_trial_that_is_tried_again_says_so_and_is_counted_once(run: Run) -> None:
+def test_a_trial_that_is_tried_again_says_so_and_is_counted_once(run):
     out = io.StringIO()
     view = View(out)
     for again, counted in ((True, 0), (False, 1)):
@@ -75,7 +77,7 @@ def test_a_trial_that_is_tried_again_says_so_and_is_counted_once(run: Run) -> No
         assert out.getvalue().count("1/24") == counted
 
 
-def test_trials_that_are_not_needed_are_told_of_once(run: Run) -> None:
+def test_trials_that_are_not_needed_are_told_of_once(run):
     out = io.StringIO()
     view = View(out)
     for number in (0, 1):
@@ -88,7 +90,7 @@ def test_trials_that_are_not_needed_are_told_of_once(run: Run) -> None:
     assert second.startswith("3/")
 
 
-def test_a_wait_that_lasts_is_told_once(run: Run) -> None:
+def test_a_wait_that_lasts_is_told_once(run):
     wait(run, "client 1, which was lost")
     out = io.StringIO()
     view = View(out)
@@ -97,7 +99,7 @@ def test_a_wait_that_lasts_is_told_once(run: Run) -> None:
     assert out.getvalue().count("waits for client 1, which was lost") == 1
 
 
-def judge(run: Run, number: int, verdict: str, *reasons: str, rate: str = "151.42") -> None:
+def judge(run, number, verdict, *reasons, rate="151.42"):
     end(run, number, "complete")
     row = {"verdict": verdict, "verdict_reasons": "; ".join(reasons), "started": "together", "delivered_mbps": rate}
     with (run.trial_directories[number] / names.TRIALS_CSV).open("w", encoding="utf-8", newline="") as file:
@@ -106,7 +108,7 @@ def judge(run: Run, number: int, verdict: str, *reasons: str, rate: str = "151.4
         writer.writerow(row)
 
 
-def test_a_trial_is_told_of_with_its_verdict_and_rate_once_it_has_them(run: Run) -> None:
+def test_a_trial_is_told_of_with_its_verdict_and_rate_once_it_has_them(run):
     end(run, 0, "complete")
     assert show_all(run) == ""
     judge(run, 0, "VALID")
@@ -116,22 +118,22 @@ def test_a_trial_is_told_of_with_its_verdict_and_rate_once_it_has_them(run: Run)
     assert second.endswith(": INVALID, 151.4 Mb/s: the storage received 3 Mb/s; a cache was warm and 1 more")
 
 
-def test_a_trial_whose_tables_nobody_makes_is_told_of_all_the_same(run: Run) -> None:
+def test_a_trial_whose_tables_nobody_makes_is_told_of_all_the_same(run):
     end(run, 0, "complete", age_s=watching.TABLES_SECONDS + 1)
     assert show_all(run).endswith(": complete\n")
 
 
 class Terminal(io.StringIO):
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
     @property
-    def live(self) -> str:
+    def live(self):
         """The line that is written over."""
         return self.getvalue().rpartition("\r\033[K")[2]
 
 
-def test_a_damaged_record_of_the_trial_at_work_does_not_end_the_watching(run: Run) -> None:
+def test_a_damaged_record_of_the_trial_at_work_does_not_end_the_watching(run):
     trial = run.trial_directories[0]
     for name, text in ((names.CLIENTS_LOG, ""), (names.GO, "{}"), (names.TRIAL, '{"form')):
         (trial / name).write_text(text)
@@ -140,14 +142,14 @@ def test_a_damaged_record_of_the_trial_at_work_does_not_end_the_watching(run: Ru
     assert "0 of 8 clients done" in out.live
 
 
-def test_the_live_line_fits_the_terminal(run: Run) -> None:
+def test_the_live_line_fits_the_terminal(run):
     wait(run, "client 1, " * 30)
     out = Terminal()
     View(out).show(list(run.trials()))
     assert len(out.live) == watching.COLUMNS - 1
 
 
-def test_the_time_left_follows_the_trial_at_work(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_left_follows_the_trial_at_work(run, monkeypatch):
     """Two trials took 100 s each, and one is at work."""
     now, number_of = 1_000_000.0, len(run.trial_directories)
     for number, age_s in enumerate((100, 0)):
@@ -165,13 +167,11 @@ def test_the_time_left_follows_the_trial_at_work(run: Run, monkeypatch: pytest.M
     assert said == [f"2/{number_of}, {seconds / 60:.0f} min left" for seconds in left_s]
 
 
-def test_each_configuration_has_a_line_with_rate_interval_and_verdicts_as_wide_as_the_terminal(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_configuration_has_a_line_with_rate_interval_and_verdicts_as_wide_as_the_terminal(run, monkeypatch):
     class Narrow(Terminal):
         encoding = "ascii"
 
-        def fileno(self) -> int:
+        def fileno(self):
             return 1
 
     monkeypatch.setattr(watching.os, "get_terminal_size", lambda _: os.terminal_size((40, 24)))
@@ -206,24 +206,20 @@ WARM, WRITTEN = "MB of {} MB that the clients read: a cache was warm", "{} Mb/s:
     ],
 )
 @pytest.mark.parametrize("goes_on", [True, False])
-def test_a_run_whose_first_trials_are_all_invalid_for_one_reason_is_doubted_once(
-    run: Run, verdicts: list[tuple[str, ...]], reason: str, goes_on: bool
-) -> None:
+def test_a_run_whose_first_trials_are_all_invalid_for_one_reason_is_doubted_once(run, verdicts, reason, goes_on):
     for number, (verdict, *reasons) in enumerate(verdicts):
         judge(run, number, verdict, *(words.format(number + 1.5) for words in reasons))
-    said: list[str] = []
+    said = []
     ended = watch(run, lambda: False, View(io.StringIO()), lambda words: bool(said.append(words)) or not goes_on)
     assert said == ([reason.format(len(verdicts) + 0.5)] if reason else [])
     assert ended == (goes_on or not reason)
 
 
-def test_a_run_that_is_stopped_for_its_first_trials_says_how_to_go_on(
-    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_is_stopped_for_its_first_trials_says_how_to_go_on(run, monkeypatch, capsys):
     for number in range(3):
         judge(run, number, "INVALID", "somebody else writes")
     run.record_submission(7, 0.0)
-    removed: list[int] = []
+    removed = []
     monkeypatch.setattr(commands.pool, "in_queue", lambda _: not removed)
     monkeypatch.setattr(commands.pool, "remove", lambda cluster, _: removed.append(cluster))
     monkeypatch.setattr(commands, "show_tables", lambda _: True)
@@ -236,7 +232,7 @@ def test_a_run_that_is_stopped_for_its_first_trials_says_how_to_go_on(
     assert f"`tierbench submit {run.directory}` goes on with it" in told
 
 
-def test_a_run_without_a_usable_trial_does_not_succeed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_without_a_usable_trial_does_not_succeed(run, monkeypatch):
     for number in range(len(run.trial_directories)):
         judge(run, number, "INVALID", "somebody else writes")
     run.record_submission(7, 0.0)
@@ -249,14 +245,7 @@ def test_a_run_without_a_usable_trial_does_not_succeed(run: Run, monkeypatch: py
 @pytest.mark.parametrize(
     ("command", "queued", "says"), [("status", True, False), ("status", False, True), ("watch", False, True)]
 )
-def test_a_run_that_no_queue_holds_any_more_is_said_to_be_lost(
-    run: Run,
-    command: str,
-    queued: bool,
-    says: bool,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_run_that_no_queue_holds_any_more_is_said_to_be_lost(run, command, queued, says, monkeypatch, capsys):
     (run.trial_directories[0] / names.CLIENTS_LOG).touch()
     (run.trial_directories[0] / names.GO).write_text("{}")
     run.record_submission(7, 0.0)
@@ -268,9 +257,7 @@ def test_a_run_that_no_queue_holds_any_more_is_said_to_be_lost(
     assert (f"`tierbench submit {run.directory}` does what is not complete" in told) == says
 
 
-def test_a_run_whose_queue_was_lost_is_not_taken_up_from_what_dagman_left(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_whose_queue_was_lost_is_not_taken_up_from_what_dagman_left(run, monkeypatch):
     left = [run.directory / f"{names.EXPERIMENT_DAG}.{what}" for what in ("lock", "nodes.log", "rescue001")]
     for path in left:
         path.write_text("PID = 0\n")
@@ -281,7 +268,7 @@ def test_a_run_whose_queue_was_lost_is_not_taken_up_from_what_dagman_left(
     assert [path.exists() for path in left] == [False, False, True]
 
 
-def test_outcomes_from_before_the_submission_are_not_shown(run: Run) -> None:
+def test_outcomes_from_before_the_submission_are_not_shown(run):
     end(run, 0, "incomplete", "client 1 lost", age_s=100)
     end(run, 1, "complete", age_s=100)
     run.record_submission(7, (run.trial_directories[0] / names.OUTCOME).stat().st_mtime + 50)
@@ -290,7 +277,7 @@ def test_outcomes_from_before_the_submission_are_not_shown(run: Run) -> None:
     assert out.getvalue() == "1 of 24 trials are done from before\n"
 
 
-def test_a_dag_that_stays_when_all_is_done_is_not_waited_for(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dag_that_stays_when_all_is_done_is_not_waited_for(run, monkeypatch):
     """As one does that a scheduler has started anew which was killed at its very end."""
     monkeypatch.setattr(watching, "LEFT_SECONDS", 0.0)
     for number in range(len(run.trial_directories)):
@@ -300,13 +287,11 @@ def test_a_dag_that_stays_when_all_is_done_is_not_waited_for(run: Run, monkeypat
     assert "`tierbench stop" in out.getvalue().splitlines()[-1]
 
 
-def test_a_pool_that_does_not_answer_is_asked_again_with_a_word_and_given_up_in_the_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    said: list[str] = []
-    answers: list[bool | None] = [None, None, True, False, None, None]
+def test_a_pool_that_does_not_answer_is_asked_again_with_a_word_and_given_up_in_the_end(monkeypatch):
+    said = []
+    answers = [None, None, True, False, None, None]
 
-    def ask() -> bool:
+    def ask():
         answer = answers.pop(0)
         if answer is None:
             raise PoolError("cannot ask the scheduler")
@@ -322,9 +307,7 @@ def test_a_pool_that_does_not_answer_is_asked_again_with_a_word_and_given_up_in_
         queue.holds()
 
 
-def test_a_copy_leaves_the_original_alone_and_does_not_read_on_in_its_logs(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_copy_leaves_the_original_alone_and_does_not_read_on_in_its_logs(run, tmp_path, monkeypatch, capsys):
     run.record_submission(7, 0.0)
     for name in ("experiment.dag.lock", "experiment.dag.nodes.log", names.LOCK_HOLDER, "turn.lock", "turn-key.dag"):
         (run.directory / name).write_text("the original's")
@@ -345,7 +328,7 @@ def test_a_copy_leaves_the_original_alone_and_does_not_read_on_in_its_logs(
 
 WATCHED_INSIDE = """
 import sys
-from tierbench import interrupts
+from tierbench.errors import listen
 from tierbench.testbed import run
 
 class Host:
@@ -353,26 +336,22 @@ class Host:
     def command(argv, user, terminal):
         return ["sh", "-c", '"$@"; exit $?', "sh", sys.executable, "-m", *argv]
 
-interrupts.listen()
+listen()
 sys.exit(run._inside(Host, "watch", sys.argv[1]))
 """
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 @pytest.mark.parametrize("inside", [False, True], ids=["run", "testbed run"])
-def test_who_is_asked_to_end_says_where_the_run_goes_on(
-    run: Run, inside: bool, number: signal.Signals, status: int
-) -> None:
+def test_who_is_asked_to_end_says_where_the_run_goes_on(run, inside, number, status):
     """Also through the processes between it and a testbed's host, of which none is left."""
     run.record_submission(7, 0.0)
     command = ["-c", WATCHED_INSIDE] if inside else ["-m", "tierbench", "watch"]
     as_at_a_terminal = ["env", "--default-signal"]  # whatever started these tests may ignore signals, as nohup does
     watching = subprocess.Popen(
         [*as_at_a_terminal, sys.executable, *command, run.directory],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
     assert watching.stdout
     assert "; asking again for up to" in watching.stdout.readline()  # no pool is here; so it waits
     watching.send_signal(number)

@@ -1,13 +1,15 @@
-"""A testbed offers the links that it was brought up with, and not those of the shipped file."""
+"""A testbed offers the links that it was brought up with; what an experiment demands of it is data beside it."""
 
 import tomllib
 
 import pytest
 
+from tierbench.dags.experiment import SHIPPED as EXPERIMENTS
+from tierbench.errors import BusyError, ConfigError
 from tierbench.site_configs import site as sites
 from tierbench.site_configs.site import find_site, load_site
 from tierbench.testbed.offered import links, offered
-from tierbench.testbed.settings import Settings, load
+from tierbench.testbed.settings import SUFFIX, Settings, check_demands, demands, load, with_demands
 from tierbench.testbed.testbed import SHIPPED
 
 FAR = ["rtt_ms=53", "rates_mbps.wan=500", "rates_mbps.worker=50"]
@@ -71,7 +73,8 @@ def test_a_condition_is_arranged_on_those_of_its_hosts_that_are_there(site, prox
 @pytest.mark.parametrize("there", [0, 1])
 def test_an_access_method_by_a_door_that_is_not_there_is_not_offered(site, there):
     methods = site(Settings(token_door=there, xrootd_copies=there)).access
-    assert [name in methods for name in ("wan-xrootd-token", "xrootd-servers")] == [there] * 2
+    asked = ("wan-xrootd-token", "wan-https", "wan-https-token", "xrootd-servers")
+    assert [name in methods for name in asked] == [there] * 4
 
 
 def test_the_shipped_file_states_what_its_own_settings_make():
@@ -83,3 +86,35 @@ def test_a_site_that_the_admin_installed_goes_before_the_shipped_one(tmp_path, m
     (tmp_path / "testbed.toml").write_text(offered(text, load(SHIPPED, FAR)))
     assert find_site("testbed").links.rtt_ms == 53
     assert find_site("fiu-uf-2014").name == "fiu-uf-2014"
+
+
+@pytest.mark.parametrize("path", sorted(EXPERIMENTS.glob(f"*{SUFFIX}")), ids=lambda path: path.name)
+def test_what_shipped_experiments_demand_is_a_testbed(path):
+    experiment = path.name.removesuffix(SUFFIX)
+    assert with_demands(Settings(), demands(experiment), experiment) != Settings()
+
+
+def test_most_experiments_demand_nothing_and_whoever_extends_one_demands_what_it_does(tmp_path):
+    assert demands("extenci-lqcd-scaled") == {}
+    mine = tmp_path / "mine.toml"
+    mine.write_text('extends = "extenci-flavours-scaled"\nname = "mine"\n')
+    assert demands(str(mine)) == demands("extenci-flavours-scaled") != {}
+
+
+def test_what_is_demanded_leaves_all_else_as_it_is():
+    needed = {"virtual_workers": 1, "rates_mbps": {"storage": 8000}}
+    settings = with_demands(Settings(), needed, "x")
+    assert (settings.virtual_workers, settings.rates_mbps.storage, settings.rates_mbps.wan) == (1, 8000, 1000)
+    check_demands(settings, needed, "x")
+
+
+def test_a_testbed_that_is_up_otherwise_is_refused_with_what_it_would_take():
+    with pytest.raises(BusyError, match=r"--set virtual_workers=1 --set rates_mbps\.storage=8000"):
+        check_demands(Settings(), {"virtual_workers": 1, "rates_mbps": {"storage": 8000}}, "default")
+
+
+def test_a_demand_that_is_no_setting_is_refused(tmp_path):
+    (tmp_path / "mine.toml").write_text('extends = "quick"\nname = "mine"\n')
+    (tmp_path / f"mine{SUFFIX}").write_text("virtual_worker = 1\n")
+    with pytest.raises(ConfigError, match="virtual_worker"):
+        demands(str(tmp_path / "mine.toml"))

@@ -2,14 +2,13 @@
 
 import dataclasses
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tierbench.errors import ConfigError
 from tierbench.site_configs import site as site_module
-from tierbench.site_configs.site import Pool, Site, find_site, load_site
+from tierbench.site_configs.site import Pool, find_site, load_site
 from tierbench.spec import read_toml, shipped_definitions
 from tierbench.testbed.services import topology
 from tierbench.testbed.services.xrootd import XROOTDFS_ROOT
@@ -40,8 +39,6 @@ host = "oss.example"
 interface = "eth0"
 role = "storage"
 """
-
-Load = Callable[..., Site]
 
 
 @pytest.fixture
@@ -169,16 +166,13 @@ def test_workers_are_sampled_where_their_pool_names_an_interface_and_of_many_onl
         Pool("true", sampled_workers=2)
 
 
-def test_the_testbeds_site_names_hosts_of_its_topology():
+def test_the_testbeds_site_names_hosts_of_its_topology_and_mounts_xrootd_where_the_testbed_does():
     site = find_site("testbed")
     named = {sampler.host for sampler in site.samplers.values()}
     named |= {host for access in site.access.values() for host in access.path}
     named |= {host for condition in site.conditions.values() for host in condition.hosts}
     largest = topology(Settings(virtual_workers=1, far_site=1, redirector=1, proxies=2))
     assert named <= {host.fqdn for host in largest.hosts if host.in_pool}
-
-
-def test_the_testbeds_site_mounts_xrootd_where_the_testbed_does():
     assert find_site("testbed").access["lan-xrootdfs"].prefix == XROOTDFS_ROOT
 
 

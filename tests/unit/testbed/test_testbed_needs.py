@@ -119,10 +119,19 @@ def test_a_build_that_is_broken_off_leaves_no_process(tmp_path, monkeypatch):
     def broken_off(*_):
         raise KeyboardInterrupt
 
-    pid = tmp_path / "pid"
+    class Awaited(subprocess.Popen):
+        """Says by a file that it is waited for: only then may the interrupt come."""
+
+        def wait(self, timeout=None):
+            awaited.touch()
+            return super().wait(timeout)
+
+    pid, awaited = tmp_path / "pid", tmp_path / "awaited"
     monkeypatch.setattr(rootfs, "END_SECONDS", 1.0)
+    monkeypatch.setattr(rootfs.subprocess, "Popen", Awaited)
     before = signal.signal(signal.SIGALRM, broken_off)
-    begin = ["sh", "-c", f"trap '' TERM; sleep 600 & echo $! > {pid}; kill -ALRM {os.getpid()}; wait"]
+    wait = f"until [ -e {awaited} ]; do sleep 0.01; done"
+    begin = ["sh", "-c", f"trap '' TERM; sleep 600 & echo $! > {pid}; {wait}; kill -ALRM {os.getpid()}; wait"]
     with (tmp_path / "log").open("w") as log, pytest.raises(KeyboardInterrupt):
         rootfs.logged(begin, log, "nothing")
     signal.signal(signal.SIGALRM, before)

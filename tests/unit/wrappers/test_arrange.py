@@ -138,10 +138,6 @@ def group_of_condor():
                 group.rmdir()
 
 
-def test_it_tells_the_present_value(place):
-    assert place.call("get", "rtt").stdout == "14\n"
-
-
 OF_HOSTS = """#!/bin/sh
 # takes: alike 5-14
 case $1 in
@@ -239,19 +235,16 @@ def test_the_doctor_tries_what_is_changed_in_a_minute(place, within, older_helpe
     assert (answer["state"], answer["seen"]) == ("good", seen)
 
 
-def test_it_changes_the_value_and_restores_it_when_its_input_ends(place):
-    holder = place.held("47")
-    assert place.value.read_text() == "47\n"
-    told, _ = holder.communicate(timeout=120)
-    assert json.loads(told) == {"word": "rtt", "restored": "14"}
-    assert place.value.read_text() == "14\n"
-
-
-def test_it_restores_the_value_when_it_is_ended(place):
-    holder = place.held("47")
-    holder.send_signal(signal.SIGTERM)
-    holder.communicate(timeout=120)
-    assert place.value.read_text() == "14\n"
+def test_it_changes_the_value_and_restores_it_when_its_input_ends_or_it_is_ended(place):
+    for ended in (False, True):
+        assert place.call("get", "rtt").stdout == "14\n"
+        holder = place.held("47")
+        assert place.value.read_text() == "47\n"
+        if ended:
+            holder.send_signal(signal.SIGTERM)
+        told, _ = holder.communicate(timeout=120)
+        assert ended or json.loads(told) == {"word": "rtt", "restored": "14"}
+        assert place.value.read_text() == "14\n"
 
 
 def test_what_a_killed_holder_left_is_restored_by_the_next_one(place):

@@ -8,9 +8,7 @@ import pytest
 
 from tests.unit.client_process import PATIENCE_S, SIZE, URL, events, is_running, until
 from tests.unit.shipped import PYTHON
-from tierbench.wrappers.child import USUAL_GRACE_S, Interrupts
-
-# -- the record --------------------------------------------------------------------------------------------
+from tierbench.wrappers.child import USUAL_GRACE_S, Interrupts, run_program
 
 
 def test_a_read_in_full_is_ok_and_leaves_nothing_behind(job):
@@ -31,22 +29,12 @@ def test_start_says_what_is_read_by_whom_and_where_in_htcondors_words(job):
     assert (start["host"], start["slot"]) == ("wn07.site", "slot1_3@wn07.site")
 
 
-# -- what can go wrong -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("checksum", [False, True])
 def test_a_missing_file_is_an_open_failure(job, checksum):
     job.offer(job.folder / "nothing", SIZE)
     end = job.end("dd", options={"checksum": checksum})
     assert (end["status"], end["first_byte_wall_ns"]) == ("open-failed", None)
     assert "No such file" in end["message"]
-
-
-def test_a_scratch_directory_that_cannot_be_written_is_told(job):
-    job.environment["_CONDOR_SCRATCH_DIR"] = "/dev/full/scratch"
-    end = job.end("dd")
-    assert end["status"] == "failed"
-    assert end["message"].startswith("on the worker: ")
 
 
 @pytest.mark.parametrize(("size", "status"), [(SIZE + 1, "short-read"), (SIZE - 1, "failed"), ("", "ok")])
@@ -78,22 +66,13 @@ def test_a_wrong_call_leaves_no_record(job, more):
     assert (process.returncode, output) == (2, "")
 
 
-def test_a_client_that_is_killed_still_writes_its_end(job):
-    job.script("bin/dd", "sleep 60")
-    process = job.start("dd")
-    assert process.stdout
-    process.stdout.readline(), process.stdout.readline()
-    process.send_signal(signal.SIGTERM)
-    assert events(process)["end"]["status"] == "killed"
-
-
-def test_a_killed_client_takes_all_its_processes_with_it(job):
+def test_a_client_that_is_killed_writes_its_end_and_takes_all_its_processes_with_it(job):
     job.script("bin/dd", f"trap '' TERM; sleep 600 & echo $! > {job.folder}/pid; wait")
     process = job.start("dd")
     told = job.folder / "pid"
     until(lambda: told.exists() and told.read_text().endswith("\n"))
     process.send_signal(signal.SIGTERM)
-    events(process)
+    assert events(process)["end"]["status"] == "killed"
     until(lambda: not is_running(told.read_text().strip()))
 
 
@@ -110,15 +89,20 @@ def test_who_is_ended_as_its_time_begins_has_the_grace_and_not_the_whole_time():
             signal.signal(number, handler)
 
 
-def test_a_read_without_end_is_ended(job):
-    job.script("bin/dd", "exec sleep 60")
+def test_a_scratch_directory_that_cannot_be_written_is_told(job):
+    job.environment["_CONDOR_SCRATCH_DIR"] = "/dev/full/scratch"
+    end = job.end("dd")
+    assert end["status"] == "failed"
+    assert end["message"].startswith("on the worker: ")
+
+
+@pytest.mark.parametrize(
+    ("program", "status", "message"), [("exec sleep 60", "failed", "no end after 1 s"), ("kill -9 $$", "killed", "")]
+)
+def test_a_read_without_end_is_ended_and_one_that_the_system_kills_is_recorded(job, program, status, message):
+    job.script("bin/dd", program)
     end = job.end("dd", "--timeout", "1")
-    assert (end["status"], end["message"]) == ("failed", "no end after 1 s")
-
-
-def test_a_process_that_the_system_kills_is_recorded_as_killed(job):
-    job.script("bin/dd", "kill -9 $$")
-    assert job.end("dd")["status"] == "killed"
+    assert (end["status"], message in end["message"]) == (status, True)
 
 
 @pytest.mark.parametrize(
@@ -182,9 +166,6 @@ def test_what_xrdcp_has_copied_from_server_to_server_is_what_the_server_has_then
         assert (job.folder / "asked").read_text() == "root://other:1098 stat /copies/replica.root\n"
 
 
-# -- tickets -----------------------------------------------------------------------------------------------
-
-
 def test_no_ticket_no_read(job):
     job.script("bin/kinit", "echo no such principal >&2; exit 1")
     end = job.end("dd", "--keytab", "/k", "--principal", "me@REALM")
@@ -199,3 +180,9 @@ def test_the_ticket_is_for_this_host_and_in_a_cache_of_the_jobs_own(job):
     assert "{" not in principal
     assert cache.startswith(f"FILE:{job.folder}/")
     assert (job.folder / "used").read_text().strip() == cache
+
+
+@pytest.mark.filterwarnings("ignore:subprocess:ResourceWarning")  # even its death may take a busy machine too long
+def test_who_was_waited_for_in_vain_is_told_with_the_time():
+    said = run_program("sleep", "600", patience_s=2)
+    assert (said.status, said.last_words) == (None, "no answer in 2 s")

@@ -1,10 +1,15 @@
 """The client of the root routine, with a stand-in for the program and for ROOT."""
 
+import importlib.util
 import json
+import os
 
 import pytest
 
 from tests.unit.client_process import URL
+from tierbench.errors import UnmetNeed
+from tierbench.submit.programs import find_root
+from tierbench.wrappers.clients.root import Root
 
 REPORT = {
     "status": "ok", "message": "", "opened_wall_ns": 1, "first_event_wall_ns": 2, "end_wall_ns": 3, "bytes": 90,
@@ -32,8 +37,9 @@ def test_what_the_root_program_tells_becomes_the_record(job):
 @pytest.mark.parametrize(("cache_mb", "told"), [("off", "-1.0"), ("default", "0.0"), (30, "30.0")])
 def test_the_options_reach_the_root_program(job, cache_mb, told):
     root_program(job)
-    job.run("root", options={"cache_mb": cache_mb, "learn": True, "tree": "Events", "branches": 0.3})
-    assert (job.folder / "arguments").read_text().split()[:7] == [URL, "Events", told, "1", "1.0", "0.3", "1"]
+    job.run("root", options={"cache_mb": cache_mb, "learn": True, "tree": "Events", "branches": 0.3, "clusters": 9})
+    clusters = "0" if cache_mb == "off" else "9"
+    assert (job.folder / "arguments").read_text().split()[:7] == [URL, "Events", told, "1", "1.0", "0.3", clusters]
 
 
 def test_options_may_come_from_the_trials_file(job):
@@ -68,7 +74,7 @@ def test_without_a_compiled_program_root_interprets_the_macro(job):
     (job.folder / "told.json").rename(job.folder / "report")
     job.script("bin/root.exe", "echo ready; read go", f'echo "$@" > {job.folder}/arguments')
     job.run("root", options={"setup": "true"})
-    macro = f'root_read.C("{URL}","",0.0,false,1.0,1.0,true,"'
+    macro = f'root_read.C("{URL}","",0.0,false,1.0,1.0,1,true,"'
     assert macro in (job.folder / "arguments").read_text()
 
 
@@ -88,3 +94,41 @@ def test_root_is_started_at_the_go_where_that_is_to_count(job):
     assert run["end"]["status"] == "ok"
     assert (job.folder / "arguments").read_text().split()[-2] == "0"
     assert int((job.folder / "began").read_text()) > run["go"]["wall_ns"]
+
+
+HEADER = """\
+#define ROOT_VERSION_MAJOR 6
+#define ROOT_VERSION_MINOR 8
+#define ROOT_VERSION_PATCH 0  // without leading zeroes
+#define ROOT_VERSION(a,b,c) (((a) << 16) + ((b) << 8) + (c))
+"""
+
+
+@pytest.fixture
+def wheel(tmp_path):
+    package = tmp_path / "ROOT"
+    for name, text in {"__init__.py": "", "bin/root.exe": "", "include/ROOT/RVersion.hxx": HEADER}.items():
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text(text)
+    return package
+
+
+def test_of_a_wheel_roots_own_version_is_told(wheel, monkeypatch):
+    monkeypatch.syspath_prepend(wheel.parent)
+    assert find_root().version == "6.08.00"
+
+
+def test_who_makes_files_finds_the_root_that_the_systems_python_has(wheel, tmp_path, monkeypatch):
+    """As jobs do, whose Python that is: what the doctor calls good there is good enough here."""
+    python = tmp_path / "python3"
+    python.write_text(f"#!/bin/sh\necho {wheel}/__init__.py\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(os, "defpath", "/nowhere")
+    assert "there is no ROOT" in Root.missing({"setup": ""})
+    with pytest.raises(UnmetNeed, match="there is no ROOT here"):
+        find_root()
+    monkeypatch.setattr(os, "defpath", str(tmp_path))
+    assert Root.missing({"setup": ""}) == ""
+    assert find_root().version == "6.08.00"

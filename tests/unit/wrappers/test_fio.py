@@ -100,10 +100,11 @@ def test_blocks_are_such_that_the_file_is_a_whole_number_of_them(size, block):
     assert block_of(size, 1 << 20) == block
 
 
-def test_what_it_does_and_needs_goes_by_its_options():
+def test_what_it_does_and_needs_goes_by_its_options(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
     assert Fio.traits({"write": True})["does"] == "writes"
     assert Fio.traits({})["does"] == "reads"
-    assert (Fio.needed({}), Fio.needed({"program": "iozone"})) == (("fio",), ("iozone",))
+    assert (Fio.missing({}), Fio.missing({"program": "iozone"})) == ("there is no fio", "there is no iozone")
     assert not Fio.settles({"write": True, "fsync": False})
 
 

@@ -1,6 +1,5 @@
 """The flush, run as a process as on a worker: what it reports is measured, and never assumed."""
 
-import ast
 import json
 import os
 import subprocess
@@ -86,19 +85,13 @@ def test_files_that_are_not_here_are_no_warm_files(directory):
     assert (found["files"], found["status"]) == (0, "ok")
 
 
-def test_a_missing_helper_is_reported(replicas):
-    found = report("--strategy", "drop_caches", "--directory", replicas, "--helper", replicas / "helper")
-    assert found["status"] == "no-helper"
-
-
-def test_the_helper_is_told_the_strategy(replicas, helper):
+def test_the_helper_is_told_the_strategy_and_a_missing_one_is_reported(replicas, helper):
     told = replicas.parent / "told"
     script = helper(f'echo "$@" > {told}')
     report("--strategy", "lustre", "--directory", replicas, "--helper", script)
     assert told.read_text() == "lustre\n"
-
-
-def test_a_helper_that_fails_is_a_refusal_with_its_words(replicas, helper):
+    found = report("--strategy", "drop_caches", "--directory", replicas, "--helper", replicas / "helper")
+    assert found["status"] == "no-helper"
     script = helper("echo not today; exit 1")
     found = report("--strategy", "lustre", "--directory", replicas, "--helper", script)
     assert (found["status"], found["message"].endswith("not today")) == ("refused", True)
@@ -119,10 +112,6 @@ def test_pages_of_others_files_are_not_guessed():
 def test_an_unreadable_list_is_a_wrong_call(tmp_path):
     result = flush("--strategy", "none", "--paths-from", tmp_path / "nothing")
     assert (result.returncode, result.stdout) == (2, "")
-
-
-def test_runs_on_python_3_6():
-    ast.parse(FLUSH, feature_version=(3, 6))
 
 
 HELPER = Path(str(resources.files("tierbench.site_configs") / "tierbench-flush"))

@@ -78,16 +78,13 @@ def planned(experiment):
     return expand(SITE, experiment, POOL)
 
 
-def test_what_the_receiving_end_counted_is_what_was_moved(job):
+def test_what_the_receiving_end_counted_is_what_was_moved_there_or_back_of_a_size_or_for_a_time(job):
     end = job.end("iperf3")
     assert (end["status"], end["bytes_app"], end["bytes_source"]) == ("ok", 4_063_232, "iperf3")
     assert end["detail"]["own_mbps"] == pytest.approx(65.0117, abs=0.001)
     assert end["detail"]["retransmits"] == 7
     assert asked(job).startswith("--json --client oss.uf.test --port 5210 --parallel 1 --logfile")
     assert asked(job).endswith(f"--bytes {SIZE}")
-
-
-def test_without_a_size_it_goes_for_its_seconds_and_back_if_told(job):
     job.offer("iperf3://oss.uf.test:5210/bytes-0001.dat", "")
     assert job.end("iperf3", options={"back": True, "seconds": 3, "window_kb": 512})["status"] == "ok"
     assert asked(job).endswith("--time 3 --window 512K --reverse")

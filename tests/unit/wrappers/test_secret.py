@@ -8,6 +8,7 @@ import stat
 import htcondor2
 import pytest
 
+from tests.unit.quick_plan import POOL
 from tierbench import names
 from tierbench.checked_text import AbsolutePath, Variable
 from tierbench.dags.credentials import Secret
@@ -20,7 +21,6 @@ from tierbench.spec import build
 from tierbench.wrappers.child import Failure
 from tierbench.wrappers.credentials import variables
 
-POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn02.fiu.test"]}
 VALUE = "not-to-be-told"
 
 
@@ -61,14 +61,9 @@ def test_a_run_directory_respects_the_umask(umask, tmp_path):
         assert mode == (0o777 if path.is_dir() or script else 0o666) & ~umask, path
 
 
-def test_a_secrets_value_is_nowhere_in_a_run_directory(token, tmp_path):
+def test_a_secrets_file_travels_with_the_clients_and_its_value_is_nowhere_in_a_run_directory(token, tmp_path):
     run = written(tmp_path / "run", TOKEN=Secret(from_file=AbsolutePath(str(token))))
-    holding = [path for path in run.rglob("*") if path.is_file() and VALUE.encode() in path.read_bytes()]
-    assert holding == []
-
-
-def test_a_secrets_file_travels_with_the_clients(token, tmp_path):
-    run = written(tmp_path / "run", TOKEN=Secret(from_file=AbsolutePath(str(token))))
+    assert not [path for path in run.rglob("*") if path.is_file() and VALUE.encode() in path.read_bytes()]
     trial = next((run / names.TRIALS).iterdir())
     (told,) = re.findall(r' secrets="([^"]*)"', (trial / names.TRIAL_DAG).read_text())
     submit = htcondor2.Submit((run / names.SUBMIT / "clients.sub").read_text())
@@ -95,9 +90,6 @@ def test_a_secret_does_not_travel_under_the_name_of_what_is_needed(name, tmp_pat
 def test_a_secret_is_in_one_place(table):
     with pytest.raises(ConfigError):
         build(Secret, table, "experiment.toml")
-
-
-# -- at the client -------------------------------------------------------------------------------------
 
 
 def test_a_client_gets_the_values(token, monkeypatch):

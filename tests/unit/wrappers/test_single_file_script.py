@@ -51,7 +51,7 @@ def test_a_part_that_would_end_the_quotation_is_refused():
 
 def test_what_is_shipped_asks_for_no_more_than_python_3_6():
     """Grammar and library, part by part; `make unit` runs them."""
-    entries = {name: f"{package}.{name.removesuffix('.py')}" for package, name in SCRIPTS}
+    entries = {f"{module.rpartition('.')[2]}.py": f"tierbench.{module}" for module in SCRIPTS}
     entries |= {"client.py": "tierbench.wrappers.main", "probe.py": "tierbench.wrappers.probe"}
     joined_in = re.findall(r"^PARTS\['([a-z0-9_.]+)'\]", b"".join(texts().values()).decode(), re.MULTILINE)
     parts = {str(importlib.util.find_spec(module).origin) for module in (*entries.values(), *joined_in)}

@@ -14,8 +14,7 @@ from tierbench.dags.plan import expand
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import find_site
 from tierbench.wrappers.client import Client
-from tierbench.wrappers.main import PROGRESS_S, Progress
-from tierbench.wrappers.record import Record
+from tierbench.wrappers.main import PROGRESS_S, Progress, Record
 
 SHAPE = {
     "directories": 12, "files": 60, "links": 3, "opens": 11, "stats": 20, "lstats": 30, "readlinks": 5,

@@ -1,7 +1,5 @@
 """The work of a job: several files, several processes, a given time; by the client as it is shipped."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json
@@ -294,8 +292,12 @@ def test_clients_have_one_proxy_of_several_in_turn(tmp_path, web):
     assert "404" in told[1]  # it is no proxy, and knows no file by such a name: but it was asked
 
 
-def test_what_the_server_does_not_have_is_told(tmp_path, web):
+def test_what_the_server_does_not_have_is_told_and_latency_is_what_a_slow_one_takes(tmp_path, web):
+    web.slow_s = 0.1
     job = Job(tmp_path, web.address)
+    work = job.end("http", files_per_job=6, processes=2)["work"]
+    assert 0.1 <= work["latency_s"]["p50"] <= work["latency_s"]["p95"] <= work["latency_s"]["max"]
+    assert sum(work["latency_classes"].values()) == 6
     job.files[1].unlink()
     end = job.end("http", files_per_job=3)
     assert (end["status"], end["work"]["failed"], end["work"]["fetches"]) == ("open-failed", 1, 2)
@@ -416,10 +418,3 @@ def test_how_long_a_fetch_was_under_way_when_time_was_over_is_told(tmp_path, web
     assert latency_of(int(number)) < 20  # and not the 30 s that it would have taken
     assert work["under_way_s"] == work["latency_s"]["max"]  # the other one is no part of the time of whole files
     assert work["latency_s"]["p95"] is None
-
-
-def test_latency_is_what_a_slow_server_takes(tmp_path, web):
-    web.slow_s = 0.1
-    work = Job(tmp_path, web.address).end("http", files_per_job=6, processes=2)["work"]
-    assert 0.1 <= work["latency_s"]["p50"] <= work["latency_s"]["p95"] <= work["latency_s"]["max"]
-    assert sum(work["latency_classes"].values()) == 6

@@ -58,14 +58,11 @@ def test_it_is_made_below_where_trials_may_write_without_what_an_earlier_try_has
     assert list(worker.outbox.iterdir()) == []
 
 
-def test_no_room_is_told_before_anything_is_written(worker):
+def test_no_room_or_no_storage_is_told_before_anything_is_written(worker):
     worker.about(bytes=10**18)
     status, report = worker.run("make")
     assert (status, report["status"]) == (1, "no-room")
     assert not worker.outbox.exists()
-
-
-def test_a_storage_that_is_not_there_is_not_made(worker):
     worker.under.rmdir()
     assert worker.run("make")[1]["status"] == "absent"
     assert not worker.under.exists()

@@ -13,6 +13,7 @@ import pytest
 
 from tests.unit.report_page import silent
 from tests.unit.synthetic_report import Shape, write_run
+from tests.unit.synthetic_run import edit_json
 from tierbench.errors import BusyError, ConfigError
 from tierbench.postprocess.compare.differences import altered
 from tierbench.postprocess.history import database
@@ -55,17 +56,11 @@ def history(tmp_path):
         yield opened
 
 
-def edited(run, **changes):
-    path = run / "experiment.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-    return run
-
-
 def test_an_edited_experiment_is_the_first_thing_that_was_otherwise(history, tmp_path):
     """And another seed, as each night has, or a key that only a newer tierbench knows, is nothing."""
     runs = [run_of(tmp_path, number) for number in range(3)]
-    edited(runs[1], seed=77, of_a_newer_version=True)
-    edited(runs[2], seed=78, sample_period_s=5.0)
+    edit_json(runs[1] / "experiment.json", seed=77, of_a_newer_version=True)
+    edit_json(runs[2] / "experiment.json", seed=78, sample_period_s=5.0)
     for run in runs:
         add_run(history, run, silent)
     known = database.chronicle(history, "quick")
@@ -135,7 +130,7 @@ def test_a_rebuild_from_run_directories_gives_the_same_and_keeps_what_only_the_h
     with History(place) as history:
         assert database.chronicle(history, "quick") == before
         assert [one.outcome for one in before.nights] == [MEASURED] * 3 + [MISSED]
-        assert [one.delivered for one in database.messages(history, "quick")] == [True]
+        assert history.rows("SELECT delivered FROM message") == [(True,)]
 
 
 def test_a_damaged_history_is_told_and_put_aside_by_a_rebuild(tmp_path):

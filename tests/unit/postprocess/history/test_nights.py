@@ -2,7 +2,6 @@
 
 import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -12,7 +11,7 @@ NEWER = 7  # the night in which a way falls and xrootd is another one
 
 
 @pytest.fixture(scope="module")
-def nights() -> ModuleType:
+def nights():
     """The benchmark that simulates them, which is no part of a package."""
     path = Path(__file__).parents[4] / "benchmarks/nights.py"
     specification = importlib.util.spec_from_file_location("nights", path)

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.night_of_quick import NOW
 from tests.unit.webhook_receiver import receiving
 from tierbench.submit.nightly import finish_night, messages
-from tierbench.submit.nightly.definition import Nightly, Terms
+from tierbench.submit.nightly.record import Nightly, Terms
 
 
 @pytest.fixture(autouse=True)

@@ -22,8 +22,7 @@ from tierbench.postprocess.history.rows import NightMark, write_night_mark
 from tierbench.submit import pool
 from tierbench.submit.cli import main
 from tierbench.submit.nightly import finish_night, record, schedule, start_night
-from tierbench.submit.nightly.definition import Nightly, locked
-from tierbench.submit.nightly.record import Night
+from tierbench.submit.nightly.record import Night, Nightly, locked
 
 LATE, LATE_WHY = "direct.root.x008.r1", ("SUSPECT", "the sampler was late")
 

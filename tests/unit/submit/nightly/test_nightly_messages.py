@@ -14,12 +14,10 @@ import pytest
 from tests.unit.night_of_quick import LAST, SINCE_NS, WORSE, close, fails, measured
 from tierbench import names
 from tierbench.postprocess.history.database import History
-from tierbench.postprocess.history.database import messages as messages_of
 from tierbench.submit import pool
 from tierbench.submit.nightly import finish_night, messages, record
-from tierbench.submit.nightly.definition import Terms
 from tierbench.submit.nightly.monitoring import Health
-from tierbench.submit.nightly.record import Change, Night
+from tierbench.submit.nightly.record import Change, Night, Terms
 
 
 @pytest.fixture
@@ -97,8 +95,8 @@ def test_a_change_is_told_once_by_one_message_that_names_number_interval_and_rep
     close(nightly, measured(nightly, LAST + timedelta(days=1)))
     assert len(receiver.bodies) == 1
     with History() as history:
-        kept = [(one.channel, one.text, one.delivered) for one in messages_of(history, "quick")]
-    assert kept == [("webhook 127.0.0.1", WORSE.sentence, True), ("admin@site.example", WORSE.sentence, True)]
+        kept = history.database.execute("SELECT channel, text, delivered FROM message ORDER BY id").fetchall()
+    assert kept == [("webhook 127.0.0.1", WORSE.sentence, 1), ("admin@site.example", WORSE.sentence, 1)]
 
 
 def test_what_is_acknowledged_is_not_told(define, receiver, found):
@@ -168,20 +166,17 @@ def test_a_webhook_that_cannot_be_asked_keeps_neither_the_mail_nor_the_record_no
     assert Health(nightly, [], LAST + timedelta(hours=1)).state == "WARNING"
 
 
-def test_a_configuration_of_htcondor_that_cannot_be_read_is_told_in_the_nights_record(define, monkeypatch, found):
-    found.append(WORSE)
-    nightly = define(mail="admin@site.example")
-    monkeypatch.setattr(pool, "setting", fails("cannot read the setting MAIL_FROM"))
-    night = close(nightly, measured(nightly))
-    assert night.deliveries == {"admin@site.example": "cannot read the setting MAIL_FROM"}
-    assert record.nights(nightly) == [night]
-
-
-def test_a_mailer_that_fails_is_told_in_the_nights_record(define, monkeypatch, found):
+def test_a_mailer_that_fails_or_a_configuration_that_cannot_be_read_is_told_in_the_nights_record(
+    define, monkeypatch, found
+):
     found.append(WORSE)
     configured(monkeypatch, SENDMAIL="/bin/false")
     nightly = define(mail="admin@site.example")
     assert close(nightly, measured(nightly)).deliveries == {"admin@site.example": "/bin/false ended with 1: "}
+    monkeypatch.setattr(pool, "setting", fails("cannot read the setting MAIL_FROM"))
+    night = close(nightly, measured(nightly, LAST + timedelta(days=1)))
+    assert night.deliveries == {"admin@site.example": "cannot read the setting MAIL_FROM"}
+    assert record.nights(nightly)[-1] == night
 
 
 def test_what_did_not_arrive_is_quoted_once_however_many_nights_follow(define, found):

@@ -12,9 +12,8 @@ from tierbench.postprocess.history.rows import MEASURED, Measured, Night, Value,
 from tierbench.site_configs.site import find_site
 from tierbench.submit import cli
 from tierbench.submit.nightly import record
-from tierbench.submit.nightly.changes import changes
-from tierbench.submit.nightly.definition import Nightly, Terms
-from tierbench.submit.nightly.monitoring import Health
+from tierbench.submit.nightly.monitoring import Health, changes
+from tierbench.submit.nightly.record import Nightly, Terms
 from tierbench.submit.nightly.setup import check_floors
 
 WAY = "direct/root ×4"  # noqa: RUF001 -- as trials are named

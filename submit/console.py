@@ -1,19 +1,24 @@
-"""How commands speak: results on standard output, what goes on beside them on standard error unless it is to be quiet.
+"""What commands have in common: how they are added and what they take, and how they speak.
 
-A result is text, or one JSON document. On a terminal the words that a reader looks for are coloured, unless NO_COLOR is
-set (no-color.org). A library for this would be a dependency of each access point, for what are these few lines.
+Results go to standard output, what goes on beside them to standard error unless it is to be quiet. A result is text,
+or one JSON document. On a terminal the words that a reader looks for are coloured, unless NO_COLOR is set
+(no-color.org). A library for this would be a dependency of each access point, for what are these few lines.
 """
 
 from __future__ import annotations
 
+import argparse
 import codecs
 import io
 import json
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TextIO
+
+from tierbench.spec import NAMED
 
 FORMAT = 1  # of all documents
 GREEN, YELLOW, RED = "32", "33", "31"
@@ -23,13 +28,45 @@ COLOURS = {
 }  # fmt: skip
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # but line's end and tab
 MARKED = re.compile(r"\b(?:VALID|SUSPECT|INVALID|INCOMPLETE)\b|^(?:good|doubtful|bad)\b|^missing:", re.MULTILINE)
-
-
 ASCII = {
     "\N{MULTIPLICATION SIGN}": "x", "\N{NO-BREAK SPACE}": " ", "\N{RIGHT SINGLE QUOTATION MARK}": "'", "–": "-",
     "…": "...", "→": "->", "\N{MINUS SIGN}": "-", "±": "+-", "≈": "~", "≤": "<=", "≥": ">=", "·": "*",
     "▲": "^", "△": "^", "▼": "v", "■": "#",
 }  # fmt: skip
+
+
+def add_command(
+    subcommands: Any, name: str, run: Callable[[argparse.Namespace], int], text: str, more: str = "", examples: str = ""
+) -> argparse.ArgumentParser:
+    """A sub-command; its own help says more than the list of all does, if there is more to say."""
+    form = argparse.RawDescriptionHelpFormatter if more or examples else argparse.HelpFormatter
+    parser: argparse.ArgumentParser = subcommands.add_parser(
+        name, help=text, description=more or f"{text}.", epilog=examples and f"examples:\n{examples}",
+        formatter_class=form,
+    )  # fmt: skip
+    parser.set_defaults(run=run)
+    return parser
+
+
+def add_group(
+    subcommands: Any, name: str, text: str, more: str, examples: str = ""
+) -> tuple[argparse.ArgumentParser, Any]:
+    """A sub-command with sub-commands of its own, and what these are added to."""
+    parser = add_command(subcommands, name, lambda _: 2, text, more, examples)
+    return parser, parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+
+
+def experiment_at_site(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("experiment", metavar="EXPERIMENT", help=NAMED)
+    parser.add_argument("--site", required=True, help=NAMED)
+
+
+def run_directory(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("directory", metavar="RUN", type=Path, help="a run directory")
+
+
+def as_json(parser: argparse.ArgumentParser, text: str = "as JSON") -> None:
+    parser.add_argument("--json", action="store_true", help=text)
 
 
 def speak_any_encoding() -> None:
@@ -61,7 +98,6 @@ class Quiet:
 
 
 def say(words: str) -> None:
-    """Tell what is going on."""
     if not Quiet.asked:
         warn(words)
 
@@ -72,7 +108,6 @@ def warn(words: str) -> None:
 
 
 def show(text: str) -> None:
-    """Give a result, or a part of it, as text."""
     print(coloured(text, sys.stdout), flush=True)
 
 

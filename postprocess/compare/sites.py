@@ -1,0 +1,137 @@
+"""One experiment at several sites: the ratios within each, side by side, and whether these differ between sites.
+
+Rates of two sites are not compared: they are of other hardware. Of ratios it is known that they are within one site.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tierbench.errors import ConfigError
+from tierbench.postprocess import stats
+from tierbench.postprocess.compare.changes import run_names
+from tierbench.postprocess.compare.differences import UNMEASURED
+from tierbench.postprocess.compare.judgement import EQUIVALENT, INCONCLUSIVE, judgement
+from tierbench.postprocess.schema.run_rows import RatioRow
+from tierbench.postprocess.stats import Compared, Interval
+from tierbench.postprocess.tables.factors import batch_name
+from tierbench.postprocess.tables.load_run import Results
+from tierbench.postprocess.wording import counted, listed, percent, with_interval
+
+DIFFER, AGREE = "differ", "agree"
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A ratio that all sites have: at each of them, and of which two sites the one is how many times the other's."""
+
+    name: str
+    ratios: Mapping[str, Interval]
+    result: str
+    pair: tuple[str, str]
+    apart: Interval
+
+
+@dataclass(frozen=True)
+class AcrossSites:
+    """What several sites have of one experiment."""
+
+    sites: Sequence[str]
+    against: str
+    metric: str
+    size: float
+    shared: Sequence[Shared]
+    lacking: Mapping[str, Sequence[str]]  # by ratio, the sites that have none with an interval
+
+    @property
+    def exit_status(self) -> int:
+        """0 all agree, 1 some differ, 3 inconclusive; errors are 2."""
+        results = {shared.result for shared in self.shared}
+        return 1 if DIFFER in results else 0 if results == {AGREE} and not self.lacking else 3
+
+
+def across_sites(runs: Sequence[Results], size: float, metric: str = "") -> AcrossSites:
+    """The ratios of all lines over one, which is the experiment's baseline, or the first that it names."""
+    names = run_names(runs)
+    sites = [str(run.plan.get("site")) for run in runs]
+    sites = sites if len(set(sites)) == len(sites) else names
+    for run, name in zip(runs[1:], names[1:], strict=True):
+        _refuse_other_experiment(runs[0], run, names[0], name)
+    first = runs[0]
+    metric, against = metric or first.rate, first.layout.baseline or first.compared.texts[0]
+    by_site = {
+        site: {
+            batch_name(row.levels): row for row in run.ratios
+            if (row.factor, row.against, row.metric) == (run.layout.lines, against, metric)
+        }
+        for site, run in zip(sites, runs, strict=True)
+    }  # fmt: skip
+    known = {
+        name: [site for site, rows in by_site.items() if name in rows and rows[name].degrees]
+        for name in dict.fromkeys(itertools.chain(*by_site.values()))
+    }
+    lacking = {name: [site for site in sites if site not in there] for name, there in known.items()}
+    common = [name for name in known if not lacking[name]]
+    together = len(common) * math.comb(len(sites), 2) * max(run.looks for run in runs)
+    shared = []
+    for name in common:
+        rows = {site: by_site[site][name] for site in sites}
+        result, pair, apart = _between_sites(rows, size, metric, together)
+        if any(row.is_doubted for row in rows.values()):
+            by_valid = _between_sites(rows, size, metric, together, valid=True)[0]
+            result = result if by_valid == result else INCONCLUSIVE
+        ratios = {site: run.together(rows[site]) for site, run in zip(sites, runs, strict=True)}
+        shared.append(Shared(name, ratios, result, pair, apart))
+    return AcrossSites(sites, against, metric, size, shared, {name: of for name, of in lacking.items() if of})
+
+
+def _refuse_other_experiment(first: Results, other: Results, *names: str) -> None:
+    """An experiment is what its rates go by; a key that says nothing is as good as none."""
+    keys = sorted((first.experiment.keys() | other.experiment.keys()) - UNMEASURED - {"repeats"})
+    differing = [key for key in keys if (first.experiment.get(key) or None) != (other.experiment.get(key) or None)]
+    if differing:
+        raise ConfigError(
+            f"{' and '.join(names)}: are runs of different experiments (other {listed(differing)});"
+            " --sites brings together runs of one experiment file"
+        )
+
+
+def _between_sites(
+    rows: Mapping[str, RatioRow], size: float, metric: str, together: float, *, valid: bool = False
+) -> tuple[str, tuple[str, str], Interval]:
+    """Whether any two sites differ, or all are equivalent; and of which two the ratios are furthest apart."""
+    judged = []
+    for one, other in itertools.combinations(rows, 2):
+        compared = stats.over(*(_compared(rows[site], valid) for site in (other, one)))
+        df = compared.df
+        apart = compared.ratio.as_of(df, stats.student(df, together)) if df else Interval(compared.ratio.value)
+        judged.append((judgement(apart.value or 1.0, apart.low, apart.high, size, metric), (one, other), apart))
+    results = {result for result, _, _ in judged}
+    differing = [each for each in judged if each[0] not in (EQUIVALENT, INCONCLUSIVE)]
+    _, pair, apart = max(differing or judged, key=lambda each: abs(math.log(each[2].value or 1.0)))
+    return DIFFER if differing else AGREE if results == {EQUIVALENT} else INCONCLUSIVE, pair, apart
+
+
+def _compared(row: RatioRow, valid: bool) -> Compared:
+    if valid and row.is_doubted:
+        return Compared(row.by_valid, max((row.valid_pairs or 0) - 1.0, 0.0))
+    return Compared(row.ratio, row.degrees)
+
+
+def lines(made: AcrossSites) -> Iterator[str]:
+    yield f"{made.metric}, ratio to {made.against} within each site (95 % CI):"
+    width = max((len(shared.name) for shared in made.shared), default=0)
+    for shared in made.shared:
+        ratios = "  ".join(f"{site} {with_interval(ratio)}" for site, ratio in shared.ratios.items())
+        one, other = shared.pair
+        apart = f"that of {other} is {with_interval(shared.apart)} times that of {one}"
+        words = f"agree within {percent(made.size)}" if shared.result == AGREE else f"{shared.result}: {apart}"
+        yield f"  {shared.name:<{width}}  {ratios}  {words}"
+    for name, sites in made.lacking.items():
+        yield f"  {name:<{width}}  left out: no ratio with an interval at {listed(sites)}"
+    results = [shared.result for shared in made.shared]
+    counts = ", ".join(f"{results.count(kind)} {kind}" for kind in dict.fromkeys(results))
+    yield f"of {counted(len(results), 'ratio')} {counts}" if results else "no ratio that all sites have"
