@@ -179,8 +179,8 @@ def _decided(run: Path, plan: dict[str, Any], experiment: dict[str, Any], rule: 
         spared = [trial["id"] for trial in to_come if trial["name"].rpartition(" #")[0] not in look.needed]
         decision = dataclasses.replace(decision, look=at, spared=spared)
         if look.is_enough:
-            ceilings = ", ".join(sorted({f"the {each.same_ceiling}" for each in look.open}))
-            limited = f"stopped {after}: more cannot answer what is open, as {ceilings} limits both sides"
+            obstacles = ", ".join(sorted({each.obstacle for each in look.open}))
+            limited = f"stopped {after}: more cannot answer what is open, as {obstacles}"
             return dataclasses.replace(decision, ended=True, sentence=limited if look.open else f"answered {after}")
         if not to_come:
             open_ = f"{len(look.open)} of {len(look.comparisons)} comparisons are open {after}"

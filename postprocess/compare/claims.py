@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,8 @@ from tierbench.postprocess.wording import TIMES, listed
 from tierbench.spec import build, unknown_name
 
 DEFAULT_WITHIN_PCT = 10.0  # of equality, in runs from before claims had kinds
+
+Ladder = Callable[[str | None], Sequence[str]]  # the job counts of a workload, or of all, from the least
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,12 @@ class Ceiling:
             f"{label} {number}{TIMES}" if several else label for label, number in self.labels.most_common()
         )
 
+    @property
+    def missed(self) -> str:
+        """What limited the point in place of what was expected."""
+        expected = " or ".join(self.expected.bottleneck)
+        return "" if self.hit else f"{batch_name(self.levels)} was limited by {self.measured}, not by {expected}"
+
 
 def findings(results: Results) -> list[Finding]:
     """Each claim of the run's experiment, held against what was measured."""
@@ -84,6 +92,19 @@ def ceilings(results: Results) -> list[Ceiling]:
         for row in results.summary
         for ceiling in _ceilings(results, {name: level_of(row, name) for name in row.levels})
     ]
+
+
+def ceilings_at(expects: Sequence[Expected], trials: Sequence[TrialRow], ladder: Ladder) -> Iterator[Ceiling]:
+    """What was expected at the point of these usable trials, with what they were limited by."""
+    for expected in expects if trials else ():
+        if all(_is_among(trials[0], factor, expected.levels(factor), ladder) for factor in expected.where):
+            labels = Counter(trial.limit.bottleneck or "not known" for trial in trials)
+            yield Ceiling(trials[0].levels, expected, labels)
+
+
+def expected_of(experiment: Mapping[str, Any]) -> list[Expected]:
+    """The ceilings as experiment.json has them."""
+    return [build(Expected, table, names.EXPERIMENT, "expects") for table in experiment.get("expects") or []]
 
 
 def claims_of(results: Results) -> list[Claim]:
@@ -111,7 +132,12 @@ def problems(claims: Sequence[Claim], expects: Sequence[Expected]) -> Iterator[s
 
 def point_of(results: Results, claim: Claim) -> Point:
     """Where a claim's first value was measured."""
-    return {factor: _level(results, factor, level, claim.at.get(WORKLOAD)) for factor, level in claim.at.items()}
+    return claimed_levels(claim, claim.at, _ladder(results))
+
+
+def claimed_levels(claim: Claim, levels: Mapping[str, Any], ladder: Ladder) -> Point:
+    """Levels that a claim names, as the tables have them."""
+    return {factor: _level(factor, level, claim.at.get(WORKLOAD), ladder) for factor, level in levels.items()}
 
 
 def claim_of(table: Mapping[str, Any], path: str) -> Claim:
@@ -132,12 +158,16 @@ def better(claim: Claim) -> str:
     return trial_column(claim.metric).better if claim.metric in SUMMARISED else ""
 
 
-def _level(results: Results, factor: str, level: Any, workload: str | None) -> str:
+def _ladder(results: Results) -> Ladder:
+    return lambda workload: results.levels(JOBS, {WORKLOAD: workload} if workload else {})
+
+
+def _level(factor: str, level: Any, workload: str | None, ladder: Ladder) -> str:
     """A level as the tables have it; of batches the ends of the ladder that the workload has climbed."""
     if factor != JOBS or level not in (LEAST, MOST):
         return level_text(level)
-    ladder = results.levels(JOBS, {WORKLOAD: workload} if workload else {})
-    return "" if not ladder else ladder[0] if level == LEAST else ladder[-1]
+    there = ladder(workload)
+    return "" if not there else there[0] if level == LEAST else there[-1]
 
 
 def _finding(results: Results, claim: Claim, claims: float) -> Finding:
@@ -147,21 +177,15 @@ def _finding(results: Results, claim: Claim, claims: float) -> Finding:
         trials = list(filter(counts, rows_at(results.trials, point)))
         ours, by_valid, there = *_means(trials, claim, claims), bool(values_of(trials, claim.metric))
     else:
-        against = _level(results, claim.factor, claim.against, claim.at.get(WORKLOAD))
-        points.append({**point, claim.factor: against})
+        points.append({**point, **claimed_levels(claim, {claim.factor: claim.against}, _ladder(results))})
+        against = points[1][claim.factor]
         asked = (claim.factor, against, claim.metric)
         rows = [row for row in rows_at(results.ratios, point) if (row.factor, row.against, row.metric) == asked]
         there = len(rows) == 1
         ours, by_valid = _ratio(claim, rows[0], claims) if there else (Interval(), None)
     if not there:
         return Finding(claim, NOT_TESTED, why="not measured")
-    others = [
-        f"{batch_name(ceiling.levels)} was limited by {ceiling.measured},"
-        f" not by {' or '.join(ceiling.expected.bottleneck)}"
-        for at in points
-        for ceiling in _ceilings(results, at)
-        if not ceiling.hit
-    ]
+    others = [ceiling.missed for at in points for ceiling in _ceilings(results, at) if not ceiling.hit]
     if others:
         return Finding(claim, NOT_TESTED, ours, by_valid, why=listed(others))
     result = answer(claim, ours)
@@ -197,19 +221,12 @@ def _ratio(claim: Claim, row: RatioRow, claims: float) -> tuple[Interval, Interv
 
 
 def _ceilings(results: Results, point: Point) -> Iterator[Ceiling]:
-    """What was expected at a point, with what its usable trials were limited by."""
     trials = list(filter(counts, rows_at(results.trials, point)))
-    if not trials:
-        return
-    for table in results.experiment.get("expects") or []:
-        expected = build(Expected, table, str(results.directory / names.EXPERIMENT), "expects")
-        if all(_is_among(results, trials[0], factor, expected.levels(factor)) for factor in expected.where):
-            labels = Counter(trial.limit.bottleneck or "not known" for trial in trials)
-            yield Ceiling(trials[0].levels, expected, labels)
+    return ceilings_at(expected_of(results.experiment), trials, _ladder(results))
 
 
-def _is_among(results: Results, trial: TrialRow, factor: str, levels: Sequence[Any]) -> bool:
+def _is_among(trial: TrialRow, factor: str, levels: Sequence[Any], ladder: Ladder) -> bool:
     if factor not in trial.levels:
         return False
     workload = level_of(trial, WORKLOAD)
-    return level_of(trial, factor) in [_level(results, factor, level, workload) for level in levels]
+    return level_of(trial, factor) in [_level(factor, level, workload, ladder) for level in levels]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass, field
 
-from tierbench.postprocess.compare.claims import claims_of
+from tierbench.postprocess.compare.claims import claims_of, expected_of
 from tierbench.postprocess.compare.judgement import FASTER, SLOWER
 from tierbench.postprocess.compare.sequential import WITHIN, Question, look_at, outcome
 from tierbench.postprocess.schema.run_rows import SummaryRow
@@ -108,7 +108,7 @@ def more_repetitions(results: Results) -> int | None:
     """How many more would resolve 5 % wherever they can; None where nothing is open, or nobody can say."""
     question = Question(
         results.layout.lines, results.layout.x, results.rate, within(results), claims_of(results),
-        looks_of(results.plan, results.experiment),
+        expected_of(results.experiment), looks_of(results.plan, results.experiment),
     )  # fmt: skip
     return look_at(results.trials, question).more
 

@@ -13,6 +13,7 @@ together, at all looks; docs/statistics.md says how, benchmarks/interval_coverag
 from __future__ import annotations
 
 import bisect
+import dataclasses
 import itertools
 import math
 from collections import Counter
@@ -21,10 +22,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tierbench import names
-from tierbench.dags.claims import LEAST, MOST, Claim
+from tierbench.dags.claims import NOT_TESTED, Claim, Expected
 from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, level_text
 from tierbench.postprocess import stats
-from tierbench.postprocess.compare.claims import answer, claim_of
+from tierbench.postprocess.compare.claims import Ladder, answer, ceilings_at, claim_of, claimed_levels, expected_of
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
 from tierbench.postprocess.measures.bottleneck import LATENCY, NIC, UNEXPLAINED, WINDOW
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, TrialRow
@@ -50,6 +51,7 @@ class Question:
     metric: str = RATE
     same_within: float = WITHIN
     claims: Sequence[Claim] = ()
+    expects: Sequence[Expected] = ()  # ceilings, without which a claim is not tested
     looks: Sequence[int] = ()  # after so many repetitions
 
 
@@ -63,6 +65,7 @@ def question_of(plan: Mapping[str, Any], experiment: Mapping[str, Any]) -> Quest
         metric=SUMMED if in_turn and measure == "bytes" else RATE_OF[measure],
         same_within=(experiment.get("report") or {}).get("same_within", Question.same_within),
         claims=[claim_of(table, names.EXPERIMENT) for table in experiment.get("claims") or ()],
+        expects=expected_of(experiment),
         looks=looks_of(plan, experiment),
     )
 
@@ -76,30 +79,32 @@ class Comparison:
     name: str  # who and where, or what the claim says
     result: str  # faster, slower or equivalent; of a claim its own words; or inconclusive
     ratio: Interval = field(default_factory=Interval)
-    same_ceiling: str = ""  # what limits both, if it is one thing
+    obstacle: str = ""  # why more repetitions cannot answer it
     more: int | None = None  # repetitions until a difference as small as `resolves` shows; None: nobody can say
     resolves: float = WITHIN
 
     @property
     def is_open(self) -> bool:
-        return self.result == INCONCLUSIVE
+        return self.result in (INCONCLUSIVE, NOT_TESTED)
 
     @property
     def needs_repeats(self) -> bool:
         """Whether more repetitions can answer it."""
-        return self.is_open and not self.same_ceiling
+        return self.is_open and not self.obstacle
 
     @property
     def sentence(self) -> str:
         ratio, interval = self.ratio.value, self.ratio.interval
+        if self.result == NOT_TESTED:
+            return f"{self.name}: {self.result}; {self.obstacle}."
         if ratio is None or interval is None:
             return f"{self.name}: open, too few repetitions have usable trials of both."
         stands = f"ratio {factor(ratio)}, 95\N{NO-BREAK SPACE}% interval {between(*interval)}"
         if not self.is_open:
             return f"{self.name}: {self.result} ({stands})."
         words = f"{self.name}: not distinguishable ({stands})"
-        if self.same_ceiling:
-            return f"{words}; the {self.same_ceiling} limits both, so more repetitions will not tell them apart."
+        if self.obstacle:
+            return f"{words}; {self.obstacle}, so more repetitions will not tell them apart."
         if self.more is None:
             return f"{words}."
         percent = f"{100 * self.resolves:g}\N{NO-BREAK SPACE}%"
@@ -178,9 +183,14 @@ def _of_claims(
     at: Mapping[Point, Sequence[TrialRow]], usable: Mapping[Point, Sequence[TrialRow]], question: Question
 ) -> Iterator[Comparison]:
     number = 2 * len(question.claims) * stats.over_looks(len(question.looks) or 1)
+
+    def ladder(workload: str | None) -> list[str]:
+        counts = {dict(point)[JOBS] for point in at if workload in (None, dict(point)[WORKLOAD])}
+        return sorted(counts, key=int)
+
     for claim in question.claims:
         levels = [claim.at[claim.factor], claim.against] if claim.factor else [None]
-        points = [_claimed(at, claim, level) for level in levels]
+        points = [_claimed(at, claim, level, ladder) for level in levels]
         if any(len(those) != 1 for those in points):
             continue  # nothing of this plan is about it
         ends = [those[0] for those in points]
@@ -195,7 +205,12 @@ def _of_claims(
             return answer(claim, ratio.over(steps))
 
         quantile = stats.student(compared.df, number) if compared and compared.df else 0.0
-        yield _comparison(usable, ends[0], ends[-1], str(claim.says), compared, question, quantile, number, result)
+        made = _comparison(usable, ends[0], ends[-1], str(claim.says), compared, question, quantile, number, result)
+        missed = [
+            ceiling.missed for end in ends for ceiling in ceilings_at(question.expects, usable[end], ladder)
+            if not ceiling.hit
+        ]  # fmt: skip
+        yield dataclasses.replace(made, result=NOT_TESTED, obstacle=missed[0]) if missed else made
 
 
 def _comparison(
@@ -210,9 +225,9 @@ def _comparison(
     said = result(ratio) if enough else INCONCLUSIVE
     if said != INCONCLUSIVE:
         return Comparison(first, second, name, said, ratio, more=0, resolves=near)
-    ceiling = _same_ceiling(usable[first], usable[second], near) if enough else ""
+    obstacle = _same_ceiling(usable[first], usable[second], near) if enough else ""
     more = _repeats_to_resolve(compared, repeats, near, together)
-    return Comparison(first, second, name, said, ratio, ceiling, more, near)
+    return Comparison(first, second, name, said, ratio, obstacle, more, near)
 
 
 def outcome(ratio: Interval, same_within: float = WITHIN) -> str:
@@ -242,24 +257,16 @@ def _places(at: Mapping[Point, Sequence[TrialRow]], lines: str) -> list[list[Poi
     return [points for points in places.values() if len(points) > 1]
 
 
-def _claimed(at: Mapping[Point, Sequence[TrialRow]], claim: Claim, level: object) -> list[Point]:
-    """The points that a claim can be of, with its factor at a level; of jobs it may name the ends of the ladder."""
-    wanted = {**claim.at, claim.factor: level} if claim.factor else dict(claim.at)
-    end = wanted.pop(JOBS) if wanted.get(JOBS) in (LEAST, MOST) else None
+def _claimed(at: Mapping[Point, Sequence[TrialRow]], claim: Claim, level: object, ladder: Ladder) -> list[Point]:
+    """The points that a claim can be of, with its factor at a level."""
+    wanted = dict(claimed_levels(claim, {**claim.at, claim.factor: level} if claim.factor else claim.at, ladder))
     if PAIR in wanted:
-        wanted[ACCESS], _, wanted[WORKLOAD] = str(wanted.pop(PAIR)).partition("/")
-    texts = {name: level_text(value) for name, value in wanted.items()}
-    points = [point for point in at if texts.items() <= dict(point).items()]
-    if end is None or not points:
-        return points
-    workload = texts.get(WORKLOAD)
-    ladder = {int(dict(point)[JOBS]) for point in at if workload in (None, dict(point)[WORKLOAD])}
-    jobs = str(min(ladder) if end == LEAST else max(ladder))
-    return [point for point in points if dict(point)[JOBS] == jobs]
+        wanted[ACCESS], _, wanted[WORKLOAD] = wanted.pop(PAIR).partition("/")
+    return [point for point in at if wanted.items() <= dict(point).items()]
 
 
 def _same_ceiling(these: Sequence[TrialRow], those: Sequence[TrialRow], within: float) -> str:
-    """What limits most trials of both points; where each access has one of its own, both must be alike."""
+    """That one thing limits most trials of both points; where each access has one of its own, both must be alike."""
     labels = []
     for rows in (these, those):
         label, number = Counter(row.limit.bottleneck for row in rows).most_common(1)[0]
@@ -270,7 +277,7 @@ def _same_ceiling(these: Sequence[TrialRow], those: Sequence[TrialRow], within: 
     ceilings = [row.limit.ceiling_mbps or 0.0 for row in (*these, *those)]
     if label in OF_ONE_HOST and max(ceilings) > (1 + within) * min(ceilings):
         return ""
-    return label
+    return f"the {label} limits both sides"
 
 
 def _repeats_to_resolve(compared: Compared, repeats: int, resolves: float, together: float) -> int | None:

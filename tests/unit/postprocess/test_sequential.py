@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tierbench.dags.claims import Claim
+from tierbench.dags.claims import Claim, Expected
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
-from tierbench.postprocess.compare.sequential import Question, _claimed, look_at, question_of
+from tierbench.postprocess.compare.sequential import Question, look_at, question_of
 from tierbench.postprocess.schema.columns import row_of
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict.counting import looks
@@ -41,7 +41,7 @@ def test_a_run_asks_by_its_plan_and_experiment():
     asked = question_of(plan, {"repeats": {"until": "answered"}, "report": {"same_within": 0.1}, "start": "in-turn"})
     assert (asked.looks, asked.same_within, asked.metric) == ((3, 4, 6), 0.1, "summed_mbps")
     assert question_of(plan, {"repeats": 3, "measure": "events"}) == Question(
-        "access", "jobs", "events_per_s", claims=[]
+        "access", "jobs", "events_per_s", claims=[], expects=[]
     )
 
 
@@ -131,6 +131,29 @@ def test_a_claim_about_a_value_is_answered_by_its_mean(value, result):
 
 
 def test_a_claim_of_a_pair_is_of_the_point_with_that_access_and_workload():
-    points = {(("access", access), ("workload", "w"), ("jobs", "4")): [] for access in ("a", "b")}
+    rows = [each for name in ("a", "b") for each in trials({name: 100}, workload="w")]
     claim = Claim(says="", kind="faster", metric="delivered_mbps", factor="pair", at={"pair": "a/w"}, against="b/w")
-    assert [_claimed(points, claim, level)[0][0][1] for level in ("a/w", "b/w")] == ["a", "b"]
+    [said] = look_at(rows, Question("jobs", "jobs", claims=[claim])).comparisons
+    assert [dict(point)["access"] for point in (said.first, said.second)] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("bottleneck", "is_enough", "words"),
+    [
+        ("latency", False, "inconclusive"),
+        (
+            "worker NIC",
+            True,
+            "not tested; wan/root \N{MULTIPLICATION SIGN}8 was limited by worker NIC, not by storage or latency",
+        ),
+    ],
+)
+def test_a_claim_at_another_ceiling_than_expected_is_repeated_no_more(bottleneck, is_enough, words):
+    at = {"access": "direct", "workload": "root", "jobs": "most"}
+    claim = Claim(says="", kind="faster", metric="delivered_mbps", factor="access", at=at, against="wan")
+    expected = Expected(where={"access": ["direct", "wan"], "jobs": "most"}, bottleneck=("storage", "latency"))
+    rows = trials({"direct": 400}, scatter=0.08, bottleneck="storage")
+    rows += trials({"wan": 404}, seed=2, scatter=0.08, bottleneck=bottleneck)
+    look = look_at(rows, Question("jobs", "jobs", claims=[claim], expects=[expected]))
+    assert (look.is_enough, look.open[0].result) == (is_enough, words.partition(";")[0])
+    assert words in look.sentences[0] or not is_enough

@@ -65,12 +65,12 @@ def point(access):
     return (("access", access), ("workload", "root"), ("jobs", "4"))
 
 
-def compared(first, second, result, ceiling=""):
-    return Comparison(point(first), point(second), f"{first} and {second}", result, same_ceiling=ceiling)
+def compared(first, second, result, obstacle=""):
+    return Comparison(point(first), point(second), f"{first} and {second}", result, obstacle=obstacle)
 
 
 OPEN = compared("direct", "lan-xrootd", "inconclusive")
-LIMITED = compared("direct", "lan-xrootd", "inconclusive", "worker NIC")
+LIMITED = compared("direct", "lan-xrootd", "inconclusive", "the worker NIC limits both sides")
 FASTER = compared("direct", "wan-xrootd-public", "faster")
 
 
