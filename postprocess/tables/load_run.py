@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import functools
 import itertools
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tierbench import files, json_files, names
+from tierbench.dags.clients import shipped_clients
 from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, Factor, Layout, level_text
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.schema.columns import Row, read_rows
@@ -206,7 +208,7 @@ def read_results(directory: Path, say: Say) -> Results:
         directory=directory,
         plan=plan,
         site=_json(directory / names.SITE),
-        experiment=_json(directory / names.EXPERIMENT),
+        experiment=_experiment(directory),
         schema_version=schema.get("schema_version"),
         trials=trials,
         summary=read_rows(SummaryRow, directory, schema),
@@ -224,6 +226,16 @@ def read_results(directory: Path, say: Say) -> Results:
             f" `tierbench watch {directory}` shows what it is at, `tierbench submit {directory}` runs it"
         )
     return results
+
+
+def _experiment(directory: Path) -> dict[str, Any]:
+    """The experiment, with the defaults of options that an older tierbench did not have: so its clients worked."""
+    experiment = _json(directory / names.EXPERIMENT)
+    for workload in (experiment.get("workloads") or {}).values():
+        if file := shipped_clients().get(workload.get("client")):
+            defaults = {name: option.default for name, option in file.client.options.items() if not option.needed}
+            workload["options"] = json.loads(json.dumps(defaults)) | (workload.get("options") or {})
+    return experiment
 
 
 def _have_gone_on(directory: Path) -> bool:

@@ -261,6 +261,16 @@ def test_runs_of_other_experiments_are_no_sites_of_one(tmp_path, capsys):
     assert cli.main(["compare", "--sites", str(one)]) == 2
 
 
+def test_an_option_that_only_the_newer_of_two_versions_has_is_at_its_default_in_the_other(tmp_path, capsys):
+    one, other = make(tmp_path / "a", site="north"), make(tmp_path / "b", site="south")
+    edit_json(one / "experiment.json", workloads={"root": {"client": "root", "options": {}}})
+    for clusters, said in ((1, ""), (4, "other workloads")):
+        edit_json(other / "experiment.json", workloads={"root": {"client": "root", "options": {"clusters": clusters}}})
+        cli.main(["compare", "--sites", str(one), str(other)])
+        assert ("runs of different experiments" in (error := capsys.readouterr().err)) == bool(said)
+        assert said in error
+
+
 def test_one_ratio_over_another_is_as_wide_as_both_together():
     half = Compared(Interval(2.0, 2 / 1.1, 2 * 1.1), 4.0)
     found = over(half, half)
