@@ -1,11 +1,19 @@
-"""Start gate and stop, run as HTCondor runs them: in a trial's directory, beside lock.py, without any environment."""
+"""Start gate and stop, run as HTCondor runs them: in a trial's directory, beside lock.py, without any environment.
+
+What they do only after a while is seen in this process, where time passes when they rest, however busy the machine is.
+"""
 
 import json
 import subprocess
+from pathlib import Path
 
 from tests.unit.shipped import PYTHON, ship, wait_until
 from tierbench import names
 from tierbench.dags.graphs import CALLED_OFF
+from tierbench.starts import Go
+from tierbench.submit.trial import joblog, stop, trial_monitor
+from tierbench.submit.trial.trial_monitor import TrialMonitor
+from tierbench.trials import read_trial
 
 CLOSED_S = 0.4
 TOGETHER = {"kind": "together", "every_s": 0.0}
@@ -45,12 +53,6 @@ class Gate:
         for process in self.processes:
             process.kill()
             process.wait()
-
-    def restart(self, **changes):
-        """Another trial, which those that read it begin with."""
-        self.kill()
-        (self.trial / names.TRIAL).write_text(json.dumps({**self.definition, **changes}))
-        self.start()
 
     def log(self, name, *lines):
         with (self.trial / name).open("a") as file:
@@ -116,8 +118,49 @@ class Gate:
         if wait:
             self.said()
 
+    def go(self, **step):
+        """A go that was given in this process' time."""
+        (self.trial / names.GO).write_text(Go(0, **step).text())
+
     def has(self, name):
         return (self.trial / name).exists()
 
     def has_soon(self, name):
         wait_until((self.trial / name).exists)
+
+
+class Over(Exception):
+    """So much time has passed."""
+
+
+class Passing:
+    """Time that passes when somebody rests; what happens meanwhile is done before."""
+
+    def __init__(self, seconds, meanwhile=lambda _: None, work_s=0.0):
+        self.passed, self.seconds, self.meanwhile, self.work_s = 0.0, seconds, meanwhile, work_s
+        self.worked, self.rests = 0.0, []
+
+    def time(self):
+        return self.passed
+
+    monotonic = time
+
+    def process_time(self):
+        """A look takes so much of a core."""
+        self.worked += self.work_s
+        return self.worked
+
+    def sleep(self, seconds):
+        if self.passed > self.seconds:
+            raise Over
+        self.meanwhile(len(self.rests))
+        self.rests.append(seconds)
+        self.passed += seconds
+
+
+def monitor_of(trial, monkeypatch, passing):
+    """Who watches the trial, in this process and in this time."""
+    monkeypatch.chdir(trial.trial)
+    for module in (trial_monitor, joblog, stop):
+        monkeypatch.setattr(module, "time", passing)
+    return TrialMonitor(read_trial(Path()))

@@ -1,15 +1,14 @@
 """A trial that comes to nothing is called off, by gate or stop: nobody is waited for without end, and all hear why."""
 
-import time
-from itertools import pairwise
-
 import pytest
 
-from tests.unit.gate_process import LIMITS, WHEN
+from tests.unit.gate_process import WHEN, Over, Passing, monitor_of
 from tests.unit.shipped import wait_until
 from tierbench import names
 from tierbench.dags.graphs import CALLED_OFF
 from tierbench.submit.trial import trial_monitor
+from tierbench.submit.trial.stop import see_end
+from tierbench.submit.trial.trial_monitor import CalledOff
 
 AWAY = f"022 (7.001.000) {WHEN} Job disconnected, attempting to reconnect\n    Socket closed"
 
@@ -35,9 +34,9 @@ def test_the_sampler_of_a_storage_server_that_was_held_calls_the_trial_off(trial
 
 
 def test_another_hosts_sampler_is_waited_for_a_while_and_then_done_without(gate):
-    trial = gate(samplers_s=0.5)
-    worker = {"host": "wn01", "role": "worker", "via": "pool"}
-    trial.restart(samplers=[*trial.definition["samplers"], worker])
+    hosts = (("oss", "storage"), ("wn01", "worker"))
+    samplers = [{"host": host, "role": role, "via": "pool"} for host, role in hosts]
+    trial = gate(samplers_s=0.5, definition={"samplers": samplers})
     trial.open(wait=False)
     assert "go_wall_ns" in trial.said()
 
@@ -59,13 +58,24 @@ def test_a_worker_that_does_not_answer_ends_the_trial(gate):
     assert trial.why == "client 1 was lost: its slot slot1_1@wn01 does not answer (Socket closed)"
 
 
-def test_a_worker_that_answers_again_in_time_is_no_matter(gate):
-    trial = gate(away_s=1.5)
-    trial.open()
-    trial.log(names.CLIENTS_LOG, AWAY, f"023 (7.001.000) {WHEN} Job reconnected to slot1_1@wn01")
-    time.sleep(2)
-    assert trial.stop.poll() is None
-    assert not trial.has(names.CALLED_OFF)
+def goes_on(gate, monkeypatch, while_it_does, seconds=10, **limits):
+    """A trial whose limits are over that long ago, as it does so ten times a second; who watches it goes on."""
+    trial = gate(at_work=False, **limits)
+    trial.open(wait=False)
+    trial.go()
+    monitor = monitor_of(trial, monkeypatch, Passing(seconds, lambda number: while_it_does(trial, number)))
+    with pytest.raises(Over):  # and not CalledOff
+        see_end(monitor, {})
+    return trial
+
+
+def test_a_worker_that_answers_again_in_time_is_no_matter(gate, monkeypatch):
+    def is_away_for_a_second(trial, number):
+        if number in (1, 11):
+            back = f"023 (7.001.000) {WHEN} Job reconnected to slot1_1@wn01"
+            trial.log(names.CLIENTS_LOG, AWAY if number == 1 else back)
+
+    goes_on(gate, monkeypatch, is_away_for_a_second, away_s=1.5)
 
 
 @pytest.mark.parametrize("ended", [(), (1,)])  # as by a schedd that was killed before it had noted the end
@@ -105,14 +115,14 @@ def test_a_client_that_is_held_ends_the_trial_at_once(trial, before_the_go, says
 
 
 def test_storage_that_moves_nothing_ends_the_trial(gate):
-    trial = gate(stall_s=3)
+    trial = gate(stall_s=1)
     trial.open()
     trial.sampling(0, 10**9)
     assert "the storage has moved nothing for" in trial.why
 
 
 def test_a_worker_lost_before_the_storage_stood_still_is_told_first(gate):
-    trial = gate(at_work=False, stall_s=4)
+    trial = gate(at_work=False, stall_s=1)
     trial.open(wait=False)
     trial.log(names.CLIENTS_LOG, AWAY)
     trial.start()
@@ -121,36 +131,19 @@ def test_a_worker_lost_before_the_storage_stood_still_is_told_first(gate):
     )
 
 
-def goes_on(gate, while_it_does):
-    """A trial that has its limit behind it, as it does so ten times a second; anew if this machine stood still."""
-    for _ in range(10):
-        trial = gate(stall_s=4)
-        trial.open()
-        done = [(trial.trial / names.GO).stat().st_mtime]
-        for number in range(60):
-            while_it_does(trial, number)
-            done.append(time.time())
-            time.sleep(0.1)
-        is_at_work = trial.stop.poll() is None
-        if max(later - earlier for earlier, later in pairwise([*done, time.time()])) < 1.5:
-            assert is_at_work
-            return trial
-        trial.kill()
-    pytest.skip("this machine stood still each time")
+def test_storage_that_moves_something_does_not(gate, monkeypatch):
+    goes_on(gate, monkeypatch, lambda trial, number: trial.sampling(0, 10**6 * number), stall_s=4)
 
 
-def test_storage_that_moves_something_does_not(gate):
-    goes_on(gate, lambda trial, number: trial.sampling(0, 10**6 * number))
-
-
-def test_clients_that_come_on_without_it_are_not_called_off(gate):
+def test_clients_that_come_on_without_it_are_not_called_off(gate, monkeypatch):
     """Metadata's few bytes go to another server, and what is done on a worker's own disk goes nowhere."""
-    trial = goes_on(gate, lambda trial, number: trial.tells(1, event="progress", done=number))
-    assert "the storage has moved nothing for" in trial.why
+    trial = goes_on(gate, monkeypatch, lambda trial, number: trial.tells(1, event="progress", done=number), stall_s=4)
+    with pytest.raises(CalledOff, match="the storage has moved nothing for"):
+        see_end(monitor_of(trial, monkeypatch, Passing(10)), {})
 
 
-def test_without_a_gate_the_stop_watches_how_the_clients_begin(trial):
-    trial.restart(start={"kind": "natural"}, limits={**LIMITS, "ready_s": 1})
+def test_without_a_gate_the_stop_watches_how_the_clients_begin(gate):
+    trial = gate(definition={"start": {"kind": "natural"}}, ready_s=1)
     trial.gate.kill()
     trial.flushed()
     assert trial.stop.wait(120) == CALLED_OFF

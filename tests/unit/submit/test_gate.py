@@ -1,21 +1,21 @@
 """Start gate and stop: when a trial's clients go, under which conditions and in which order, and when it ends."""
 
 import json
-import os
 import time
-from pathlib import Path
 
 import pytest
 
-from tests.unit.gate_process import CLOSED_S, LIMITS, WHEN
+from tests.unit.gate_process import CLOSED_S, WHEN, Over, Passing, monitor_of
 from tests.unit.shipped import wait_until
 from tierbench import names
 from tierbench.starts import read_go
 from tierbench.submit.trial import stop
+from tierbench.submit.trial.stop import see_end
+from tierbench.submit.trial.trial_monitor import gather
 
 
-def test_a_gate_that_was_started_ahead_waits_for_the_lock(trial):
-    trial.restart(ahead=True)
+def test_a_gate_that_was_started_ahead_waits_for_the_lock(gate):
+    trial = gate(definition={"ahead": True})
     trial.open(wait=False)
     time.sleep(CLOSED_S)
     assert not trial.has(names.GO)
@@ -39,19 +39,13 @@ def test_it_stays_closed_while_anything_is_lacking(trial, lacking):
     assert not trial.has(names.GO)
 
 
-def test_who_watches_many_clients_leaves_the_cores_to_them(trial):
+def test_who_watches_many_clients_leaves_the_cores_to_them(gate, monkeypatch):
     """A look at 10,000 takes a tenth of a second and would be taken ten times in one."""
-    trial.restart(jobs=10_000)
-    trial.begun(0)
-    wait_until(lambda: trial.waits_for)  # it has looked once
-    since, before = time.monotonic(), cpu_seconds(trial.gate.pid)
-    time.sleep(2)
-    assert cpu_seconds(trial.gate.pid) - before < 0.4 * (time.monotonic() - since)
-
-
-def cpu_seconds(pid):
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    passing = Passing(5, work_s=0.1)
+    monitor = monitor_of(gate(at_work=False, definition={"jobs": 10_000}), monkeypatch, passing)
+    with pytest.raises(Over):
+        gather(monitor)
+    assert passing.rests == [pytest.approx(2.0)] * 3
 
 
 def test_without_a_flush_the_trial_is_called_off(trial):
@@ -116,9 +110,12 @@ def test_storage_is_seen_at_rest_for_a_whole_interval_before_the_go(trial):
     assert "go_wall_ns" in trial.said()
 
 
+IN_TURN = {"start": {"kind": "in-turn", "every_s": 0.0}}
+
+
 @pytest.fixture
 def in_turn(gate):
-    return gate(definition={"start": {"kind": "in-turn", "every_s": 0.0}})
+    return gate(definition=IN_TURN)
 
 
 def test_clients_that_begin_one_by_one_have_one_go_and_a_step(gate):
@@ -128,12 +125,13 @@ def test_clients_that_begin_one_by_one_have_one_go_and_a_step(gate):
     assert [go.begin(client) - go.go_wall_ns for client in (0, 1)] == [0, 2_500_000_000]
 
 
-def test_nothing_has_to_move_while_the_next_client_does_not_read_yet(gate):
-    trial = gate(definition={"start": {"kind": "every", "every_s": 600}}, stall_s=1)
-    trial.open()
+def test_nothing_has_to_move_while_the_next_client_does_not_read_yet(gate, monkeypatch):
+    trial = gate(at_work=False, definition={"start": {"kind": "every", "every_s": 600}}, stall_s=1)
+    trial.open(wait=False)
+    trial.go(step_ns=600 * 10**9)
     trial.terminated(0)
-    time.sleep(3)  # beyond the limit, and the time that it takes to be seen
-    assert not trial.has(names.CALLED_OFF)
+    with pytest.raises(Over):  # and not CalledOff
+        see_end(monitor_of(trial, monkeypatch, Passing(10)), {})
 
 
 def test_a_clients_turn_comes_when_the_one_before_has_ended(in_turn):
@@ -159,12 +157,12 @@ def test_a_gate_that_died_between_two_turns_goes_on(in_turn):
     assert in_turn.said()["turns_wall_ns"][0] == first["go_wall_ns"]
 
 
-def test_who_waits_for_its_turn_learns_that_the_trial_is_called_off(in_turn):
-    in_turn.restart(limits={**LIMITS, "stall_s": 2})
-    in_turn.open()
-    reason = in_turn.why
+def test_who_waits_for_its_turn_learns_that_the_trial_is_called_off(gate):
+    trial = gate(definition=IN_TURN, stall_s=1)
+    trial.open()
+    reason = trial.why
     assert "while client 0 read" in reason
-    assert in_turn.said()["called_off"] == reason
+    assert trial.said()["called_off"] == reason
 
 
 RTT = {
@@ -174,9 +172,9 @@ RTT = {
 
 
 @pytest.fixture
-def arranged(trial):
+def arranged(gate):
     """A trial for which the WAN is to be 47 ms long."""
-    trial.restart(conditions=[RTT])
+    trial = gate(definition={"conditions": [RTT]})
     trial.open(wait=False)
     return trial
 
