@@ -15,7 +15,7 @@ from tierbench.errors import refuse
 from tierbench.spec import Checked, bounded, build, read_toml
 
 SUFFIX = ".reference.toml"
-LEAST, MOST = "least", "most"  # the ends of a ladder of batches, whatever their sizes are
+RUNGS = {"least": 0, "second": 1, "most": -1}  # of a ladder of batches, whatever their sizes are
 
 Kind = Literal["faster", "slower", "equal", "at_least", "value"]
 FASTER: Kind = "faster"
@@ -96,7 +96,7 @@ class Claim(Checked):
 class Expected:
     """Which ceiling trials at some points are to hit, by the bottleneck's label; or they test no finding."""
 
-    where: dict[str, Any]  # a level, or several, of each factor named; of jobs also the ends of the ladder
+    where: dict[str, Any]  # a level, or several, of each factor named; of jobs also a rung of the ladder
     bottleneck: tuple[Line, ...]  # any of these
     because: Line = Line("")
 
@@ -147,4 +147,4 @@ def expected_problems(expects: Sequence[Expected], factors: Factors) -> Iterator
 
 
 def _unknown(key: str, factor: str, levels: Iterable[Any], factors: Factors) -> Iterator[str]:
-    return unknown_levels(factors, factor, levels, key, more=(LEAST, MOST) if factor == JOBS else ())
+    return unknown_levels(factors, factor, levels, key, more=tuple(RUNGS) if factor == JOBS else ())

@@ -14,10 +14,9 @@ from tierbench.dags.claims import (
     EQUAL,
     FASTER,
     INCONCLUSIVE,
-    LEAST,
-    MOST,
     NOT_TESTED,
     REPRODUCED,
+    RUNGS,
     SLOWER,
     VALUE,
     Claim,
@@ -163,11 +162,11 @@ def _ladder(results: Results) -> Ladder:
 
 
 def _level(factor: str, level: Any, workload: str | None, ladder: Ladder) -> str:
-    """A level as the tables have it; of batches the ends of the ladder that the workload has climbed."""
-    if factor != JOBS or level not in (LEAST, MOST):
+    """A level as the tables have it; of batches a rung of the ladder that the workload has climbed."""
+    if factor != JOBS or level not in RUNGS:
         return level_text(level)
-    there = ladder(workload)
-    return "" if not there else there[0] if level == LEAST else there[-1]
+    there, rung = ladder(workload), RUNGS[level]
+    return there[rung] if len(there) > rung and there else ""
 
 
 def _finding(results: Results, claim: Claim, claims: float) -> Finding:
