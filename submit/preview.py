@@ -80,7 +80,7 @@ def _shown(experiment: Experiment, asked: str) -> Iterator[str]:
     offering = [name for name, site in sites if accesses <= set(site.access) and conditions <= set(site.conditions)]
     yield f"\n  sites that offer it: {', '.join(offering) or 'none that is known here'}"
     for paper in dict.fromkeys(claim.paper for claim in experiment.claims):
-        yield f"  beside it: what was found in {paper}"
+        yield f"  held to: {paper or 'what its own file claims'}"
     yield f"  file: {find_definition('experiment', SHIPPED, asked)}"
 
 
