@@ -1,4 +1,4 @@
-"""The root file system that all hosts share: Debian's packages and ROOT, built once into a cache.
+"""The root file system that all hosts share, Debian's packages and ROOT, and virtual machines' kernel: built once.
 
 Its name is a digest of its recipe, so a changed recipe makes another one and an unchanged recipe
 is used again without any network. A build becomes visible only when it is whole.
@@ -26,6 +26,7 @@ from typing import TextIO
 
 from tierbench import files
 from tierbench.errors import UnmetNeed
+from tierbench.testbed.host import KERNEL_SUITE, kernel_path
 from tierbench.testbed.services import SERVICES, services
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.topology import USER
@@ -50,6 +51,9 @@ SHARED_IDS = (0, 5)  # root; and the group tty, by whose number terminals are mo
 BUILD_SECONDS = 3600.0
 END_SECONDS = 20.0  # that a build which is broken off has to tidy up
 NEEDED_BYTES = 4 << 30
+KERNEL_PACKAGE = "user-mode-linux"
+# A testing suite's release file is often older than it says it may be.
+UNCHECKED = '--aptopt=Acquire::Check-Valid-Until "false"'
 
 PROGRAMS = {**dict.fromkeys(("unshare", "nsenter", "setsid"), "util-linux"), "ip": "iproute2", "tc": "iproute2"}
 
@@ -172,6 +176,29 @@ def built(final: Path, build: Callable[[Path, TextIO], None], say: Say) -> Path:
     return final
 
 
+def provide_kernel(cache: Path, say: Say) -> Path:
+    """The folder that holds the kernel and its modules, fetched now if it is not in the cache."""
+
+    def build(partial: Path, log: TextIO) -> None:
+        say(f"{KERNEL_PACKAGE} of Debian {KERNEL_SUITE}, the kernel of virtual machines")
+        whole = partial / "whole"
+        partial.mkdir()
+        command = [
+            "mmdebstrap",
+            "--variant=extract",
+            UNCHECKED,
+            f"--include={KERNEL_PACKAGE}",
+            KERNEL_SUITE,
+            str(whole),
+        ]
+        logged(command, log, KERNEL_PACKAGE)
+        (whole / "usr/bin/linux.uml").rename(partial / "linux")
+        (whole / "usr/lib/uml/modules").rename(partial / "modules")
+        shutil.rmtree(whole)
+
+    return built(kernel_path(cache), build, say)
+
+
 def private(directory: Path) -> None:
     """Make a directory that only its owner can look into: hosts' secrets lie below, and programs that become root."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -180,8 +207,8 @@ def private(directory: Path) -> None:
 
 def _bootstrap(recipe: Recipe, target: Path, log: TextIO, say: Say) -> None:
     options = [f"--customize-hook={hook}" for hook in recipe.customize]
-    if recipe.suite == "forky":  # a testing suite's release file is often older than it says it may be
-        options.append('--aptopt=Acquire::Check-Valid-Until "false"')
+    if recipe.suite == "forky":
+        options.append(UNCHECKED)
     options.append('--aptopt=Acquire::Languages "none"')
     options += [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "man", "locale")]
     say(f"Debian {recipe.suite} with {len(recipe.debian_packages)} packages and what they need")

@@ -25,7 +25,7 @@ from tierbench.site_configs import site as sites
 from tierbench.spec import build
 from tierbench.testbed import network, rootfs
 from tierbench.testbed.cgroups import means
-from tierbench.testbed.host import Namespaces, RunningHost, UserNetworkHost
+from tierbench.testbed.host import Namespaces, RunningHost, UserNetworkHost, VirtualHost
 from tierbench.testbed.offered import INSTALLED, offered
 from tierbench.testbed.rootfs import Say
 from tierbench.testbed.service import (
@@ -43,7 +43,6 @@ from tierbench.testbed.service import (
 from tierbench.testbed.services import services, topology
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.topology import WAN, Topology
-from tierbench.testbed.virtual import VirtualHost, provide_kernel
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 
@@ -167,7 +166,7 @@ class Testbed:
             rootfs.private(cache)
             base = rootfs.provide(cache, recipe, say)
             if settings.virtual_workers:
-                provide_kernel(cache, say)
+                rootfs.provide_kernel(cache, say)
             rootfs.private(self.directory.parent)
             self.directory.mkdir()
             self._write_record(settings, complete=False)

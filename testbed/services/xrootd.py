@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from importlib import resources
 
 from tierbench.testbed.host import RunningHost, filled, verbatim
 from tierbench.testbed.service import Bed, Question, Service
 from tierbench.testbed.services import tokens
-from tierbench.testbed.services.conditions import offer
+from tierbench.testbed.services.conditions import WORDS, offer
 from tierbench.testbed.services.filesystem import MOUNT_POINT, MOUNTS, STORAGE, WRITES
 from tierbench.testbed.services.kerberos import KDC, KEYTAB, REALM
 from tierbench.testbed.services.tokens import ISSUER
@@ -42,6 +43,9 @@ XROOTD_KEYTAB = "/etc/xrootd/xrootd.keytab"
 SHOWN = "/run/shown-token"  # the server's own, by which it is asked whether it answers
 REDIRECTORS = "/etc/xrootd/redirector.cfg"
 FOLDERS = "install -d -o xrootd -g xrootd /run/xrootd /var/spool/xrootd /var/log/xrootd"
+CACHE, CACHE_MB = "/xcache", 2048  # of XCache
+CACHE_CONFIGURATION = "/etc/xrootd/xcache.cfg"
+CACHE_STATE = "xcache-state"  # the word, and the program that an admin installs for it
 XROOTDFS = XROOTDFS_ROOT + MOUNT_POINT  # a file has the same path there as in its xrootd URL
 
 
@@ -259,4 +263,38 @@ REDIRECTION = Service(
     "", wanted=lambda settings: settings.redirector, after=(XROOTD,),
     machines=lambda settings: [Host(REDIRECTOR, (Nic("eth0", UF, 14, settings.rates_mbps.server),), in_pool=True)],
     stage=stage_redirector, start=start_redirector, questions=ask_redirector,
+)  # fmt: skip
+
+# -- XCache on the gateway: a proxy with a cache in memory, of what the server beside the storage has -----
+# Where the storage server has a door itself, it is of that one: nobody there reads ahead between origin and WAN.
+
+
+def stage_cache(bed: Bed) -> None:
+    host = bed[GATEWAY]
+    door = f"root://{host.fqdn}:{CACHE_PORT}/"
+    origin = f"{bed[STORAGE if storage_has_door(bed.topology) else BESIDE_STORAGE].fqdn}:{PORT}"
+    text = filled("xcache.cfg", port=CACHE_PORT, mount_point=MOUNT_POINT, origin=origin, cache=CACHE)
+    host.stage(CACHE_CONFIGURATION, text)
+    anew = filled("xcache-anew", configuration=CACHE_CONFIGURATION, door=door)
+    host.stage("/usr/local/lib/tierbench/xcache-anew", anew, 0o755)
+    offer(host, "xcache-block", "xcache-prefetch")
+    program = resources.files("tierbench.site_configs") / "arrange.d" / CACHE_STATE
+    host.stage(f"{WORDS}/{CACHE_STATE}", program.read_bytes(), 0o755)
+    host.stage("/etc/tierbench/xcache", f"DOOR={door} CACHE={CACHE} LOG=/var/log/xcache.log\n")
+
+
+def start_cache(bed: Bed) -> None:
+    mount = f"mount -t tmpfs -o mode=755,uid=$(id -u xrootd),gid=$(id -g xrootd),size={CACHE_MB}m tmpfs {CACHE}"
+    bed[GATEWAY].script([f"mkdir -p {CACHE}", mount])
+    daemon(bed[GATEWAY], "xcache", "xrootd", "xcache", CACHE_CONFIGURATION)
+
+
+def ask_cache(bed: Bed) -> list[Question]:
+    door = f"{bed[GATEWAY].fqdn}:{CACHE_PORT}"
+    ask = ("xrdfs", door, "query", "config", "version")  # of a folder of which it has files it knows nothing
+    return [Question(bed[GATEWAY], "xcache", ask, f"answers at root://{door}/", "xcache.log")]
+
+
+XCACHE = Service(
+    "XCache", packages=("xrootd-server",), after=(XROOTD,), stage=stage_cache, start=start_cache, questions=ask_cache,
 )  # fmt: skip

@@ -9,8 +9,7 @@ import pytest
 from tests.testbed.runs import AccessPoint, Ran, last_line
 from tierbench import names
 from tierbench.testbed.services.filesystem import MOUNT_POINT as DATA_MOUNT
-from tierbench.testbed.services.software import MOUNT_POINT
-from tierbench.testbed.services.squid import PORT
+from tierbench.testbed.services.web import MOUNT_POINT, SQUID_PORT
 from tierbench.testbed.testbed import Testbed
 
 LEAST = 100_000_000  # that ROOT opens to read a tree
@@ -62,7 +61,7 @@ def taken_in(software: Ran) -> dict[str, int]:
 
 def fetched_by_squid(testbed: Testbed) -> int:
     """Bytes, by its own counters."""
-    counters = testbed.host("dgt").run("curl", "--silent", f"http://127.0.0.1:{PORT}/squid-internal-mgr/counters")
+    counters = testbed.host("dgt").run("curl", "--silent", f"http://127.0.0.1:{SQUID_PORT}/squid-internal-mgr/counters")
     told = dict(line.split(" = ") for line in counters.stdout.splitlines() if " = " in line)
     return 1024 * int(told["server.all.kbytes_in"])
 

@@ -10,7 +10,7 @@ from tests.testbed.runs import AccessPoint, Ran, outcome
 from tierbench import names
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services.conditions import WORDS
-from tierbench.testbed.services.xcache import CACHE, CACHE_MB, STATE
+from tierbench.testbed.services.xrootd import CACHE, CACHE_MB, CACHE_STATE
 from tierbench.testbed.testbed import Testbed
 
 EXPERIMENT = """
@@ -96,7 +96,7 @@ def test_what_was_set_is_restored(cache: RunningHost) -> None:
 
 @pytest.fixture
 def lying(cache: RunningHost) -> Iterator[None]:
-    program = f"{WORDS}/{STATE}"
+    program = f"{WORDS}/{CACHE_STATE}"
     honest = cache.run("cat", program).stdout
     cache.put(program, LIAR, 0o755)
     yield
