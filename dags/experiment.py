@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from tierbench.checked_text import Key, Line, LocalFile, Name, TableName, printable
 from tierbench.dags.claims import Claim, Expected, check_claims, expected_problems, read_claims
-from tierbench.dags.clients import ClientFile, find_client_file, is_path, shipped_clients
+from tierbench.dags.clients import ClientFile, Workload, find_client_file, is_path, shipped_clients, workload_class
 from tierbench.dags.levels import (
     PAIR,
     Axis,
@@ -46,7 +46,6 @@ from tierbench.dags.trial_settings import (
     resolved_work,
     work_problems,
 )
-from tierbench.dags.workloads import Workload, workload_class
 from tierbench.errors import Attempts, ConfigError, refuse
 from tierbench.site_configs.site import Access
 from tierbench.spec import (

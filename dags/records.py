@@ -10,6 +10,7 @@ from typing import Any
 
 from tierbench import json_files, names, trials
 from tierbench.dags import credentials
+from tierbench.dags.clients import Workload
 from tierbench.dags.credentials import Secret
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import arranged_hosts, flushed_hosts, sampled_hosts
@@ -17,7 +18,6 @@ from tierbench.dags.limits import limits
 from tierbench.dags.nodes import rows
 from tierbench.dags.plan import Plan, ReplicaSet, Trial
 from tierbench.dags.trial_settings import EVENLY, Until, least_repeats, placement_text, places
-from tierbench.dags.workloads import Workload
 from tierbench.json_files import Damaged
 from tierbench.site_configs.site import Access, Site
 from tierbench.trials import Outcome

@@ -9,10 +9,9 @@ from textwrap import dedent
 
 import pytest
 
-from tierbench.dags.clients import shipped_clients
+from tierbench.dags.clients import Workload, shipped_clients
 from tierbench.dags.experiment import Experiment, load_experiment
 from tierbench.dags.replicas import KINDS
-from tierbench.dags.workloads import Workload
 from tierbench.postprocess.schema.run_rows import FILES
 from tierbench.site_configs.site import load_site
 from tierbench.testbed.settings import Rates, Settings

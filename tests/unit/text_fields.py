@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from tierbench.dags import levels
-from tierbench.dags.clients import shipped_clients
+from tierbench.dags.clients import shipped_clients, workload_class
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.levels import Level
 from tierbench.dags.replicas import KINDS
-from tierbench.dags.workloads import workload_class
 from tierbench.site_configs.site import Site
 
 CLIENTS = {name: workload_class(file) for name, file in shipped_clients().items()}

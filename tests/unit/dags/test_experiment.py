@@ -5,11 +5,10 @@ import json
 
 import pytest
 
-from tierbench.dags.clients import shipped_clients
+from tierbench.dags.clients import shipped_clients, workload_class
 from tierbench.dags.experiment import find_experiment, load_experiment, shipped_experiments
 from tierbench.dags.plan import expand
 from tierbench.dags.replicas import KINDS, TreeReplicas
-from tierbench.dags.workloads import workload_class
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.spec import build

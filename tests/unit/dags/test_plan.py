@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from tierbench.checked_text import AbsolutePath, Host, Prefix
-from tierbench.dags.clients import shipped_clients
+from tierbench.dags.clients import shipped_clients, workload_class
 from tierbench.dags.experiment import find_experiment, load_experiment
 from tierbench.dags.hosts import sampled_hosts
 from tierbench.dags.plan import ReplicaSet, expand, from_json, to_json
 from tierbench.dags.records import ReplicaLists, trial_record
 from tierbench.dags.replicas import Entry
-from tierbench.dags.workloads import workload_class
 from tierbench.errors import ConfigError
 from tierbench.json_files import Damaged
 from tierbench.site_configs.site import Destination, load_site
