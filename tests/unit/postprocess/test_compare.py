@@ -239,9 +239,6 @@ def test_two_of_three_sites_that_differ_are_named(tmp_path, capsys):
     assert capsys.readouterr().out.count("differ: that of south is 1.5") == 2
 
 
-RATE_AT = {"north": 400.0, "south": 800.0}
-
-
 def test_a_difference_that_suspect_trials_alone_give_is_inconclusive(tmp_path):
     runs = [
         read(tmp_path / "a", site="north"),

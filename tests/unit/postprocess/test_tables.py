@@ -64,13 +64,18 @@ def write(folder, client, **end):
     )
 
 
-def test_a_trial_that_runs_has_no_verdict_yet_whatever_its_hosts_have(run):
+def test_a_trial_that_has_not_ended_is_running_and_not_judged_whatever_its_hosts_have(run):
     synthetic.write_trial(run, repeat=3, index=3)
     going = synthetic.write_trial(run, repeat=4, index=4)
     samples = going / f"samples/{synthetic.OSS}.samples"
     synthetic.write_samples(samples, synthetic.ticks(-2, 5), synthetic.during(400, 20), cut=True, kernel="another")
-    (going / names.DAGMAN_LOCK).touch()
-    assert [row.verdict for row in tables(run).trials] == ["VALID", "VALID", "VALID", "running"]
+    (going / names.DAGMAN_LOCK).write_text("PID = 1\n")
+    (going / names.client_output(1)).write_text("")
+    tables(run)
+    *others, row = rows(run / names.TRIALS_CSV)
+    assert [other["verdict"] for other in others] == ["VALID"] * 3
+    assert (row["state"], row["verdict"], row["verdict_reasons"]) == ("running", "running", "has not ended")
+    assert rows(run / names.SUMMARY_CSV)[0]["trials"] == "3"
 
 
 HEADERS = (
@@ -216,18 +221,13 @@ lose_client = shorten(lambda lines: lines[:-1], "clients/2.jsonl")
         (empty_folder, "has not run"),
     ],
 )
-def test_a_mishap_is_a_reason_in_the_trials_row(run, folder, mishap, reason):
+def test_a_mishap_is_a_reason_in_the_trials_row_and_costs_no_other_trial(run, folder, mishap, reason):
     mishap(folder)
     tables(run)
-    row = rows(run / "trials.csv")[1]
-    assert row["state"] == "incomplete"
+    other, row = rows(run / "trials.csv")
+    assert (other["state"], row["state"]) == ("complete", "incomplete")
     assert reason in row["reasons"]
     assert len(rows(folder / "jobs.csv")) == 4
-
-
-def test_a_mishap_costs_no_other_trial(run, folder):
-    empty_folder(folder)
-    assert tables(run).trials[0]["state"] == "complete"
 
 
 def test_what_is_shown_has_each_trial_its_reasons_and_the_summary(run, folder):
@@ -282,16 +282,6 @@ def test_a_window_that_ends_before_it_began_is_none(folder, end_s):
     row = trial_tables(folder)
     assert (row["window_s"], row["verdict"]) == (None, "INVALID")
     assert "ended before the window began" in row["verdict_reasons"]
-
-
-def test_a_trial_that_has_not_ended_is_running_and_not_judged(run, folder):
-    (folder / names.OUTCOME).unlink(missing_ok=True)
-    (folder / names.DAGMAN_LOCK).write_text("PID = 1\n")
-    (folder / names.client_output(1)).write_text("")
-    tables(run)
-    row = {row["trial_id"]: row for row in rows(run / names.TRIALS_CSV)}[folder.name]
-    assert (row["state"], row["verdict"], row["verdict_reasons"]) == ("running", "running", "has not ended")
-    assert rows(run / names.SUMMARY_CSV)[0]["trials"] == "1"
 
 
 def test_the_first_cause_is_among_a_trials_reasons(folder):

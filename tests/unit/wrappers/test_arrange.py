@@ -44,9 +44,9 @@ class Place:
         self.script = folder / "arrange.py"
         self.script.write_text(single_file("tierbench.wrappers.arrange"))
 
-    def call(self, *arguments):
+    def call(self, *arguments, given=""):
         return subprocess.run(
-            [self.helper, *arguments], input="", capture_output=True, text=True, timeout=120, check=False
+            [self.helper, *arguments], input=given, capture_output=True, text=True, timeout=120, check=False
         )
 
     def held(self, value):
@@ -66,11 +66,13 @@ class Place:
                     found.add(int(process.name))
         return found
 
-    def wait_for(self, value):
-        deadline = time.monotonic() + 120
-        while self.value.read_text() != f"{value}\n":
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+    def during(self, value, *more, meanwhile=lambda: None):
+        """What a job says when it has set the value, and all that it says when it is told to stop."""
+        job = self.job(value, "--stop-file", "stop", *more)
+        arranged = json.loads(job.stdout.readline())
+        meanwhile()
+        (self.value.parent / "stop").touch()
+        return arranged, lines(job)
 
     def job(self, value, *more):
         return subprocess.Popen(
@@ -150,10 +152,7 @@ esac
 def test_what_hosts_each_have_a_number_of_is_told_of_each_whose_number_is_one(place):
     place.value.write_text("alike\n")
     place.program.write_text(OF_HOSTS.format(value=place.value))
-    job = place.job("5-14", "--stop-file", "stop")
-    arranged = json.loads(job.stdout.readline())
-    (place.value.parent / "stop").touch()
-    [restored] = lines(job)
+    arranged, [restored] = place.during("5-14")
     assert (arranged["now"], arranged["each"]) == ("5-14", {"wn02.fiu.test": 5.0, "wn03.fiu.test": 14.5})
     assert (restored["now"], place.value.read_text()) == ("alike", "alike\n")
 
@@ -173,11 +172,7 @@ def test_a_cache_says_what_it_held_when_it_was_set_and_when_the_trial_was_over(p
     place.value.write_text("warm\n")
     cache.write_bytes(bytes(1000))
     place.program.write_text(CACHE.format(value=place.value, cache=cache))
-    job = place.job("cold", "--stop-file", "stop")
-    arranged = json.loads(job.stdout.readline())
-    cache.write_bytes(bytes(700))
-    (place.value.parent / "stop").touch()
-    [restored] = lines(job)
+    arranged, [restored] = place.during("cold", meanwhile=lambda: cache.write_bytes(bytes(700)))
     assert (arranged["now"], arranged["cache"]) == ("cold", {"bytes": 0, "folder": "/software"})
     assert (restored["now"], restored["cache"]) == ("warm", {"bytes": 700, "folder": "/software"})
     assert place.call("get", "rtt").stdout == "warm\nmay take 300 s\n"
@@ -199,10 +194,8 @@ def test_a_cache_of_data_is_told_the_trials_files_each_once_and_again_to_restore
         "root://cache:1094//data/a.root\t9\nfile:///data/b.root\t9\nroot://cache:1094//data/a.root\t9\n"
     )
     place.program.write_text(OF_FILES.format(value=place.value))
-    job = place.job("cold", "--stop-file", "stop", "--replicas", str(replicas))
-    arranged = json.loads(job.stdout.readline())
-    (place.value.parent / "stop").touch()
-    assert [line["event"] for line in lines(job)] == ["restored"]
+    arranged, [restored] = place.during("cold", "--replicas", str(replicas))
+    assert restored["event"] == "restored"
     assert arranged["cache"]["trouble"] == "saw /data/a.root+/data/b.root"
     assert place.value.with_name("value.files").read_text() == 2 * "/data/a.root+/data/b.root\n"
 
@@ -210,9 +203,7 @@ def test_a_cache_of_data_is_told_the_trials_files_each_once_and_again_to_restore
 @pytest.mark.parametrize("path", ["/data/../etc/passwd", "/data/a b", "/data/$(id)", "data/a"])
 def test_nothing_but_plain_paths_reaches_roots_program(place, path):
     place.program.write_text(OF_FILES.format(value=place.value))
-    refused = subprocess.run(
-        [place.helper, "hold", "rtt", "cold"], input=f"{path}\n\n", capture_output=True, text=True, check=False
-    )
+    refused = place.call("hold", "rtt", "cold", given=f"{path}\n\n")
     assert refused.returncode == 2
     assert "takes plain absolute paths" in refused.stderr
 
@@ -303,34 +294,35 @@ def test_only_root_is_served(place):
 
 
 def test_a_job_holds_a_condition_until_it_is_told_to_stop(place):
-    job = place.job("47", "--stop-file", "stop")
-    arranged = json.loads(job.stdout.readline())
+    arranged, [restored] = place.during("47")
     assert (arranged["event"], arranged["before"], arranged["now"]) == ("arranged", "14", "47")
-    (place.value.parent / "stop").touch()
-    (restored,) = lines(job)
     assert (restored["event"], restored["now"], place.value.read_text()) == ("restored", "14", "14\n")
     assert arranged["mono_ns"] < restored["undoing_mono_ns"] < restored["mono_ns"]
 
 
-def test_a_job_that_is_removed_restores_the_value(place):
+@pytest.fixture
+def job(place):
+    """A job that holds the value."""
     job = place.job("47")
     job.stdout.readline()
+    return job
+
+
+def test_a_job_that_is_removed_restores_the_value(place, job):
     job.send_signal(signal.SIGTERM)
     assert [line["event"] for line in lines(job)] == ["restored"]
     assert place.value.read_text() == "14\n"
 
 
-def test_a_job_that_is_killed_with_its_whole_family_leaves_the_value_restored(place):
-    job = place.job("47")
-    job.stdout.readline()
-    kill(family(job.pid, f"{ANCESTOR}={place.script}"))
+@pytest.mark.parametrize("whole", [False, True], ids=["alone", "with its whole family"])
+def test_a_job_that_is_killed_leaves_the_value_restored(place, job, whole):
+    kill(family(job.pid, f"{ANCESTOR}={place.script}") if whole else {job.pid})
     job.communicate(timeout=120)
-    place.wait_for("14")
+    assert place.call("hold", "rtt", "5").returncode == 0  # which waits for the holder before it
+    assert place.value.read_text() == "14\n"
 
 
-def test_a_job_tells_that_the_process_which_holds_its_value_was_killed(place):
-    job = place.job("47")
-    job.stdout.readline()
+def test_a_job_tells_that_the_process_which_holds_its_value_was_killed(place, job):
     kill(place.helpers() - family(job.pid, ANCESTOR))
     (failed,) = lines(job)
     assert "the process that held rtt was killed" in failed["message"]
@@ -348,15 +340,6 @@ def test_the_holder_leaves_htcondors_control_groups(place):
         (holder,) = place.helpers() - {job.pid}
         job.communicate(timeout=120)
     assert inside == {job.pid} != {holder}
-
-
-def test_a_job_that_is_killed_leaves_the_value_restored(place):
-    job = place.job("47")
-    job.stdout.readline()
-    job.kill()
-    job.communicate(timeout=120)
-    assert place.call("hold", "rtt", "5").returncode == 0  # which waits for the holder before it
-    assert place.value.read_text() == "14\n"
 
 
 @pytest.mark.parametrize(("value", "words"), [("13", "not on a Friday"), ("9999", "takes a number in 0 to 2000")])

@@ -28,6 +28,7 @@ from tierbench.wrappers.process_pool import ProcessPool
 from tierbench.wrappers.work import Fetch, Tally, latency_of
 
 SIZE = 100_001
+HUNDREDTHS = [n / 100 for n in range(1, 61)]
 LONGER_AND_LONGER_S = (1, 10, 60)  # for what a busy machine may not come to in the first of them
 
 
@@ -245,15 +246,7 @@ def test_a_stopped_job_leaves_no_process_behind(job, how):
 
 def _dds(path):
     """The processes that have the path in their command, but for the client itself."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (folder / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if any(str(path).encode() in word for word in command) and is_running(folder.name):
-            found.append(folder.name)
-    return found
+    return [str(pid) for pid in _processes() if str(path) in _command(pid) and is_running(str(pid))]
 
 
 @pytest.mark.parametrize("reuse", [True, False])
@@ -392,22 +385,22 @@ def test_what_comes_after_time_was_over_is_not_counted(job, tmp_path):
     assert [end[count] for count in ("bytes_app", "bytes_client")] == 2 * [pytest.approx(3 * 1024 * 1024, abs=1000)]
 
 
-def test_percentiles_are_of_those_that_were_due_and_never_begun_as_well():
+@pytest.mark.parametrize(
+    ("ended", "cut", "overdue", "latency_s"),
+    [
+        (HUNDREDTHS, [], 0, {"p50": 0.3, "p95": 0.57, "p99": 0.6, "max": 0.6}),
+        (HUNDREDTHS, [], 40, {"p50": 0.5, "p95": None, "p99": None, "max": 0.6}),
+        # Eight fetched thrice while eight others hung; each of the first had begun anew when time was over.
+        (8 * [19.0, 19.5, 20.0], 8 * [60.0, 1.5], 0, {"p50": 19.5, "p95": None, "p99": None, "max": 20.0}),
+    ],
+    ids=["all ended", "some were due and never begun", "some were cut off, and are longer than they had been"],
+)
+def test_percentiles_are_of_all_that_were_due(ended, cut, overdue, latency_s):
     tally = Tally()
-    for hundredth in range(1, 61):
-        tally.add(Fetch(0, "ok", "", 1, hundredth / 100))
-    assert tally.to_record()["latency_s"] == {"p50": 0.3, "p95": 0.57, "p99": 0.6, "max": 0.6}
-    assert tally.to_record(overdue=40)["latency_s"] == {"p50": 0.5, "p95": None, "p99": None, "max": 0.6}
-
-
-def test_percentiles_count_what_was_cut_off_as_longer_than_it_had_been_under_way():
-    """Eight processes fetched thrice while eight others hung; each of the first had begun anew when time was over."""
-    tally = Tally()
-    for seconds in 8 * [19.0, 19.5, 20.0]:
-        tally.add(Fetch(0, "ok", "", 1, seconds))
-    for under_way in 8 * [60.0, 1.5]:
-        tally.add(Fetch(0, "cut", "", 1, under_way))
-    assert tally.to_record()["latency_s"] == {"p50": 19.5, "p95": None, "p99": None, "max": 20.0}
+    for status, several in (("ok", ended), ("cut", cut)):
+        for seconds in several:
+            tally.add(Fetch(0, status, "", 1, seconds))
+    assert tally.to_record(overdue=overdue)["latency_s"] == latency_s
 
 
 def test_how_long_a_fetch_was_under_way_when_time_was_over_is_told(tmp_path, web):
