@@ -16,6 +16,7 @@ from tierbench.postprocess.compare.judgement import EQUIVALENT, INCONCLUSIVE, as
 from tierbench.postprocess.compare.sites import across_sites
 from tierbench.postprocess.plots import canvas
 from tierbench.postprocess.plots.canvas import PAPER_METHODS
+from tierbench.postprocess.report import write
 from tierbench.postprocess.report.compare import comparison_pictures
 from tierbench.postprocess.report.write import comparison
 from tierbench.postprocess.stats import Compared, Interval, over, student
@@ -33,6 +34,12 @@ def read(path, **changes_to_shape):
     return read_results(make(path, **changes_to_shape), silent)
 
 
+@pytest.fixture
+def undrawn(monkeypatch):
+    """A page without its figures, which take a second, and are on those of other tests."""
+    monkeypatch.setattr(write, "comparison_pictures", lambda _: iter(()))
+
+
 def test_a_change_is_found_and_told_with_its_interval(tmp_path):
     before, after = make(tmp_path / "a"), make(tmp_path / "b", rates={"direct": 200.0, "lan-xrootd": 200.0})
     page = Page(comparison([before, after], None, silent).read_text(encoding="utf-8"))
@@ -46,6 +53,7 @@ def test_single_trials_give_a_ratio_without_an_interval(tmp_path):
     assert all(change.low is None and not change.certain for change in changes(one, other, "mean_mbps"))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_invalid_trials_are_not_compared_and_their_point_is_named(tmp_path):
     verdicts = {f"direct.root.x008.r{n}": ("INVALID", "") for n in (1, 2, 3)}
     one, other = read(tmp_path / "a"), read(tmp_path / "b", verdicts=verdicts)
@@ -132,6 +140,7 @@ def test_other_tuning_keeps_from_comparing_and_another_kernel_is_told(tmp_path):
     ]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_keeps_from_comparing_is_on_the_page(tmp_path):
     runs = [make(tmp_path / "a"), make(tmp_path / "b", site="elsewhere")]
     page = Page(comparison(runs, tmp_path / "page.html", silent).read_text(encoding="utf-8"))
@@ -185,6 +194,7 @@ def with_stray(run):
     return run, odd
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_is_equivalent_only_without_a_stray_trial_is_inconclusive_and_says_which(tmp_path):
     shape = {"repeats": 5, "rates": {"direct": 400.0, "lan-xrootd": 200.0, "slow": 100.0}}
     one, (run, odd) = make(tmp_path / "a", **shape), with_stray(make(tmp_path / "b", **shape))

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -189,37 +190,33 @@ def test_two_that_open_a_new_history_at_once_make_it_once(tmp_path):
         assert opened_again.execute("PRAGMA user_version").fetchone() == (database.VERSION,)
 
 
-WRITER = """
-import sys
+WRITERS = """
+import os, sys
 from pathlib import Path
 from tierbench.postprocess.history.rows import MEASURED, Measured, Night, Value
 from tierbench.postprocess.history.database import History
-place, name, first = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-with History(place) as history:
-    for number in range(first, 10**6):
+name, first = ("a", sys.argv[2]) if os.fork() else ("b", sys.argv[3])
+with History(Path(sys.argv[1])) as history:
+    for number in range(int(first), 10**6):
         values = tuple(Value(f"way{way}", "m", number, None, None, 1) for way in range(50))
         history.record(Night("quick", number, MEASURED, run=name, metric="m"), Measured(values))
-        print(number, flush=True)
+        print(name, number, flush=True)
 """
 
 
 def test_writers_that_are_killed_leave_whole_nights_and_all_that_they_said_was_written(tmp_path):
     place, said = tmp_path / "history.sqlite", {"a": -1, "b": -1}
     for round_ in range(4):
-        writers = {
-            name: subprocess.Popen(
-                [sys.executable, "-c", WRITER, str(place), name, str(last + 1)], stdout=subprocess.PIPE, text=True
-            )
-            for name, last in said.items()
-        }
-        for name, writer in writers.items():
-            for _ in range(2 + round_):
-                said[name] = int(writer.stdout.readline())
-        for name, writer in writers.items():
-            os.kill(writer.pid, signal.SIGKILL)
-            said[name] = int((writer.stdout.read().split("\n")[-2:-1] or [said[name]])[0])
-            writer.wait()
-            writer.stdout.close()
+        least = {name: last + 2 + round_ for name, last in said.items()}
+        command = [sys.executable, "-c", WRITERS, str(place), *(str(last + 1) for last in said.values())]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as writers:
+            for line in writers.stdout:
+                name, number = line.split()
+                said[name] = int(number)
+                if enough := all(said[name] >= least[name] for name in said):
+                    with suppress(ProcessLookupError):  # both are gone, and this was still in the pipe
+                        os.killpg(writers.pid, signal.SIGKILL)
+        assert enough
     with History(place) as history:
         assert history.rows("PRAGMA integrity_check") == [("ok",)]
         told = database.chronicle(history, "quick")
