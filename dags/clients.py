@@ -286,6 +286,8 @@ def _declared_field(file: ClientFile, name: str, option: Option) -> tuple[Any, A
     type_: Any = type(default)
     if isinstance(default, tuple):
         type_, default = types.GenericAlias(tuple, (kind, ...)), tuple(map(kind, default))
+    elif option.choices:
+        type_ = Literal[option.choices]
     elif option.words:
         type_ = Literal[option.words] | float
     elif isinstance(default, str):

@@ -56,6 +56,7 @@ class Option(NamedTuple):
     words: "tuple[str, ...]" = ()  # that may stand in place of a number
     file: bool = False  # the path of a file that travels with the client; to it, only the file's name is told
     meaning: str = ""  # in few words, for docs/clients.md
+    choices: "tuple[str, ...]" = ()  # all that a text may be
 
 
 class Job(NamedTuple):
@@ -293,6 +294,8 @@ def _check_value(name: str, value: Any, option: Option) -> None:
     wanted: Any = float if option.words else type(option.default)
     if type(value) is not wanted and (wanted, type(value)) not in ((float, int), (tuple, list)):
         raise UsageError(f"option {name!r} must be of type {wanted.__name__}, not {value!r}")
+    if option.choices and value not in option.choices:
+        raise UsageError(f"option {name!r} must be one of {', '.join(option.choices)}, not {value}")
     if (option.low is not None and value < option.low) or (option.high is not None and value > option.high):
         raise UsageError(f"option {name!r} must be in {option.low} to {option.high}, not {value}")
 

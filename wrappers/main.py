@@ -23,18 +23,21 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tierbench.host import AccessPoint, NoChirp, boot_id, condor_version, in_job, machine, now
-from tierbench.starts import settling
+from tierbench.host import AccessPoint, NoChirp, boot_id, condor_version, in_job, machine, now, read_text
+from tierbench.starts import pause_between_looks, read_go, settling
 from tierbench.wrappers.child import HOLD, Child, Failure, Interrupts, Run, UsageError, core_of, take_core
 from tierbench.wrappers.client import Client, Job, find_client
 from tierbench.wrappers.credentials import Credentials, variables
-from tierbench.wrappers.gate import CHIRP_PATIENCE_S, Gate
 from tierbench.wrappers.mounts import places_of
 from tierbench.wrappers.work import POOL_FLAG, command_line, read_definition, replicas
 
 FORMAT = 1  # of the record
 CLOCK_READS = 4
 TO_TELL_S = 2  # what a pool of processes needs to tell how it ended, once its processes have
+PAUSE_S = pause_between_looks(1)
+LONGEST_PAUSE_S = 5.0  # where many others have their turns before
+LAST_SLEEP_S = 0.3  # into which a clock that is being corrected brings no error that counts
+CHIRP_PATIENCE_S = 20
 PROGRESS_S = 10.0  # each line sets HTCondor to work; a trial that stands still is ended after minutes (stall_limit_s)
 
 
@@ -160,6 +163,71 @@ def perform(client: Client, arguments: argparse.Namespace, record: Record, inter
             return record.write("go", *begin, go_wall_ns=go, **pinned)
 
         return child.wait(arguments.timeout, client.has_begun, tell, Progress(client, record).tell)
+
+
+class Gate:
+    """A client's side of the start gate: says READY to the access point and waits for the common begin."""
+
+    def __init__(
+        self, name: str, index: int, clients: int, patience_s: float, scratch: Path, record: Any,
+        interrupts: Interrupts,
+    ) -> None:  # fmt: skip
+        self.name, self.index, self.patience_s = name, index, patience_s
+        self.pause_s = pause_between_looks(clients)
+        self.share = 0.6 + 0.4 * (index * 0.618034 % 1)  # the clients are not to do things in step
+        self.together = True  # whether others wake for the same instant
+        self.copy = scratch / "fetched"
+        self.record, self.interrupts = record, interrupts
+        try:
+            self.access_point = AccessPoint() if in_job() else None
+        except NoChirp as error:
+            raise Failure("no-gate", str(error)) from None
+
+    def wait_until(self, go_wall_ns: int) -> "tuple[int, int]":
+        """Return at this time by the wall clock, with what the clocks show then."""
+        while True:
+            wall, mono = now()
+            left = (go_wall_ns - wall) / 1e9
+            if left <= 0:
+                return wall, mono
+            if left > self.patience_s:
+                raise Failure("no-gate", f"the go time is {left:.0f} s ahead of this host's clock")
+            self.interrupts.check()
+            last = LAST_SLEEP_S * self.share
+            time.sleep(left if left <= LAST_SLEEP_S else min(left - last, 1.0))
+
+    def ask_for_go(self) -> int:
+        """Say that this client is ready, and return the wall-clock time of the common begin when it is known."""
+        deadline, announced, trouble = time.monotonic() + self.patience_s, False, "no go came"
+        pause = self.pause_s
+        while time.monotonic() < deadline:
+            try:
+                with self.interrupts.breakable(CHIRP_PATIENCE_S):
+                    if not announced:
+                        if self.access_point:
+                            self.access_point.announce(f"TIERBENCH READY {self.index}")
+                        self.record.write("ready", *now())
+                        announced = True
+                    if not self.access_point:
+                        text = read_text(self.name)
+                    else:
+                        text = read_text(str(self.copy)) if self.access_point.fetch(self.name, str(self.copy)) else ""
+                if text:
+                    go = read_go(text)
+                    if go.called_off is not None:
+                        raise Failure("called-off", go.called_off)
+                    begin = go.begin(self.index)
+                    if begin is not None:
+                        self.together = go.together
+                        return begin
+                    # It need not look more often than those before it can have ended.
+                    away = go.turns_away(self.index)
+                    pause = min(PAUSE_S * (1 + away), max(LONGEST_PAUSE_S, self.pause_s))
+            except (OSError, ValueError, TypeError) as error:
+                trouble = str(error)
+            self.interrupts.check()
+            time.sleep(pause * self.share)
+        raise Failure("no-gate", f"{trouble}, within {self.patience_s:g} s")
 
 
 class Progress:

@@ -24,7 +24,7 @@ class Fio(Client):
     taken_in = "bytes_app"
     options = {
         "write": Option(False, meaning="writes, in place of reading"),
-        "program": Option(FIO, meaning="fio, or iozone where a site has it"),
+        "program": Option(FIO, choices=(FIO, IOZONE), meaning="fio, or iozone where a site has it"),
         "block_kb": Option(1024, 4, 1_048_576, meaning="at most: the largest of which the file is a multiple"),
         "fsync": Option(True, meaning="of what is written, within its time"),
         "close": Option(True, meaning="close is within its time"),
@@ -38,11 +38,6 @@ class Fio(Client):
     @classmethod
     def settles(cls, options: "Mapping[str, Any]") -> bool:
         return not options.get("write") or bool(options.get("fsync", True))
-
-    @classmethod
-    def check(cls, options: "Mapping[str, Any]") -> None:
-        if options["program"] not in (FIO, IOZONE):
-            raise ValueError(f"program: must be {FIO!r} or {IOZONE!r}, not {options['program']!r}")
 
     @classmethod
     def missing(cls, options: "Mapping[str, Any]") -> str:

@@ -48,7 +48,9 @@ class Gridftp(Client):
         "directory": Option(False, meaning="asks for the files' directory, which must hold no others"),
         "together": Option(True, meaning="one globus-url-copy for all files; else one for each"),
         "fast": Option(True, meaning="-fast: keeps the data connection for the next file"),
-        "protection": Option("nodcau", meaning="of the data: nodcau, authenticated, safe or private"),
+        "protection": Option(
+            "nodcau", choices=tuple(PROTECTION), meaning="of the data: nodcau, authenticated, safe or private"
+        ),
         "tcp_buffer_kb": Option(0, 0, 1_048_576, meaning="-tcp-bs; 0: the kernel decides"),
     }
 
@@ -64,8 +66,6 @@ class Gridftp(Client):
     def check(cls, options: "Mapping[str, Any]") -> None:
         if options["directory"] and not options["together"]:
             raise ValueError("directory: is asked for as a whole, which together = false rules out")
-        if options["protection"] not in PROTECTION:
-            raise ValueError(f"protection: must be one of {', '.join(PROTECTION)}, not {options['protection']}")
 
     def prepare(self) -> None:
         if not self.job.url.startswith(SCHEMES):

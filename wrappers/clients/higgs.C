@@ -7,7 +7,6 @@
 // until so much CPU time has gone into each megabyte of the file, on whatever processor this is.
 // CORE is the share of a core that stands for a whole one: the job computes for so much of the time, and rests.
 // The other arguments and the exit status are those of root_read.
-#include "core.h"
 #include "replica.h"
 
 #include <Math/Vector4D.h>

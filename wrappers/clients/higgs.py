@@ -13,7 +13,7 @@ class Higgs(Root):
     program = "higgs"
     kinds = ("higgs", "copies")
     usual_excess = 0.03
-    ships = ("higgs.C", "replica.h", "ntuple.h", "core.h")
+    ships = ("higgs.C", "replica.h", "ntuple.h")
     options = {
         "combinatorics": Option(20, 1, 10_000, meaning="how often each event's leptons are paired"),
         "cpu_s_per_mb": Option(0.0, 0, 1000, meaning="CPU seconds to spend on a megabyte; 0: combinatorics decides"),

@@ -1,5 +1,5 @@
 // What the ROOT programs that read have in common: they load ROOT, wait for the go, open one replica
-// in the remote way, count what they read, and report it in one line of JSON.
+// in the remote way, count what they read, and report it in one line of JSON; and a core of a scale model.
 #ifndef TIERBENCH_REPLICA_H
 #define TIERBENCH_REPLICA_H
 
@@ -16,6 +16,7 @@
 #include <TTree.h>
 #include <TTreeCache.h>
 
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -79,6 +80,53 @@ inline std::string jsonString(const std::string &text)
     }
     return result + '"';
 }
+
+inline double secondsOf(clockid_t clock)
+{
+    timespec now;
+    clock_gettime(clock, &now);
+    return now.tv_sec + 1e-9 * now.tv_nsec;
+}
+
+// For how long this thread was ready to compute and the processor was with others; 0 where the kernel does not tell.
+inline double waitedForProcessor()
+{
+    long long waited = 0;
+    if (FILE *schedule = std::fopen("/proc/self/schedstat", "r")) {
+        if (std::fscanf(schedule, "%*d %lld", &waited) != 1)
+            waited = 0;
+        std::fclose(schedule);
+    }
+    return 1e-9 * waited;
+}
+
+// A core that is as fast as a share of this one: after computing it rests, so that a scale model's jobs compute as
+// slowly as its links carry. Waiting for the real core counts as rest.
+class Core {
+public:
+    explicit Core(double share) : slower_(1 / share) {}
+
+    double used() const { return secondsOf(CLOCK_PROCESS_CPUTIME_ID) - begun_; }
+    double computed() const { return used() * slower_; } // on the slower core
+
+    void rest()
+    {
+        if (slower_ == 1 || owed() < 0.01)
+            return;
+        waited_ = waitedForProcessor() - waitedBefore_;
+        const double pause = owed(), from = secondsOf(CLOCK_MONOTONIC);
+        if (pause <= 0)
+            return;
+        const timespec time{static_cast<time_t>(pause), static_cast<long>(1e9 * (pause - std::floor(pause)))};
+        nanosleep(&time, nullptr);
+        rested_ += secondsOf(CLOCK_MONOTONIC) - from;
+    }
+
+private:
+    double owed() const { return used() * (slower_ - 1) - waited_ - rested_; }
+
+    double slower_, begun_ = secondsOf(CLOCK_PROCESS_CPUTIME_ID), waitedBefore_ = waitedForProcessor(), waited_ = 0, rested_ = 0;
+};
 
 class Replica {
 public:

@@ -37,7 +37,7 @@ class Root(Client):
     memory_mb = 384
     usual_excess = 0.05
     remedy = "install ROOT there, or set options.setup of the workload to the line that makes it available"
-    ships: "tuple[str, ...]" = ("root_read.C", "replica.h", "ntuple.h", "core.h")
+    ships: "tuple[str, ...]" = ("root_read.C", "replica.h", "ntuple.h")
     options = {
         "cache_mb": Option(
             "default",

@@ -6,7 +6,6 @@
 // is told which branches are wanted. CPU_SHARE: of this core, which is then taken for a whole one. BRANCHES: the share
 // of them that is read, evenly spread. CLUSTERS: of an RNTuple, fetched at once; 0: without a cluster cache. HOLD 1: says "ready" and begins with a line on standard input.
 // Exit status: 0 all events were read; 1 not, the line of JSON says why; 2 wrong arguments or no place to report.
-#include "core.h"
 #include "replica.h"
 
 #include <cstdlib>

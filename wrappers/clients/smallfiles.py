@@ -71,14 +71,11 @@ class SmallFiles(Client):
         "lstats": Option(36_000, 0, 10_000_000, meaning="calls of lstat"),
         "readlinks": Option(1_500, 0, 10_000_000, meaning="calls of readlink"),
         "seed": Option(1, 0, 2**31, meaning="of the operations' order"),
-        "where": Option(BESIDE_STORAGE, meaning="mount, or local: the worker's own disk"),
+        "where": Option(
+            BESIDE_STORAGE, choices=(BESIDE_STORAGE, ON_WORKER), meaning="mount, or local: the worker's own disk"
+        ),
     }
     SCALED = ("directories", "files", "links", "opens", "stats", "lstats", "readlinks")
-
-    @classmethod
-    def check(cls, options: "Mapping[str, Any]") -> None:
-        if options["where"] not in (BESIDE_STORAGE, ON_WORKER):
-            raise ValueError(f"where: must be {BESIDE_STORAGE!r} or {ON_WORKER!r}, not {options['where']!r}")
 
     def prepare(self) -> None:
         chance = random.Random(self.job.options["seed"])  # noqa: S311
