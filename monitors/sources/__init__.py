@@ -1,8 +1,7 @@
 """The sampler's sources, in the order of their columns: a new one is its file, and comes last here."""
 
-from tierbench.monitors.sources.cpu import Cpu, OwnCpu
-from tierbench.monitors.sources.disk import Disk, Memory, OwnDisk
 from tierbench.monitors.sources.flows import Flows
+from tierbench.monitors.sources.machine import Cpu, Disk, Memory, OwnCpu, OwnDisk
 from tierbench.monitors.sources.net import Net, Tcp
 from tierbench.monitors.sources.squid import Squid
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tierbench.postprocess.measures.counter_curve import counter_curve
-from tierbench.postprocess.measures.traffic import at_rest_bytes
+from tierbench.postprocess.measures.traffic import at_rest_bytes, counter_curve
 from tierbench.postprocess.records.trial import Cache, Sampled, TrialData, by_host
 
 REQUESTS, HITS, SENT_KB, FETCHED_KB = "squid_requests", "squid_hits", "squid_sent_kb", "squid_fetched_kb"

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tierbench.dags.measure import SENT
-from tierbench.postprocess.measures.counter_curve import LEAST_S, counter_curve
-from tierbench.postprocess.measures.traffic import MOST_AT_REST_MBPS
+from tierbench.postprocess.measures.traffic import LEAST_S, MOST_AT_REST_MBPS, counter_curve
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 from tierbench.postprocess.schema.rows import TrialRow
 

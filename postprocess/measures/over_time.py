@@ -15,8 +15,7 @@ import numpy as np
 from tierbench import json_files, names
 from tierbench.dags.measure import COUNTERS, OF_DISKS, OF_OWN_DISKS, OTHER_WAY, SENT
 from tierbench.postprocess.digits import Numbers
-from tierbench.postprocess.measures.counter_curve import counter_curve, with_window
-from tierbench.postprocess.measures.traffic import MEGABITS, resolution_s
+from tierbench.postprocess.measures.traffic import MEGABITS, counter_curve, resolution_s, with_window
 from tierbench.postprocess.records.trial import Sampled
 from tierbench.postprocess.schema.rows import TrialRow
 

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tierbench.postprocess.measures.counter_curve import counter_curve
-from tierbench.postprocess.measures.traffic import window_rates
+from tierbench.postprocess.measures.traffic import counter_curve, window_rates
 from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 

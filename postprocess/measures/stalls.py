@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tierbench.postprocess.digits import Numbers
-from tierbench.postprocess.measures.counter_curve import counter_curve
-from tierbench.postprocess.measures.traffic import MEGABITS, MOST_AT_REST_MBPS, window_rates
+from tierbench.postprocess.measures.traffic import MEGABITS, MOST_AT_REST_MBPS, counter_curve, window_rates
 from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import TrialData
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -29,7 +29,7 @@ from tierbench.postprocess.schema.run_rows import (
 )
 from tierbench.postprocess.stats import Compared, Interval, blocks, mean_interval
 from tierbench.postprocess.tables.factors import order
-from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, VALID, counts, valid, values_of
+from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, VALID, counts, grouped, valid, values_of
 from tierbench.starts import NATURAL, TOGETHER
 
 RESOLVED = "resolution"  # trials that are more alike than they resolve say no more than that
@@ -48,7 +48,7 @@ def summary_rows(trials: Iterable[TrialRow], axes: Sequence[Factor] = ()) -> lis
     def point(row: Row) -> list[Any]:
         return [f"{row.access}/{row.workload}", *(along(row, axis.name) for axis in axes), row.jobs]
 
-    for members in _grouped(trials, point):
+    for members in grouped(trials, point):
         counting = [row for row in members if counts(row)]
         rates = values_of(counting, RATE)
         given = [row.verdict for row in members]
@@ -99,8 +99,8 @@ def ratio_rows(trials: Iterable[TrialRow], axes: Sequence[Factor] = (), *, pairs
     rows = []
     for factor in (*factors, PAIR) if pairs else factors:
         varied = (ACCESS, WORKLOAD) if factor == PAIR else (factor,)
-        for members in _grouped(counting, others):
-            levels = list(_grouped(members, level))
+        for members in grouped(counting, others):
+            levels = list(grouped(members, level))
             for metric, (these, those) in itertools.product(COMPARED, itertools.permutations(levels, 2)):
                 row = _ratio(factor, these, those, models[metric], of_valid[metric])
                 rows += [row] if row else []
@@ -162,11 +162,6 @@ def _ratio(
         valid_pairs=valid_pairs,
         method=(RESOLVED if compared.at_resolution else "moderated t") if compared.df else "",
     )
-
-
-def _grouped(trials: Iterable[TrialRow], key: Callable[[TrialRow], Any]) -> Iterator[list[TrialRow]]:
-    for _, group in itertools.groupby(sorted(trials, key=key), key=key):
-        yield list(group)
 
 
 def _mean(values: list[float]) -> Mean:

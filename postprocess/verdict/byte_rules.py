@@ -21,9 +21,8 @@ from tierbench.postprocess.measures.closure import (
     together,
     usual_excess,
 )
-from tierbench.postprocess.measures.counter_curve import counter_curve
 from tierbench.postprocess.measures.stalls import longest_at_an_edge, longest_stall
-from tierbench.postprocess.measures.traffic import at_rest_bytes, bytes_late, idle_rates
+from tierbench.postprocess.measures.traffic import at_rest_bytes, bytes_late, counter_curve, idle_rates
 from tierbench.postprocess.records.trial import TrialData, by_host
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict.rules import Limits, Measured, bytes_rule, of_window

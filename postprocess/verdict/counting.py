@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,12 @@ def valid(row: TrialRow) -> bool:
 def values_of(rows: Iterable[TrialRow], column: str) -> list[float]:
     """The values of a column, of the trials that have one."""
     return [row[column] for row in rows if row[column] is not None]
+
+
+def grouped(rows: Iterable[TrialRow], key: Callable[[TrialRow], Any]) -> Iterator[list[TrialRow]]:
+    """Those that are alike by the key, in its order."""
+    for _, alike in itertools.groupby(sorted(rows, key=key), key=key):
+        yield list(alike)
 
 
 def enough(trials: Iterable[TrialRow], rule: Repeats, rate: str = RATE) -> bool:

@@ -1,26 +1,34 @@
-"""The verdict on a trial: VALID, SUSPECT or INVALID, by the rules and what was measured."""
+"""The verdict on a trial: VALID, SUSPECT or INVALID, by the rules and what was measured.
+
+Here are also the rules that take all trials of a run: whether one is unlike the others, and whether rates add up.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
+import json
+import statistics
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tierbench.postprocess.measures.bottleneck import LATENCY, UNEXPLAINED
 from tierbench.postprocess.measures.traffic import idle_mbps
 from tierbench.postprocess.records import clocks, host_settings
 from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.verdict import (
-    byte_rules,
-    cache_rules,
-    client_rules,
-    repeat_rules,
-    sampling_rules,
-)
-from tierbench.postprocess.verdict.counting import INVALID, RUNNING, SUSPECT, VALID
-from tierbench.postprocess.verdict.repeat_rules import with_rates_that_add_up
-from tierbench.postprocess.verdict.rules import Evidence, Limits, Measured, Rule, rule
+from tierbench.postprocess.verdict import byte_rules, cache_rules, client_rules, sampling_rules
+from tierbench.postprocess.verdict.counting import INVALID, RUNNING, SUSPECT, VALID, counts, grouped, values_of
+from tierbench.postprocess.verdict.rules import Evidence, Limits, Measured, Rule, rule, run_rule
+from tierbench.postprocess.wording import abridged
+from tierbench.starts import IN_TURN
+
+Hosts = Mapping[str, Mapping[str, Any]]  # what conditions.json says of each trial's hosts, by the trial's name
+OfTrials = Iterator[tuple[str, float, str]]  # a trial's name, a value in the rule's unit, and words
+
+FEWEST = 3  # repetitions; of two nobody knows which one is odd
+OF_EXCESS = 0.1  # of the usual excess: a way that wastes much does not waste just as much each time
+ADDS_UP = 0.75  # behind latency, a client among many gets at least so much of what it gets among few
 
 
 @rule(
@@ -33,8 +41,65 @@ def incomplete(data: TrialData, row: TrialRow) -> Measured:
     yield from ()
 
 
-SUBJECTS = (byte_rules, cache_rules, client_rules, sampling_rules, repeat_rules)
-RULES = (incomplete, *(each for subject in SUBJECTS for each in vars(subject).values() if isinstance(each, Rule)))
+@run_rule(
+    "how far what the storage sent beyond what was read is from the median of the trial's repetitions (three or more),"
+    " without a tenth of that; and how far what was read is",
+    Limits("% of what was read", suspect=3),
+    remedy="a part of a cache was warm, somebody else used the storage, or clients did not do the same: repeat it",
+)
+def unlike_its_repetitions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
+    for repetitions in grouped(trials, lambda trial: (trial.configuration, trial.jobs)):
+        for column, words, of_excess in (
+            ("closure", "the storage sent {:+.1%} beyond what was read, its repetitions {:+.1%}", OF_EXCESS),
+            ("bytes_app", "its clients moved {:.0f} B, those of its repetitions {:.0f} B", 0.0),
+        ):
+            values = values_of((trial for trial in repetitions if counts(trial)), column)
+            usual = statistics.median(values) if len(values) >= FEWEST else None
+            whole = 1.0 if column == "closure" else usual
+            for trial in repetitions:
+                if usual is not None and whole and trial[column] is not None and trial.job_for_s is None:
+                    beyond = 100 * (abs(trial[column] - usual) - of_excess * abs(usual)) / whole
+                    yield trial.trial, beyond, words.format(trial[column], usual)
+
+
+@run_rule(
+    "most clients on a worker, or workers with clients, against the usual ones of the run's trials with as many clients"
+    " in the same pool",
+    Limits("% more or less", suspect=25),  # 3+1 clients over two workers took 1.4 times as long as 2+2
+    remedy="workers that have more clients serve each more slowly: let the experiment place them,"
+    " `placement = 'in-turn'`",
+)
+def split_otherwise(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
+    """Not only of repetitions: a configuration all of whose trials were split otherwise is slower for that."""
+    for alike in grouped(trials, lambda trial: (trial.pool, trial.jobs, trial.placed)):
+        splits = {
+            trial.trial: tuple(sorted(clients.values(), reverse=True))
+            for trial in alike
+            if trial.started != IN_TURN and (clients := json.loads(trial.clients_by_worker or "{}"))
+        }
+        often = Counter(splits.values())
+        usual = max(often, key=lambda split: (often[split], -split[0]), default=())
+        for name, split in splits.items():
+            factors = (split[0] / usual[0], len(split) / len(usual))
+            most = max(*factors, *(1 / factor for factor in factors))
+            words = f"its {sum(split)} clients were split {_split(split)} over workers, where {_split(usual)} is usual"
+            yield name, 100 * (most - 1), words
+
+
+@run_rule(
+    "settings and versions of the trial's hosts that are not those of most of the run's trials with the same arranged"
+    " there",
+    Limits("settings", suspect=0),
+    remedy="conditions.json has them all: compare only trials under the same ones",
+)
+def other_conditions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
+    for name, settings in host_settings.differences(hosts).items():
+        yield name, len(settings), ", ".join(abridged(settings))
+
+
+SUBJECTS = (byte_rules, cache_rules, client_rules, sampling_rules)
+OF_TRIALS = (each for subject in SUBJECTS for each in vars(subject).values() if isinstance(each, Rule))
+RULES = (incomplete, *OF_TRIALS, unlike_its_repetitions, split_otherwise, other_conditions)
 
 
 def judge(data: TrialData, row: TrialRow) -> TrialRow:
@@ -79,3 +144,30 @@ def _with_evidence(row: TrialRow, measured: Sequence[Evidence]) -> TrialRow:
         return row
     verdict = max(row.verdict, INVALID if invalid else SUSPECT, key=[VALID, SUSPECT, INVALID].index)
     return replace(row, verdict=verdict, verdict_reasons=(*row.verdict_reasons, *invalid, *suspect))
+
+
+def with_rates_that_add_up(trials: Sequence[TrialRow]) -> list[TrialRow]:
+    """Trials whose clients do not get what fewer get each are not limited by latency, behind which rates add up."""
+    rates: dict[tuple[str, int], list[float]] = defaultdict(list)  # of each client, by configuration and batch
+    for trial in trials:
+        if counts(trial) and trial.delivered_mbps is not None:
+            rates[trial.configuration, trial.jobs].append(trial.delivered_mbps / trial.jobs)
+
+    def explained(trial: TrialRow) -> TrialRow:
+        batches = ((jobs, own) for (configuration, jobs), own in rates.items() if configuration == trial.configuration)
+        mbps, jobs = max(((statistics.median(own), jobs) for jobs, own in batches if jobs < trial.jobs), default=(0, 0))
+        each = (trial.delivered_mbps or 0.0) / trial.jobs
+        limit = trial.limit
+        if limit.bottleneck != LATENCY or trial.started == IN_TURN or not 0 < each < ADDS_UP * mbps:
+            return trial
+        words = (
+            f"not latency, behind which rates add up: each of {jobs} clients got {mbps:.1f} Mb/s, each of {trial.jobs}"
+            f" gets {each:.1f}, so they share something that is not measured; {limit.bottleneck_evidence}"
+        )
+        return replace(trial, limit=replace(limit, bottleneck=UNEXPLAINED, bottleneck_evidence=words))
+
+    return sorted(map(explained, trials), key=lambda trial: trial.position)
+
+
+def _split(clients: tuple[int, ...]) -> str:
+    return "+".join(abridged([str(count) for count in clients]))

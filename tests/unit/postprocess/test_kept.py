@@ -15,8 +15,7 @@ from tierbench import names
 from tierbench.postprocess.schema.run_rows import FILES
 from tierbench.postprocess.tables import cache, write
 from tierbench.postprocess.tables.factors import axes_of_run
-from tierbench.postprocess.tables.samples_csv import further_columns
-from tierbench.postprocess.tables.write import tables, trial_tables
+from tierbench.postprocess.tables.write import further_columns, tables, trial_tables
 
 
 @pytest.fixture
@@ -183,7 +182,7 @@ def watch(event, arguments):
 
 sys.addaudithook(watch)
 from tierbench.postprocess.tables.factors import axes_of_run
-from tierbench.postprocess.tables.samples_csv import further_columns
+from tierbench.postprocess.tables.write import further_columns
 from tierbench.postprocess.tables.write import trial_tables
 folders = sorted((run / "trials").iterdir())
 axes, further = axes_of_run(run, print), further_columns(folders)
