@@ -17,7 +17,7 @@ WIDTHS = {
     "disk_own_read_bytes": 19, "disk_own_written_bytes": 19,
 }  # fmt: skip
 COUNTED = ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets", "rx_dropped", "tx_dropped")  # of an interface
-RECORD_BYTES = sum(WIDTHS.values()) + len(WIDTHS) + 1
+FURTHER_WIDTH = 19  # of a column that a test adds
 
 
 def rows(path):
@@ -54,21 +54,28 @@ def ticks(begin, end, period=1.0):
     return [begin + period * number for number in range(round((end - begin) / period) + 1)]
 
 
-def header(**changes):
+def record_bytes(widths):
+    return sum(widths.values()) + len(widths) + 1
+
+
+RECORD_BYTES = record_bytes(WIDTHS)
+
+
+def header(widths=WIDTHS, **changes):
     """The first line of a sample file."""
-    columns = [{"name": name, "width": width, "unit": "1"} for name, width in WIDTHS.items()]
+    columns = [{"name": name, "width": width, "unit": "1"} for name, width in widths.items()]
     return {
         "tierbench": "samples", "format": 1, "synthetic": True, "trial": "synthetic", "host": OSS, "role": "storage",
         "boot_id": "synthetic", "interface": "eth0", "period_s": 1.0, "clock_wall_ns": GO_NS, "clock_mono_ns": MONO_NS,
-        "columns": columns, "record_bytes": RECORD_BYTES, "kernel": "synthetic", "ncpu": 2, "tuning": {},
+        "columns": columns, "record_bytes": record_bytes(widths), "kernel": "synthetic", "ncpu": 2, "tuning": {},
         "link_speed_mbps": 10_000, **changes,
     }  # fmt: skip
 
 
-def record(time, **values):
+def record(time, widths=WIDTHS, **values):
     """One sample, as it stands in a file."""
     numbers = record_values(time, **values)
-    return ("".join(f" {numbers[name]:{width}d}" for name, width in WIDTHS.items()) + "\n").encode()
+    return ("".join(f" {numbers.get(name, 0):{width}d}" for name, width in widths.items()) + "\n").encode()
 
 
 def record_values(time, **values):
@@ -108,10 +115,10 @@ def write_host(
     folder, host = OSS, role = "storage", *, period = 1.0, begin = -2, until = 23,
     head = None, end = None, **counters,
 ):  # fmt: skip
-    """A host's samples of a trial, of counters by their names."""
-    times = ticks(begin, until, period)
-    first = json.dumps(header(host=host, role=role, period_s=period, **(head or {}))).encode() + b"\n"
-    records = [record(time, **{name: count(time) for name, count in counters.items()}) for time in times]
+    """A host's samples of a trial, of counters by their names, which may be others than all hosts have."""
+    times, widths = ticks(begin, until, period), {**dict.fromkeys([*WIDTHS, *counters], FURTHER_WIDTH), **WIDTHS}
+    first = json.dumps(header(widths, host=host, role=role, period_s=period, **(head or {}))).encode() + b"\n"
+    records = [record(time, widths, **{name: count(time) for name, count in counters.items()}) for time in times]
     last = json.dumps({**json.loads(trailer(len(times))), **(end or {})}).encode() + b"\n"
     (folder / f"samples/{host}.samples").write_bytes(b"".join([first, *records, last]))
 
@@ -122,16 +129,11 @@ def write_interfaces(path, times, tx_bytes, **changes):
     widths = {name: width for name, width in WIDTHS.items() if name not in COUNTED}
     widths |= {f"{name}{suffix}": WIDTHS[name] for suffix in suffixes.values() for name in COUNTED}
     cards = [{"name": interface, "link_speed_mbps": 10_000, "link_speed_real": False} for interface in tx_bytes]
-    several = {
-        "host": path.stem, "interface": "+".join(tx_bytes), "interfaces": cards,
-        "columns": [{"name": name, "width": width, "unit": "1"} for name, width in widths.items()],
-        "record_bytes": sum(widths.values()) + len(widths) + 1, **changes,
-    }  # fmt: skip
-    lines = [json.dumps(header(**several)).encode() + b"\n"]
+    several = {"host": path.stem, "interface": "+".join(tx_bytes), "interfaces": cards, **changes}
+    lines = [json.dumps(header(widths, **several)).encode() + b"\n"]
     for time in times:
         sent = {f"tx_bytes{suffixes[interface]}": total(time) for interface, total in tx_bytes.items()}
-        numbers = record_values(time, **sent)
-        lines.append(("".join(f" {numbers.get(name, 0):{width}d}" for name, width in widths.items()) + "\n").encode())
+        lines.append(record(time, widths, **sent))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"".join(lines) + trailer(len(times)))
 

@@ -110,12 +110,6 @@ def test_workers_that_the_site_lists_are_not_asked_for_and_a_plan_needs_no_pool(
     assert expand(own, quick, POOL).pools["private"] == ("wn77.private.fiu.test",)
 
 
-def test_an_access_that_the_site_does_not_offer_comes_with_a_guess(site, quick):
-    asking = dataclasses.replace(quick, access=("lan-xrotd",))
-    with pytest.raises(ConfigError, match=r'quick at site testbed: access: there is no "lan-xrotd" \(did you mean'):
-        expand(site, asking, POOL)
-
-
 def test_what_a_site_offers_in_place_of_an_experiments_ways_is_told_once(site, quick):
     renamed = {f"our-{name}": way for name, way in site.access.items()}
     with pytest.raises(ConfigError) as refused:
@@ -126,23 +120,27 @@ def test_what_a_site_offers_in_place_of_an_experiments_ways_is_told_once(site, q
     assert 'say extends = "quick" and access = [some of these]' in line
 
 
-def test_a_client_that_cannot_have_files_copied_is_kept_from_ways_that_lead_on_or_do_not_speak_its_protocol(
-    site, quick
-):
+BY_DD = {"dd": workload_class(shipped_clients()["dd"])(client="dd", replicas="root-tree")}
+
+
+@pytest.mark.parametrize(
+    ("asked", "refused"),
+    [
+        ({"access": ("lan-xrotd",)}, r'quick at site testbed: access: there is no "lan-xrotd" \(did you mean'),
+        ({"workloads": BY_DD}, r'client "dd" cannot read by access "lan-xrootd".*"direct", .*"lan-xrootdfs"'),
+        ({"access": ("wan-https",)}, r'"root" cannot read by access "wan-https".*ROOT reads no https'),
+    ],
+)
+def test_an_access_that_is_not_offered_or_not_for_the_client_is_refused_with_what_there_is(site, quick, asked, refused):
+    with pytest.raises(ConfigError, match=refused):
+        expand(site, dataclasses.replace(quick, **asked), POOL)
+
+
+def test_a_client_that_cannot_have_files_copied_is_kept_from_ways_that_lead_on(site, quick):
     to = Destination(Prefix("root://far.test:1094/"), AbsolutePath("/in"), Host("dgt.fiu.test"))
     access = {name: dataclasses.replace(one, to=to) for name, one in site.access.items()}
     with pytest.raises(ConfigError, match=r'"lan-xrootd" leads from server to server, and client "root" cannot'):
         expand(dataclasses.replace(site, access=access), quick, POOL)
-    dd = {"dd": workload_class(shipped_clients()["dd"])(client="dd", replicas="root-tree")}
-    with pytest.raises(
-        ConfigError, match=r'client "dd" cannot read by access "lan-xrootd".*"direct", .*"lan-xrootdfs"'
-    ):
-        expand(site, dataclasses.replace(quick, workloads=dd), POOL)
-
-
-def test_that_roots_wheel_reads_no_https_is_the_reason_given(site, quick):
-    with pytest.raises(ConfigError, match=r'"root" cannot read by access "wan-https".*ROOT reads no https'):
-        expand(site, dataclasses.replace(quick, access=("wan-https",)), POOL)
 
 
 def test_a_workloads_own_accesses_take_the_place_of_the_others(site):

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit import synthetic_run
 from tests.unit.synthetic_report import read_csv
 from tests.unit.synthetic_run import GATEWAY, during, steady, write_client, write_host, write_trial
 from tierbench import names
@@ -143,14 +142,11 @@ def test_what_is_named(used, clients, named, words):
     assert (label, words in evidence) == (named, True)
 
 
-def test_what_the_sampler_says_of_flows_becomes_a_trials_resources(tmp_path, monkeypatch):
+def test_what_the_sampler_says_of_flows_becomes_a_trials_resources(tmp_path):
     gauges = {
         "tcp_flows": 4, "tcp_flows_window_full": 4, "tcp_flows_bytes_per_s": 5_000_000, "tcp_flow_cwnd_bytes": 65536,
         "tcp_flow_peer_window_bytes": -1, "tcp_flow_rtt_us": 14500, "tcp_flow_min_rtt_us": 14000,
     }  # fmt: skip
-    for column in gauges:
-        monkeypatch.setitem(synthetic_run.WIDTHS, column, 12)
-    monkeypatch.setattr(synthetic_run, "RECORD_BYTES", synthetic_run.RECORD_BYTES + 13 * len(gauges))
     trial = write_trial(tmp_path, mbps=40)
     write_host(trial, tx_bytes=during(40, 20), **{name: lambda _, value=value: value for name, value in gauges.items()})
     row, used = tables_of(tmp_path, trial)

@@ -1,7 +1,5 @@
 """What a proxy says that it sent and fetched must agree with its clients and the origin, or its trial is not VALID."""
 
-import json
-
 import pytest
 
 from tests.unit import synthetic_run as synthetic
@@ -17,18 +15,14 @@ FILE = 500_000
 FETCHED = 20_000_000
 
 
-def counters(path, risen, **changes):
-    """A host's samples, whose counters rise so much in the window, and some of it only afterwards."""
-    widths = {**synthetic.WIDTHS, **{name: 16 for name in risen if name not in synthetic.WIDTHS}}
-    columns = [{"name": name, "width": width, "unit": "1"} for name, width in widths.items()]
-    several = {"host": path.stem, "columns": columns, "record_bytes": sum(widths.values()) + len(widths) + 1, **changes}
-    lines = [json.dumps(synthetic.header(**several)).encode() + b"\n"]
-    times = synthetic.ticks(-2, 23)
-    for time in times:
-        share = min(max(time, 0), 21) / 21
-        numbers = synthetic.record_values(time, **{name: 1000 + round(share * rise) for name, rise in risen.items()})
-        lines.append(("".join(f" {numbers.get(name, 0):{width}d}" for name, width in widths.items()) + "\n").encode())
-    path.write_bytes(b"".join(lines) + synthetic.trailer(len(times)))
+def rising(total):
+    """A counter that rises so much in the window, and by some of it only afterwards."""
+    return lambda time: 1000 + round(min(max(time, 0), 21) / 21 * total)
+
+
+def proxy(folder, **risen):
+    counters = {f"squid_{name}": rising(total) for name, total in risen.items()}
+    synthetic.write_host(folder, "dgt.fiu.test", "gateway", **counters)
 
 
 @pytest.fixture
@@ -61,15 +55,9 @@ def told(folder, **changes):
     """What the rules see of a proxy with a hit for nine requests of ten, changed so."""
     squid = {"requests": 400, "hits": 360, "sent": READ + 8 * FILE / 2, "fetched": FETCHED, "origin": 1.03 * FETCHED}
     squid |= changes
-    counters(
-        folder / "samples/dgt.fiu.test.samples",
-        {
-            "squid_requests": squid["requests"], "squid_hits": squid["hits"],
-            "squid_sent_kb": squid["sent"] / 1024, "squid_fetched_kb": squid["fetched"] / 1024,
-        },
-        role="gateway",
-    )  # fmt: skip
-    counters(folder / "samples/vmuf.uf.test.samples", {"tx_bytes": squid["origin"]}, role="door")
+    kilobytes = {"sent_kb": squid["sent"] / 1024, "fetched_kb": squid["fetched"] / 1024}
+    proxy(folder, requests=squid["requests"], hits=squid["hits"], **kilobytes)
+    synthetic.write_host(folder, "vmuf.uf.test", "door", tx_bytes=rising(squid["origin"]))
     return {finding.rule.name: finding.value for finding in of_proxies(folder)}
 
 
@@ -99,5 +87,5 @@ def test_a_trial_whose_clients_went_past_the_proxy_is_invalid(folder):
 
 
 def test_a_proxy_that_nobody_asked_is_told(folder):
-    counters(folder / "samples/dgt.fiu.test.samples", {"squid_requests": 0}, role="gateway")
+    proxy(folder, requests=0)
     assert {finding.rule.name for finding in of_proxies(folder)} == {"proxies not compared"}

@@ -9,7 +9,7 @@ from tests.unit import synthetic_run as synthetic
 from tests.unit.doctored_trial import edit_client, edit_trial
 from tests.unit.synthetic_start import EACH_S, GAP_S, every, in_turn
 from tierbench import names
-from tierbench.dags.experiment import find_experiment, load_experiment
+from tierbench.dags.experiment import find_experiment
 from tierbench.dags.graphs import trial_dag
 from tierbench.dags.levels import Factor, Report, layout
 from tierbench.dags.plan import expand
@@ -28,14 +28,6 @@ from tierbench.postprocess.verdict.judge import INVALID, evidence
 from tierbench.site_configs.site import find_site
 from tierbench.starts import Go
 
-QUICK = 'extends = "quick"\nname = "starting"\n'
-
-
-def load(folder, text):
-    path = folder / "starting.toml"
-    path.write_text(QUICK + text)
-    return load_experiment(path)
-
 
 @pytest.mark.parametrize(
     ("text", "start"),
@@ -46,8 +38,8 @@ def load(folder, text):
         ("start = { every_s = 5 }", Every(every_s=5.0)),
     ],
 )
-def test_each_kind_of_start_can_be_asked_for(tmp_path, text, start):
-    assert load(tmp_path, text).start == start
+def test_each_kind_of_start_can_be_asked_for(variant, text, start):
+    assert variant(text).start == start
 
 
 @pytest.mark.parametrize(
@@ -61,9 +53,9 @@ def test_each_kind_of_start_can_be_asked_for(tmp_path, text, start):
         ('start = "in-turn"\nmeasure = "events"', "summed in bytes, not in events"),
     ],
 )
-def test_another_is_refused_with_what_is_possible(tmp_path, text, told):
+def test_another_is_refused_with_what_is_possible(variant, text, told):
     with pytest.raises(ConfigError, match=told):
-        load(tmp_path, text)
+        variant(text)
 
 
 @pytest.mark.parametrize(
@@ -73,16 +65,16 @@ def test_only_who_begins_with_others_waits_for_them_to_wake(go, together):
     assert Go(1, **go).together == together
 
 
-def test_an_axis_has_clients_begin_together_and_in_turn(tmp_path):
-    experiment = load(tmp_path, '[axes.start]\nvalues = ["together", "in-turn"]\nsets = "start"')
+def test_an_axis_has_clients_begin_together_and_in_turn(variant):
+    experiment = variant('[axes.start]\nvalues = ["together", "in-turn"]\nsets = "start"')
     plan = expand(find_site("testbed"), experiment, {})
     starts = {experiment.at(trial.configuration.levels).start for trial in plan.trials}
     assert starts == {"together", "in-turn"}
     assert "direct.root.start=in-turn.x008.r1" in {trial.id for trial in plan.trials}
 
 
-def test_an_axis_has_clients_begin_at_several_distances(tmp_path):
-    experiment = load(tmp_path, '[axes.apart_s]\nvalues = [1, 5]\nsets = "start.every_s"')
+def test_an_axis_has_clients_begin_at_several_distances(variant):
+    experiment = variant('[axes.apart_s]\nvalues = [1, 5]\nsets = "start.every_s"')
     assert [point.experiment.start for point in experiment.points] == [Every(every_s=1.0), Every(every_s=5.0)]
 
 

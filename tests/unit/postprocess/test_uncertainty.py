@@ -1,8 +1,5 @@
 """Confidence intervals over repetitions: their true coverage, and what they are taken over."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -213,16 +210,6 @@ def test_of_runs_in_which_nothing_changed_few_have_a_change(points):
         found = changes(drawn(chance, points, 3), drawn(chance, points, 3))
         wrong += any(not one.ratio.low <= 1 <= one.ratio.high for one in simultaneous(found.values()))
     assert wrong <= 10
-
-
-def test_a_trials_own_tables_do_without_scipy(tmp_path):
-    """They are made within the DAG, where a second counts."""
-    folder = synthetic.write_trial(tmp_path)
-    program = (
-        "import sys; from pathlib import Path; from tierbench.postprocess.tables.write import trial_tables;"
-        "trial_tables(Path(sys.argv[1])); sys.exit('scipy' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", program, str(folder)], check=False).returncode == 0
 
 
 def test_a_trial_that_was_not_needed_has_no_row(tmp_path):

@@ -13,7 +13,7 @@ from tests.unit.quick_plan import POOL
 from tests.unit.shipped import PYTHON, ship
 from tests.unit.submit.test_lock import PATIENCE_S, Trials
 from tierbench import names
-from tierbench.dags.experiment import find_experiment, load_experiment
+from tierbench.dags.experiment import find_experiment
 from tierbench.dags.graphs import trial_dag
 from tierbench.dags.plan import expand
 from tierbench.dags.records import trial_record
@@ -50,20 +50,14 @@ def plan(site, ahead):
         ),
     ],
 )
-def test_where_it_cannot_be_honest_it_is_refused_by_the_plan(tmp_path, site, text, told):
-    path = tmp_path / "early.toml"
+def test_where_it_cannot_be_honest_it_is_refused_by_the_plan(variant, site, text, told):
     repeats = "" if "repeats" in text else "repeats = 3\n"
-    path.write_text(f'extends = "quick"\nname = "early"\nahead = true\n{repeats}{text}\n')
     with pytest.raises(ConfigError, match=told):
-        expand(site, load_experiment(path), POOL)
+        expand(site, variant(f"ahead = true\n{repeats}{text}"), POOL)
 
 
-def test_an_axis_compares_trials_with_and_without_it(tmp_path, site):
-    path = tmp_path / "both.toml"
-    path.write_text(
-        'extends = "quick"\nname = "both"\nrepeats = 3\n[axes.ahead]\nvalues = [false, true]\nsets = "ahead"\n'
-    )
-    experiment = load_experiment(path)
+def test_an_axis_compares_trials_with_and_without_it(variant, site):
+    experiment = variant('repeats = 3\n[axes.ahead]\nvalues = [false, true]\nsets = "ahead"')
     plan = expand(site, experiment, POOL)
     waits = {}
     for trial in plan.trials:

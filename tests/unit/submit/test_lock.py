@@ -159,15 +159,21 @@ def test_a_lock_whose_trial_has_failed_and_is_gone_for_good_is_free(trials):
     assert trials.holder == "second"
 
 
-def test_a_trial_without_a_dagman_is_waited_for_only_for_a_while(trials, monkeypatch):
-    (trials["first"] / "trial.dag.lock").unlink()
-    clock = Monotonic()
+@pytest.fixture
+def clock(monkeypatch):
+    """The time in this process, which passes as a test has it."""
+    clock = Mock(return_value=1000.0)
     monkeypatch.setattr(lock, "time", Mock(wraps=time, monotonic=clock))
+    return clock
+
+
+def test_a_trial_without_a_dagman_is_waited_for_only_for_a_while(trials, clock):
+    (trials["first"] / "trial.dag.lock").unlink()
     second = lock.MeasurementLock(trials["second"])
     assert not second.is_next()
-    clock.now += lock.PATIENCE_SECONDS - 1
+    clock.return_value += lock.PATIENCE_SECONDS - 1
     assert not second.is_next()
-    clock.now += 2
+    clock.return_value += 2
     assert second.is_next()
 
 
@@ -198,15 +204,13 @@ def test_only_who_has_the_lock_releases_it_and_nothing_is_left_of_it(trials):
     assert {path.name for path in trials["first"].iterdir()} == {*left, *names.FILLED}
 
 
-def test_a_dagman_that_died_does_not_keep_the_lock(trials, monkeypatch):
+def test_a_dagman_that_died_does_not_keep_the_lock(trials, clock):
     trials.take("first").wait(PATIENCE_S)
     trials.start_dagman("first", pid=DEAD)
     (trials["second"] / names.AFTER).write_text("")
-    clock = Monotonic()
-    monkeypatch.setattr(lock, "time", Mock(wraps=time, monotonic=clock))
     second = lock.MeasurementLock(trials["second"])
     assert not second.acquire()  # HTCondor may start it again
-    clock.now += lock.PATIENCE_SECONDS + 1
+    clock.return_value += lock.PATIENCE_SECONDS + 1
     assert second.acquire()
 
 
@@ -261,10 +265,3 @@ def test_elsewhere_than_in_a_trial_it_says_so(tmp_path):
     command = [PYTHON, tmp_path / names.SCRIPTS / names.LOCK_SCRIPT, "take"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (result.returncode, "is not a trial's directory" in result.stderr) == (2, True)
-
-
-class Monotonic:
-    now = 1000.0
-
-    def __call__(self):
-        return self.now

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.shipped import wait_until
 from tierbench import site_configs
 from tierbench.single_file_script import single_file
 
@@ -318,6 +319,8 @@ def test_a_job_that_is_removed_restores_the_value(place, job):
 def test_a_job_that_is_killed_leaves_the_value_restored(place, job, whole):
     kill(family(job.pid, f"{ANCESTOR}={place.script}") if whole else {job.pid})
     job.communicate(timeout=120)
+    if whole:
+        wait_until(lambda: place.value.read_text() == "14\n")  # by the holder, and not by the next one
     assert place.call("hold", "rtt", "5").returncode == 0  # which waits for the holder before it
     assert place.value.read_text() == "14\n"
 

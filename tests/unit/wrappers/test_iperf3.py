@@ -6,7 +6,6 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.client_process import Job
-from tierbench.dags.experiment import load_experiment
 from tierbench.dags.graphs import trial_dag
 from tierbench.dags.hosts import flushed_hosts
 from tierbench.dags.plan import expand, from_json, to_json
@@ -65,13 +64,9 @@ def asked(job):
     return (job.folder / "asked").read_text().strip()
 
 
-def loaded(folder, *changes):
-    text = STREAMING
-    for old, new in changes:
-        assert old in text
-        text = text.replace(old, new)
-    (folder / "streaming.toml").write_text(text)
-    return load_experiment(folder / "streaming.toml")
+@pytest.fixture
+def load(load):
+    return lambda *changes: load(STREAMING, *changes)
 
 
 def planned(experiment):
@@ -103,8 +98,8 @@ def test_which_way_its_bytes_go_is_said_by_its_options():
     assert [Iperf3.traits(options)["does"] for options in ({}, {"back": True})] == ["writes", "reads"]
 
 
-def test_nothing_is_made_looked_for_or_removed_for_what_lies_nowhere(tmp_path):
-    experiment = loaded(tmp_path)
+def test_nothing_is_made_looked_for_or_removed_for_what_lies_nowhere(load):
+    experiment = load()
     plan = planned(experiment)
     assert not experiment.used_replicas
     assert from_json(to_json(plan)) == plan
@@ -115,19 +110,19 @@ def test_nothing_is_made_looked_for_or_removed_for_what_lies_nowhere(tmp_path):
         assert "outbox" not in trial_dag(SITE, experiment, trial).text()
 
 
-def test_each_client_has_its_server_and_how_many_bytes_are_to_go(tmp_path):
-    experiment = loaded(tmp_path, ('kind = "streamed"', 'kind = "streamed"\nsize_mb = 2'), ("[1]", "[2]"))
+def test_each_client_has_its_server_and_how_many_bytes_are_to_go(load):
+    experiment = load(('kind = "streamed"', 'kind = "streamed"\nsize_mb = 2'), ("[1]", "[2]"))
     plan = planned(experiment)
     trial = next(one for one in plan.trials if one.configuration.access == "network-metadata")
     assert trial.bytes == 4_000_000
     lines = ReplicaLists(SITE, plan).text(trial).splitlines()
     assert lines == [f"iperf3://mds.uf.test:5210/bytes-000{number}.dat\t2000000" for number in (1, 2)]
-    for_a_time = planned(loaded(tmp_path))
+    for_a_time = planned(load())
     assert ReplicaLists(SITE, for_a_time).text(for_a_time.trials[0]).endswith(".dat\t\n")
 
 
-def test_its_clients_are_the_workers_of_the_pool_that_the_experiment_asks_for(tmp_path):
-    experiment = loaded(tmp_path)
+def test_its_clients_are_the_workers_of_the_pool_that_the_experiment_asks_for(load):
+    experiment = load()
     plan = planned(experiment)
     record = trial_record(SITE, experiment, plan, plan.trials[0])
     assert (record["pool"], record["workers"]) == ("private", POOL["private"])
@@ -137,9 +132,9 @@ def test_its_clients_are_the_workers_of_the_pool_that_the_experiment_asks_for(tm
     assert "client iperf3" in {one.thing for one in visits(SITE, experiment, POOL)["wn01.private.fiu.test"].questions}
 
 
-def test_an_axis_can_have_them_in_one_pool_after_the_other(tmp_path):
+def test_an_axis_can_have_them_in_one_pool_after_the_other(load):
     axis = '[axes.place.values]\nhere = { pool = "public" }\nthere = { pool = "private" }\n[replicas.bytes]'
-    experiment = loaded(tmp_path, ('pool = "private"\n', ""), ("[replicas.bytes]", axis))
+    experiment = load(('pool = "private"\n', ""), ("[replicas.bytes]", axis))
     pools = {(one.levels["place"], one.pool) for one in planned(experiment).configurations}
     assert pools == {("here", "public"), ("there", "private")}
     assert pools_of(SITE, experiment, "network-storage") == ["public", "private"]
@@ -153,9 +148,9 @@ def test_an_axis_can_have_them_in_one_pool_after_the_other(tmp_path):
         ('kind = "streamed"', 'kind = "random"\ncount = 1\nsize_mb = 1', 'cannot read replicas of kind "random"'),
     ],
 )
-def test_what_does_not_fit_is_told(tmp_path, old, new, complaint):
+def test_what_does_not_fit_is_told(load, old, new, complaint):
     with pytest.raises(ConfigError, match=complaint):
-        planned(loaded(tmp_path, (old, new)))
+        planned(load((old, new)))
 
 
 def test_no_cache_can_have_what_lies_nowhere(tmp_path):

@@ -199,33 +199,35 @@ def test_a_pool_that_is_down_is_one_record_and_one_message(define, monkeypatch, 
     assert "cannot ask the pool for its slots" in str(body["text"])
 
 
-def test_a_night_without_a_valid_trial_has_failed_for_the_reason_that_most_of_them_give(define, monkeypatch, receiver):
-    nightly = define(webhook=receiver.url, since=LAST - timedelta(minutes=1))
-    monkeypatch.setattr(finish_night, "_make_tables", lambda *_: None)  # they are there
-    night = record.write(nightly, Night(LAST.timestamp(), "running", cluster=7))
+@pytest.fixture
+def closed(define, monkeypatch, receiver):
+    """Closes a night whose trials have these verdicts."""
+
+    def closed(verdicts):
+        nightly = define(webhook=receiver.url, since=LAST - timedelta(minutes=1))
+        monkeypatch.setattr(finish_night, "_make_tables", lambda *_: None)  # they are there
+        night = record.write(nightly, Night(LAST.timestamp(), "running", cluster=7))
+        shape = dataclasses.replace(SHAPE, verdicts=verdicts)
+        run = write_run(record.folder(nightly, night) / names.NIGHT_RUN, shape)
+        write_night_mark(run, NightMark("quick", int(LAST.timestamp() * 1e9)))
+        return close(nightly, night)
+
+    return closed
+
+
+def test_a_night_without_a_valid_trial_has_failed_for_the_reason_that_most_of_them_give(closed, receiver):
     why = "kinit: Client's credentials have been revoked"
     verdicts = {f"{way}.root.x008.r{n}": ("INVALID", why) for way in SHAPE.rates for n in (1, 2, 3)}
-    run = write_run(
-        record.folder(nightly, night) / names.NIGHT_RUN,
-        dataclasses.replace(SHAPE, verdicts={**verdicts, LATE: LATE_WHY}),
-    )
-    write_night_mark(run, NightMark("quick", int(LAST.timestamp() * 1e9)))
-    night = close(nightly, night)
+    night = closed({**verdicts, LATE: LATE_WHY})
     assert (night.outcome, night.counts) == ("failed", {"INVALID": 5, "SUSPECT": 1})
     assert why in night.reason
     (body,) = receiver.bodies
     assert (body["state"], why in str(body["text"])) == ("UNKNOWN", True)
 
 
-def test_a_night_whose_keytab_was_gone_in_the_middle_says_so_in_its_message(define, monkeypatch, receiver):
-    nightly = define(webhook=receiver.url, since=LAST - timedelta(minutes=1))
-    monkeypatch.setattr(finish_night, "_make_tables", lambda *_: None)  # they are there
-    night = record.write(nightly, Night(LAST.timestamp(), "running", cluster=7))
+def test_a_night_whose_keytab_was_gone_in_the_middle_says_so_in_its_message(closed, receiver):
     why = "kinit: Keytab contains no suitable keys"
-    verdicts = {f"{way}.root.x008.r{n}": ("INVALID", why) for way in SHAPE.rates for n in (2, 3)}
-    run = write_run(record.folder(nightly, night) / names.NIGHT_RUN, dataclasses.replace(SHAPE, verdicts=verdicts))
-    write_night_mark(run, NightMark("quick", int(LAST.timestamp() * 1e9)))
-    night = close(nightly, night)
+    night = closed({f"{way}.root.x008.r{n}": ("INVALID", why) for way in SHAPE.rates for n in (2, 3)})
     assert (night.outcome, night.reason) == ("measured", f"2 of 6 trials are VALID: {why}")
     (body,) = receiver.bodies
     assert (body["state"], f"is not whole: 2 of 6 trials are VALID: {why}" in str(body["text"])) == ("WARNING", True)
