@@ -12,7 +12,7 @@ from frame import options
 
 from tierbench.postprocess.measures.traffic import traffic
 from tierbench.postprocess.records.increments import intervals
-from tierbench.postprocess.records.samples import Samples
+from tierbench.postprocess.records.samples import Header, SampledColumn, Samples
 from tierbench.postprocess.records.trial import Sampled
 
 WINDOW_S, MARGIN_S, MBPS = 20.0, 4.0, 800.0
@@ -53,10 +53,7 @@ def sampled(total, period_s, phase):
     times = np.arange(-MARGIN_S + phase * period_s, WINDOW_S + MARGIN_S, period_s)
     mono_ns = np.round((times + MARGIN_S) * 1e9).astype(np.int64)
     columns = {"mono_ns": mono_ns, "tx_bytes": total(times).astype(np.int64)}
-    header = {
-        "host": "h", "role": "storage", "interface": "eth0", "period_s": period_s, "clock_wall_ns": 0,
-        "clock_mono_ns": 0, "columns": [{"name": name} for name in columns],
-    }  # fmt: skip
+    header = Header("h", "storage", "eth0", period_s, 0, 0, [SampledColumn(name, 19) for name in columns], 0)
     samples = Samples(header, columns, None, None)
     return Sampled(samples, intervals(samples))
 

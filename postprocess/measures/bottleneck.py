@@ -256,7 +256,7 @@ def _ceilings(data: TrialData, used: Sequence[Resource]) -> Iterator[tuple[str, 
 
     def nics(host: str, role: str, of: Collection[str] | None = None) -> list[Ceiling | None]:
         """The ceilings of a host's interfaces, or of some; of one that is not sampled, as of one interface."""
-        of_host = [card for card in cards.get(host, [{}]) if not of or card.get("name") in of]
+        of_host = [card for card in cards.get(host, [None]) if not of or (card and card.name in of)]
         return [data.ceilings.nic(host, role, card) for card in of_host]
 
     if "wan" in data.ceilings.links and not data.cached:
@@ -422,7 +422,7 @@ def _link_use(job: Job, data: TrialData, used: Sequence[Resource]) -> float:
 
     Workers' links are added up to be called full, which hides a full one among idle ones.
     """
-    ceiling = data.ceilings.nic(job.host, "worker", {})
+    ceiling = data.ceilings.nic(job.host, "worker")
     own = (_mbps(job) or 0.0) / ceiling.mbps if ceiling else 0.0
     sampled = (r.utilisation or 0.0 for r in used if r.host == job.host and r.resource.startswith("NIC "))
     return max(own, *sampled, 0.0)

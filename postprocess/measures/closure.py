@@ -144,7 +144,7 @@ def at_rest(data: TrialData, row: TrialRow) -> float:
 
 def _mtu(data: TrialData) -> int:
     """The smallest of the storage servers' interfaces."""
-    stated = [(server.samples.header.get("tuning") or {}).get("mtu") for server in data.storage]
+    stated = [(server.samples.header.tuning or {}).get("mtu") for server in data.storage]
     return min((int(mtu) if mtu and int(mtu) > IP_AND_TCP else USUAL_MTU for mtu in stated), default=USUAL_MTU)
 
 

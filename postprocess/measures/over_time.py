@@ -134,7 +134,7 @@ def busiest(hosts: Sequence[HostSeries], others: int) -> list[HostSeries]:
 def _disks(sampled: Sequence[Sampled], trial: TrialRow, shortest_s: float) -> Iterator[HostSeries]:
     """What the disks read of each host, or machine, that clients ran on: they are the storage of the trial."""
     counters, same = DISKS[trial.counted_by]
-    workers = {str(worker.samples.header.get(same)): worker for worker in sampled if worker.samples.role == "worker"}
+    workers = {getattr(worker.samples.header, same): worker for worker in sampled if worker.samples.role == "worker"}
     for worker in workers.values():
         moved = _moved(worker, counters[SENT], trial, max(worker.samples.period_s, shortest_s))
         yield HostSeries(f"{worker.samples.host} disks", "storage", moved)

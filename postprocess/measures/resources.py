@@ -132,7 +132,7 @@ def server_cpu_s(data: TrialData) -> float | None:
     for interfaces in by_host(data.sampled):
         if interfaces[0].samples.role in SERVERS:
             used = [resource for resource in _of_host(interfaces, data, window, moved, set()) if resource.on_the_way]
-            shares = 100 / (interfaces[0].samples.header.get("ncpu") or math.nan)
+            shares = 100 / (interfaces[0].samples.header.ncpu or math.nan)
             cpu = [r.value / (shares if r.unit == "%" else 1) for r in used if r.resource == "CPU"]
             cores += cpu or [math.nan] * bool(used)
     total = window.seconds * sum(cores)
@@ -188,9 +188,9 @@ def _of_flows(sampled: Sampled, of: Part, here: Here) -> Iterator[Resource]:
 def _of_own_processors(sampled: Sampled, of: Part, here: Here) -> Iterator[Resource]:
     """What a host that shares its machine with others has used of it itself."""
     header = sampled.samples.header
-    limit = header.get("own_cpu_limit_cores")
+    limit = header.own_cpu_limit_cores
     own = per_second(sampled, "cpu_own_ns", of, 1e-9)
-    yield from here.used("CPU", own, "cores", limit or header.get("ncpu"), source=QUOTA if limit else SHARED)
+    yield from here.used("CPU", own, "cores", limit or header.ncpu, source=QUOTA if limit else SHARED)
     yield from here.used("CPU throttled", per_second(sampled, "cpu_own_throttled_ns", of, 1e-9), "s/s")
 
 
@@ -208,7 +208,7 @@ def _of_processors(sampled: Sampled, of: Part, here: Here) -> Iterator[Resource]
 
 def _of_disks(sampled: Sampled, of: Part, here: Here) -> Iterator[Resource]:
     """The disks of a machine, all together."""
-    disks = len(sampled.samples.header.get("disks") or ())
+    disks = len(sampled.samples.header.disks or ())
     if disks:
         yield from here.used("disks busy", per_second(sampled, "disk_busy_ms", of, 0.1 / disks), "%", 100)
     yield from here.used("disk read", per_second(sampled, "disk_read_bytes", of, 8 / 1e6), "Mb/s")
@@ -216,8 +216,8 @@ def _of_disks(sampled: Sampled, of: Part, here: Here) -> Iterator[Resource]:
 
 def shares_machine(sampled: Sampled, data: TrialData) -> bool:
     """Whether another sampled host has booted with it: then they share a kernel, and /proc/stat is of both."""
-    boots: list[str | None] = [other.samples.header.get("boot_id") for other, *_ in by_host(data.sampled)]
-    return boots.count(sampled.samples.header.get("boot_id")) > 1
+    boots: list[str | None] = [other.samples.header.boot_id for other, *_ in by_host(data.sampled)]
+    return boots.count(sampled.samples.header.boot_id) > 1
 
 
 def _of_workers_not_sampled(data: TrialData, of: Part) -> Iterator[Resource]:
@@ -227,7 +227,7 @@ def _of_workers_not_sampled(data: TrialData, of: Part) -> Iterator[Resource]:
         if job.bytes_read and job.run_s and job.host in data.taking_hosts:
             by_host[job.host] = by_host.get(job.host, 0.0) + job.bytes_read * 8 / 1e6 / job.run_s
     for host in sorted(by_host.keys() - {sampled.samples.host for sampled in data.sampled}):
-        ceiling = data.ceilings.nic(host, "worker", {})
+        ceiling = data.ceilings.nic(host, "worker")
         if ceiling:
             source = f"{ceiling.source}; not sampled, the rate is by its clients"
             resource = f"NIC {data.measure.far_direction}"
@@ -312,7 +312,7 @@ def _single_core(sampled: Sampled, of: Part, column: str, all_pct: float | None)
     most = gauge(sampled, column, of)
     if most is None or all_pct is None:
         return most
-    cores = sampled.samples.header.get("ncpu") or 1
+    cores = sampled.samples.header.ncpu or 1
     if most >= MOST_OF_WORK * all_pct * cores or "cpu_busiest" not in sampled.samples.columns:
         return most
     if column != "cpu_busiest_busy_pct":

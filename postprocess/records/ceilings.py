@@ -15,6 +15,7 @@ from typing import Any, NotRequired, TypedDict
 from tierbench import json_files, names
 from tierbench.json_files import Damaged
 from tierbench.postprocess.records.definition import by_role, read_or_tell, role_of
+from tierbench.postprocess.records.samples import Card
 
 # A line that carries less than this of what it should is limited by something else: TCP itself takes a few per cent.
 AGREES = 0.85
@@ -73,9 +74,9 @@ class Ceilings:
         stated = {host: ceiling for host, ceiling in self.hosts.items() if ceiling.source != MEASURED}
         return dataclasses.replace(self, hosts=stated)
 
-    def nic(self, host: str, role: str, card: Mapping[str, Any]) -> Ceiling | None:
+    def nic(self, host: str, role: str, card: Card | None = None) -> Ceiling | None:
         """The ceiling of an interface: as measured, else the lower of what is stated and what a real card can do."""
-        speed = card.get("link_speed_mbps") if card.get("link_speed_real") else None
+        speed = card.link_speed_mbps if card and card.link_speed_real else None
         own = Ceiling(float(speed), DRIVER) if speed else None
         link = self.links.get(role)
         changed = link is not None and link.source == ARRANGED  # after the hosts were measured

@@ -74,7 +74,7 @@ def largest_offset_ms(data: TrialData) -> float | None:
 
 def not_compared(data: TrialData) -> list[str]:
     """Hosts that read or are storage and have not compared their clock; none if all of them share one clock."""
-    boots = {(sampled.samples.host, sampled.samples.header.get("boot_id")) for sampled in data.storage}
+    boots = {(sampled.samples.host, sampled.samples.header.boot_id) for sampled in data.storage}
     boots |= {(job.host, job.start.boot_id) for job in data.jobs if job.start}
     if len({boot for _, boot in boots}) == 1 and all(boot for _, boot in boots):
         return []

@@ -23,7 +23,7 @@ Group = TypeVar("Group")
 def host_settings(data: TrialData) -> dict[str, Any]:
     """What a trial's conditions.json says."""
     hosts = _settings(data)
-    boots = {sampled.samples.host: sampled.samples.header.get("boot_id") for sampled in data.sampled}
+    boots = {sampled.samples.host: sampled.samples.header.boot_id for sampled in data.sampled}
     boots |= {job.host: job.start.boot_id for job in data.jobs if job.start}
     return {
         "format": FORMAT,
@@ -46,10 +46,10 @@ def _settings(data: TrialData) -> Hosts:
         header = sampled.samples.header
         settings = hosts[sampled.samples.host]
         settings["role"] = sampled.samples.role
-        settings.update({name: header[name] for name in FROM_HEADER if header.get(name) is not None})
-        settings.update({name: value for name, value in (header.get("tuning") or {}).items() if value is not None})
-        for kind in ("package", "mount"):
-            settings.update({f"{kind} {name}": value for name, value in (header.get(f"{kind}s") or {}).items()})
+        settings.update({name: value for name in FROM_HEADER if (value := getattr(header, name)) is not None})
+        settings.update({name: value for name, value in (header.tuning or {}).items() if value is not None})
+        for kind, stated in (("package", header.packages), ("mount", header.mounts)):
+            settings.update({f"{kind} {name}": value for name, value in (stated or {}).items()})
     return {  # that can be counted and compared: what is made of parts as one text
         host: {name: value if isinstance(value, (int, float)) else _text(value) for name, value in settings.items()}
         for host, settings in hosts.items()

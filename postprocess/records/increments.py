@@ -158,7 +158,7 @@ def _source(
 def _limit(samples: Samples, name: str, seconds: Numbers) -> Numbers:
     """The most by which a counter can rise in each interval."""
     half = np.full(len(samples), RANGE / 2)
-    speed = samples.card.get("link_speed_mbps")
+    speed = samples.card and samples.card.link_speed_mbps
     if not speed or speed < 0 or name not in INTERFACE:
         return half
     carried: Numbers = SLACK * speed * 1e6 / 8 * seconds

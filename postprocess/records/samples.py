@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, NotRequired, TypedDict
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,47 +36,57 @@ class UnreadableSamples(TierbenchError):
     """A sample file holds nothing that could be used."""
 
 
-class Column(TypedDict):
+@dataclass(frozen=True)
+class SampledColumn:
     """One number of each record, how many characters it takes, and what it is."""
 
     name: str
     width: int
-    unit: NotRequired[str]
-    kind: NotRequired[str]
-    scope: NotRequired[str]
-    source: NotRequired[str]
+    unit: str = ""
+    kind: str = ""
+    scope: str = ""
+    source: str = ""
 
 
-class Card(TypedDict):
+@dataclass(frozen=True)
+class Card:
     """An interface, and the speed that its driver states."""
 
     name: str
-    link_speed_mbps: NotRequired[int | None]
-    link_speed_real: NotRequired[bool | None]
+    link_speed_mbps: int | None = None
+    link_speed_real: bool | None = None
 
 
-class Header(TypedDict):
+@dataclass(frozen=True)
+class Header:
     """What a sampler says of itself first."""
 
     host: str
     role: str
     interface: str
-    interfaces: NotRequired[list[Card]]
     period_s: float
     clock_wall_ns: int
     clock_mono_ns: int
-    columns: list[Column]
+    columns: list[SampledColumn]
     record_bytes: int
-    boot_id: NotRequired[str | None]
-    link_speed_mbps: NotRequired[int | None]
-    link_speed_real: NotRequired[bool | None]
-    ncpu: NotRequired[int | None]
-    jiffies_per_s: NotRequired[int | None]
-    own_cpu_limit_cores: NotRequired[float | None]
-    tuning: NotRequired[dict[str, str | None] | None]
-    packages: NotRequired[dict[str, Any] | None]
-    mounts: NotRequired[dict[str, Any] | None]
-    disks: NotRequired[list[str] | None]
+    interfaces: list[Card] = field(default_factory=list)
+    boot_id: str | None = None
+    link_speed_mbps: int | None = None
+    link_speed_real: bool | None = None
+    ncpu: int | None = None
+    jiffies_per_s: int | None = None
+    own_cpu_limit_cores: float | None = None
+    tuning: dict[str, str | None] | None = None
+    packages: dict[str, Any] | None = None
+    mounts: dict[str, Any] | None = None
+    disks: list[str] | None = None
+    kernel: Any = None
+    python: Any = None
+
+    @property
+    def cards(self) -> list[Card]:
+        """The interfaces; where they are not listed, the one."""
+        return self.interfaces or [Card(self.interface, self.link_speed_mbps, self.link_speed_real)]
 
 
 @dataclass(frozen=True)
@@ -104,42 +114,42 @@ class Samples:
     Of several interfaces each has columns of its own, tx_bytes.eth0, until they are parted; then it is one's `card`.
     """
 
-    header: dict[str, Any]
+    header: Header
     columns: dict[str, Integers]
     trailer: Trailer | None
     damage: str | None
     cut: bool = False  # the damage is only that its last record is not whole, as where a sampler was ended
-    card: Mapping[str, Any] = field(default_factory=dict)  # what the header says of the interface
+    card: Card | None = None  # what the header says of the interface
 
     def __len__(self) -> int:
         return len(self.columns["mono_ns"])
 
     @property
     def host(self) -> str:
-        return str(self.header["host"])
+        return self.header.host
 
     @property
     def role(self) -> str:
-        return role_of(str(self.header["role"]))
+        return role_of(self.header.role)
 
     @property
     def interface(self) -> str:
-        return str(self.card["name"])
+        return self.card.name if self.card else ""
 
     @property
     def named(self) -> str:
         """Whose these are: a host, or one interface of several."""
-        return self.host if len(_cards(self.header)) == 1 else f"{self.host} {self.interface}"
+        return self.host if len(self.header.cards) == 1 else f"{self.host} {self.interface}"
 
     def by_interface(self) -> list[Samples]:
         """The same for each interface: its counters by their plain names, and the columns that are its host's."""
-        cards = _cards(self.header)
+        cards = self.header.cards
         if len(cards) == 1:
             return [self]
         split = {name: name.partition(".")[::2] for name in self.columns}
         return [
             replace(self, card=card, columns={
-                counter: self.columns[name] for name, (counter, of) in split.items() if of in ("", card["name"])
+                counter: self.columns[name] for name, (counter, of) in split.items() if of in ("", card.name)
             })
             for card in cards
         ]  # fmt: skip
@@ -151,13 +161,12 @@ class Samples:
 
     @property
     def period_s(self) -> float:
-        return float(self.header["period_s"])
+        return self.header.period_s
 
     @property
     def time_ns(self) -> Integers:
         """The wall clock at the sampler's start, carried on by the monotonic clock, which does not step."""
-        start_ns: int = self.header["clock_wall_ns"] - self.header["clock_mono_ns"]
-        return self.columns["mono_ns"] + start_ns
+        return self.columns["mono_ns"] + (self.header.clock_wall_ns - self.header.clock_mono_ns)
 
 
 def read_samples(path: Path, only: Collection[str] | None = None) -> Samples:
@@ -165,23 +174,22 @@ def read_samples(path: Path, only: Collection[str] | None = None) -> Samples:
     with _opened(path) as (file, header):
         begin = file.tell()
         trailer, end, unread = _trailer(file, begin)
-        count, rest = divmod(end - begin, header["record_bytes"])
+        count, rest = divmod(end - begin, header.record_bytes)
         file.seek(begin)
         columns = _read_records(file, header, count, only)
     damage = _damage(columns["mono_ns"], count, rest, trailer) or unread or _other_times(header, columns)
     cut = bool(rest) and len(columns["mono_ns"]) == count and trailer is None and not unread
-    cards = _cards(header)
-    return Samples(header, columns, trailer, damage, cut, cards[0] if len(cards) == 1 else {})
+    return Samples(header, columns, trailer, damage, cut, header.cards[0] if len(header.cards) == 1 else None)
 
 
-def read_header(path: Path) -> dict[str, Any]:
+def read_header(path: Path) -> Header:
     """What a sample file says first."""
     with _opened(path) as (_, header):
         return header
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[BinaryIO, dict[str, Any]]]:
+def _opened(path: Path) -> Iterator[tuple[BinaryIO, Header]]:
     """A sample file behind its header."""
     where = f"{path.parent.name}/{path.name}"
     try:
@@ -196,13 +204,6 @@ def plain(column: str) -> str:
     return column.partition(".")[0]
 
 
-def _cards(header: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The interfaces of a file; where it does not list them, the one of its header."""
-    return header.get("interfaces") or [
-        {"name": header["interface"], **{key: header.get(key) for key in ("link_speed_mbps", "link_speed_real")}}
-    ]
-
-
 def _damage(mono_ns: Integers, count: int, rest: int, trailer: Trailer | None) -> str | None:
     """What is wrong with a file whose records have been read as far as they are sound."""
     if len(mono_ns) < count:
@@ -214,20 +215,18 @@ def _damage(mono_ns: Integers, count: int, rest: int, trailer: Trailer | None) -
     return None
 
 
-def _other_times(header: dict[str, Any], columns: dict[str, Integers]) -> str | None:
+def _other_times(header: Header, columns: dict[str, Integers]) -> str | None:
     """Whether the header, by whose clocks all samples are dated, tells other times than the first record."""
     if not len(columns.get("wall_ns", ())):
         return None
-    apart = columns["wall_ns"][0] - columns["mono_ns"][0] - (header["clock_wall_ns"] - header["clock_mono_ns"])
+    apart = columns["wall_ns"][0] - columns["mono_ns"][0] - (header.clock_wall_ns - header.clock_mono_ns)
     return f"its header's clocks are {apart / 1e9:.1f} s off its records'" if abs(apart) > ALIKE_NS else None
 
 
-def _read_records(
-    file: BinaryIO, header: dict[str, Any], count: int, only: Collection[str] | None
-) -> dict[str, Integers]:
+def _read_records(file: BinaryIO, header: Header, count: int, only: Collection[str] | None) -> dict[str, Integers]:
     """The columns of so many records, or of as many as come before the first damaged one."""
-    record = header["record_bytes"]
-    names = [column["name"] for column in header["columns"]]
+    record = header.record_bytes
+    names = [column.name for column in header.columns]
     chosen = [name for name in names if only is None or plain(name) in only or name == "mono_ns"]
     columns = {name: np.empty(count, np.int64) for name in chosen}
     done = 0
@@ -237,10 +236,10 @@ def _read_records(
         sound = _sound_records(block, header)
         block = block[: sound * record]
         start = 1  # a space stands before each column
-        for column in header["columns"]:
-            if sound and column["name"] in columns:
-                columns[column["name"]][done : done + sound] = integers(block, record, start, column["width"])
-            start += column["width"] + 1
+        for column in header.columns:
+            if sound and column.name in columns:
+                columns[column.name][done : done + sound] = integers(block, record, start, column.width)
+            start += column.width + 1
         backwards = np.flatnonzero(np.diff(columns["mono_ns"][max(done - 1, 0) : done + sound]) <= 0)
         in_order = int(backwards[0]) + (done == 0) if len(backwards) else sound
         done += in_order
@@ -249,11 +248,11 @@ def _read_records(
     return {name: values[:done] for name, values in columns.items()}
 
 
-def _sound_records(block: bytes, header: dict[str, Any]) -> int:
+def _sound_records(block: bytes, header: Header) -> int:
     """How many records, from the first, hold right-aligned numbers in their columns and nothing else."""
-    width = header["record_bytes"]
+    width = header.record_bytes
     records = np.frombuffer(block, np.uint8, len(block) // width * width).reshape(-1, width)
-    after = np.cumsum([column["width"] + 1 for column in header["columns"]])  # what stands behind each column
+    after = np.cumsum([column.width + 1 for column in header.columns])  # what stands behind each column
     blank = records == SPACE
     broken: Booleans = blank[:, 1:] & ~blank[:, :-1]  # a blank behind a digit, which is right behind a column alone
     broken[:, after - 1] = blank[:, after - 1] | ~blank[:, after]
@@ -284,76 +283,63 @@ def _trailer(file: BinaryIO, begin: int) -> tuple[Trailer | None, int, str | Non
         return None, records_end, str(error) if words.endswith(b"\n") else None
 
 
-def _header(line: bytes, where: str) -> dict[str, Any]:
+def _header(line: bytes, where: str) -> Header:
     if not line.strip():
         raise UnreadableSamples(f"{where}: is empty: the sampler never ran")
     try:
-        header = json_files.parse_as(dict[str, Any], line, where)
+        content = json_files.parse_as(dict[str, Any], line, where)
     except Damaged:
-        header = {}
-    if header.get("tierbench") != "samples":
+        content = {}
+    if content.get("tierbench") != "samples":
         raise UnreadableSamples(f"{where}: does not begin with the header of a sample file")
-    if header.get("format") != FORMAT:
-        raise UnreadableSamples(f"{where}: has format {header.get('format')}; this tierbench reads format {FORMAT}")
+    if content.get("format") != FORMAT:
+        raise UnreadableSamples(f"{where}: has format {content.get('format')}; this tierbench reads format {FORMAT}")
     try:
-        json_files.typed(Header, header, f"{where}: its header")
+        header = json_files.typed(Header, content, f"{where}: its header")
     except Damaged as error:
         raise UnreadableSamples(str(error)) from None
-    if not 0 < header["period_s"] <= LONGEST_PERIOD_S:
-        raise UnreadableSamples(f"{where}: its header is damaged: a period of {header['period_s']:g} s")
-    if not all(0 <= header[clock] < LATEST_NS for clock in ("clock_wall_ns", "clock_mono_ns")):
+    if not 0 < header.period_s <= LONGEST_PERIOD_S:
+        raise UnreadableSamples(f"{where}: its header is damaged: a period of {header.period_s:g} s")
+    if not all(0 <= clock < LATEST_NS for clock in (header.clock_wall_ns, header.clock_mono_ns)):
         raise UnreadableSamples(f"{where}: its header is damaged: its clocks tell no time")
     _check_columns(header, where)
     return header
 
 
-def _check_columns(header: Mapping[str, Any], where: str) -> None:
+def _check_columns(header: Header, where: str) -> None:
     """That what must be counted is, in columns that make up its records."""
-    cards = _cards(header)
-    endings = [""] if len(cards) == 1 else [f".{card['name']}" for card in cards]
+    cards = header.cards
+    endings = [""] if len(cards) == 1 else [f".{card.name}" for card in cards]
     moved = {f"{counter}{ending}" for counter in ("rx_bytes", "tx_bytes") for ending in endings}
-    lacking = {"mono_ns", *moved} - {column["name"] for column in header["columns"]}
+    lacking = {"mono_ns", *moved} - {column.name for column in header.columns}
     if lacking:
         raise UnreadableSamples(f"{where}: has no column {', '.join(sorted(lacking))}")
-    widths = [column["width"] for column in header["columns"]]
+    widths = [column.width for column in header.columns]
     if not all(0 < width <= WIDEST for width in widths):
         raise UnreadableSamples(f"{where}: its header is damaged: columns of {min(widths)} to {max(widths)} characters")
-    if sum(widths) + len(widths) + 1 != header["record_bytes"]:
-        raise UnreadableSamples(f"{where}: its columns do not add up to records of {header['record_bytes']} bytes")
-
-
-@dataclass(frozen=True)
-class Described:
-    """A column: its plain name, and what it is by its source."""
-
-    name: str
-    unit: str
-    kind: str
-    scope: str
-    source: str
+    if sum(widths) + len(widths) + 1 != header.record_bytes:
+        raise UnreadableSamples(f"{where}: its columns do not add up to records of {header.record_bytes} bytes")
 
 
 # Headers of the first samplers say only their columns' names: what those are, the sampler's own sources say.
 OURS = {
-    column.name: Described(column.name, column.unit, column.kind, column.scope, source.__name__.lower())
+    column.name: SampledColumn(**column._asdict(), source=source.__name__.lower())
     for source in SOURCES
     for column in source.columns
 }
 
 
-def described(header: Mapping[str, Any]) -> dict[str, Described]:
+def described(header: Header) -> dict[str, SampledColumn]:
     """The columns of a file by their plain names; one of which nothing is known is left out."""
-    columns: dict[str, Described] = {}
-    for column in header["columns"]:
-        name = plain(column["name"])
-        if "source" in column:
-            columns[name] = Described(name, *(str(column.get(key, "")) for key in ("unit", "kind", "scope", "source")))
-        elif name in OURS:
-            columns[name] = OURS[name]
-    return columns
+    columns = {plain(column.name): column for column in header.columns}
+    return {
+        name: replace(column, name=name) if column.source else OURS[name]
+        for name, column in columns.items()
+        if column.source or name in OURS
+    }
 
 
-def counters(header: Mapping[str, Any]) -> dict[str, list[str]]:
+def counters(header: Header) -> dict[str, list[str]]:
     """The counters of each source, which can only begin anew together."""
     by_source: dict[str, list[str]] = defaultdict(list)
     for column in described(header).values():
@@ -362,6 +348,6 @@ def counters(header: Mapping[str, Any]) -> dict[str, list[str]]:
     return by_source
 
 
-def ticks(header: Mapping[str, Any]) -> set[str]:
+def ticks(header: Header) -> set[str]:
     """Counters that the kernel works out afresh each time, so that they may fall by a tick."""
     return {column.name for column in described(header).values() if column.unit == "jiffies"}

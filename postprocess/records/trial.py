@@ -135,7 +135,7 @@ class TrialData:
             named = [interface for interface in self._servers if not servers or interface.samples.host in servers]
             return [interface for interface in named if interface.samples.host != end] or named
         same = "host" if self.measure.by == "own disks" else "boot_id"
-        return list({str(interface.samples.header.get(same)): interface for interface in self.workers_at_work}.values())
+        return list({getattr(interface.samples.header, same): interface for interface in self.workers_at_work}.values())
 
     @property
     def other_servers(self) -> list[Sampled]:

@@ -9,7 +9,7 @@ import json
 import math
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -25,7 +25,7 @@ from tierbench.postprocess.measures.over_time import over_time
 from tierbench.postprocess.records.host_settings import host_settings, of_run
 from tierbench.postprocess.records.increments import CPU, Intervals
 from tierbench.postprocess.records.load_trial import read_trial, was_skipped
-from tierbench.postprocess.records.samples import Described, UnreadableSamples, described, read_header
+from tierbench.postprocess.records.samples import Header, SampledColumn, UnreadableSamples, described, read_header
 from tierbench.postprocess.records.trial import Sampled, TrialData
 from tierbench.postprocess.schema.columns import Column, Row, columns_of, places, tables_of
 from tierbench.postprocess.schema.rows import JobRow, OfTrial, ResourceRow, SampleRow, TrialRow
@@ -199,7 +199,7 @@ def further_columns(folders: Iterable[Path]) -> list[Column]:
     return list(columns.values())
 
 
-def _further(header: Mapping[str, Any]) -> list[Described]:
+def _further(header: Header) -> list[SampledColumn]:
     return [
         column
         for name, column in described(header).items()
@@ -207,11 +207,11 @@ def _further(header: Mapping[str, Any]) -> list[Described]:
     ]
 
 
-def _heading(column: Described) -> str:
+def _heading(column: SampledColumn) -> str:
     return f"{column.name}_per_s" if column.kind == "counter" else column.name
 
 
-def _as_column(column: Described) -> Column:
+def _as_column(column: SampledColumn) -> Column:
     meaning = f"{column.name} of the sampler's source {column.source}, of the {column.scope}"
     if column.kind == "gauge":
         return Column(_heading(column), "integer", column.unit, meaning)

@@ -103,7 +103,7 @@ def late_ticks(data: TrialData, row: TrialRow) -> Measured:
             late, missed = trailer.late_ticks, trailer.missed_ticks
         else:  # the sampler has not said it: by the samples' times
             period_ns = round(samples.period_s * 1e9)
-            number, after = np.divmod(samples.columns["mono_ns"] - samples.header["clock_mono_ns"], period_ns)
+            number, after = np.divmod(samples.columns["mono_ns"] - samples.header.clock_mono_ns, period_ns)
             missed = int(np.maximum(np.diff(number) - 1, 0).sum())
             late = int((after > period_ns / 2).sum()) + missed
         if ticks := len(samples) + missed:

@@ -11,6 +11,7 @@ from tierbench import names
 from tierbench.postprocess.measures.bottleneck import Client, Clients, explain
 from tierbench.postprocess.measures.resources import QUOTA, SHARED, WINDOWS, Resource
 from tierbench.postprocess.records.ceilings import DRIVER, MEASURED, STATED, Ceiling, Ceilings, ceilings
+from tierbench.postprocess.records.samples import Card
 from tierbench.postprocess.tables.write import tables, trial_tables
 
 
@@ -197,9 +198,9 @@ def test_what_is_stated_counts_where_nothing_was_measured_to_this_pool():
 
 
 def test_a_real_card_goes_before_more_that_is_stated_and_not_before_what_was_measured():
-    card = {"link_speed_mbps": 1000, "link_speed_real": True}
+    card = Card("eth0", 1000, link_speed_real=True)
     assert Ceilings().nic("h", "worker", card) == Ceiling(1000.0, DRIVER)
-    assert Ceilings().nic("h", "worker", {**card, "link_speed_real": False}) is None
+    assert Ceilings().nic("h", "worker", replace(card, link_speed_real=False)) is None
     assert Ceilings({"worker": Ceiling(10_000.0, STATED)}).nic("h", "worker", card) == Ceiling(1000.0, DRIVER)
     assert Ceilings({"worker": Ceiling(500.0, STATED)}).nic("h", "worker", card) == Ceiling(500.0, STATED)
     assert Ceilings(hosts={"h": Ceiling(1900.0, MEASURED)}).nic("h", "worker", card) == Ceiling(1900.0, MEASURED)

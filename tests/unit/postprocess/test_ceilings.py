@@ -108,7 +108,7 @@ def test_a_link_that_carries_less_than_is_stated_has_the_measured_ceiling(odd):
 def test_what_was_measured_before_a_link_was_changed_is_not_its_ceiling(changes, mbps):
     stated = {"wan": 1000, "storage": 800, "gateway": 1000, "worker": 100}
     known = links_from(stated, [line("worker", 190, "wn03", "wn04")], "private").under(changes)
-    found = known.nic("wn03", "worker", {})
+    found = known.nic("wn03", "worker")
     assert found is not None
     assert found.mbps == mbps
 

@@ -167,17 +167,17 @@ def test_a_server_with_a_link_of_its_own_is_compared_with_that(tmp_path):
     site = {"links": {"storage": 800.0, "metadata": 100.0}, "samplers": samplers}
     (tmp_path / "site.json").write_text(json.dumps(site))
     known = read_ceilings(tmp_path, "public", print)
-    assert known.nic("mds.uf.test", "storage", {}) == Ceiling(100.0, STATED)
-    assert known.nic("oss.uf.test", "storage", {}) == Ceiling(800.0, STATED)
+    assert known.nic("mds.uf.test", "storage") == Ceiling(100.0, STATED)
+    assert known.nic("oss.uf.test", "storage") == Ceiling(800.0, STATED)
     changed = known.under({"storage": 400.0})
-    assert changed.nic("mds.uf.test", "storage", {}) == Ceiling(100.0, STATED)
-    assert changed.nic("oss.uf.test", "storage", {}) == Ceiling(400.0, ARRANGED)
+    assert changed.nic("mds.uf.test", "storage") == Ceiling(100.0, STATED)
+    assert changed.nic("oss.uf.test", "storage") == Ceiling(400.0, ARRANGED)
 
 
 def test_a_pool_as_wide_as_servers_is_held_against_their_link(tmp_path):
     site = {"links": {"worker": 100.0, "door": 1000.0}, "pools": {"near": {"link": "door"}, "public": {"link": None}}}
     (tmp_path / "site.json").write_text(json.dumps(site))
-    ceilings = [read_ceilings(tmp_path, pool, print).nic("wn.uf.test", "worker", {}) for pool in ("near", "public")]
+    ceilings = [read_ceilings(tmp_path, pool, print).nic("wn.uf.test", "worker") for pool in ("near", "public")]
     assert ceilings == [Ceiling(1000.0, STATED), Ceiling(100.0, STATED)]
 
 
