@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -90,6 +90,24 @@ class Series:
     def __len__(self) -> int:
         return len(self.nights)
 
+    def mean(self, begin: int, end: int | None = None) -> float:
+        """Of some nights, in the metric's unit."""
+        return math.exp(float(winsorized(self.rates[begin:end]).mean()))
+
+    def turn(self, begin: int) -> tuple[Night, Night]:
+        """The first night of what begins there, and the last one before it."""
+        index = max(begin, 1)
+        return self.nights[index], self.nights[index - 1]
+
+    def goes_along(self, difference: float, begin: float, at: float, end: float, nights: int = BESIDE) -> bool | None:
+        """Whether its level changed with another one's, by the nights on either side; None where there are none."""
+        planned = self.planned
+        before = self.rates[(planned >= begin) & (planned < at)][-nights:]
+        after = self.rates[(planned >= at) & (planned <= end)][:nights]
+        if not len(before) or not len(after):
+            return None
+        return float(np.median(after) - np.median(before)) / difference >= ALONG
+
 
 def control_of(chronicle: Chronicle) -> str:
     """The reference configuration of the latest night that has one."""
@@ -123,22 +141,13 @@ def history_of(chronicle: Chronicle, configuration: str, watch: Watch) -> list[F
     rate = series(chronicle, configuration)
     levels = course(rate.rates, watch.rule)
     return [
-        _finding(STEP, rate, rate.rates, after.level - before.level, levels.reach(before, after), before, after)
+        _finding(STEP, rate, after.level - before.level, levels.reach(before, after), before, after)
         for before, after in itertools.pairwise(levels.segments)
     ]
 
 
 def _acknowledgements_of(chronicle: Chronicle, *configurations: str) -> list[Acknowledgement]:
     return [ack for ack in chronicle.acknowledgements if ack.configuration in configurations]
-
-
-def _moved(
-    planned: Numbers, values: Numbers, begin: float, at: float, end: float, nights: int = BESIDE
-) -> float | None:
-    """By how much a series' level changed at a night, by the nights on either side of it."""
-    before = values[(planned >= begin) & (planned < at)][-nights:]
-    after = values[(planned >= at) & (planned <= end)][:nights]
-    return float(np.median(after) - np.median(before)) if len(before) and len(after) else None
 
 
 @dataclass(frozen=True)
@@ -161,7 +170,7 @@ class _Nightly:
     """The series of a nightly, and what its control says of the environment."""
 
     def __init__(self, chronicle: Chronicle, watch: Watch) -> None:
-        self.chronicle, self.watch = chronicle, watch
+        self.chronicle, self.watch, self.size = chronicle, watch, watch.rule.size_of_logarithm
         # What the last night was to measure; what is planned no longer is nobody's alarm.
         latest = chronicle.latest.id if chronicle.latest else 0
         judged = [row.configuration for row in chronicle.verdicts.get(latest, [])]
@@ -177,7 +186,7 @@ class _Nightly:
         all_of = [*self._of_control(self.control)] if self.control else []
         all_of += self._lost()
         for rate in filter(None, [self.control, *self.methods.values()]):
-            all_of += _floor(rate, self.chronicle, self.watch)
+            all_of += self._floor(rate)
             if rate is not self.control:
                 all_of += self._of_method(rate)
         if not self.control_name and (shared := _shared(all_of, self.methods)):
@@ -188,34 +197,31 @@ class _Nightly:
         for at, (before, after) in enumerate(itertools.pairwise(self.control_levels.segments), 1):
             edges = (before.begin, after.begin, after.end - 1)
             begin, turn, end = (control.nights[index].planned_ns for index in edges)
-            moved = {name: _moved(own.planned, own.rates, begin, turn, end, NEAR) for name, own in self.methods.items()}
-            asked = {name: by for name, by in moved.items() if by is not None}
             difference = after.level - before.level
-            along = frozenset(name for name, by in asked.items() if by / difference >= ALONG)
-            yield Shift(at, turn, difference, along, len(asked))
+            along = {name: own.goes_along(difference, begin, turn, end, NEAR) for name, own in self.methods.items()}
+            asked = sum(goes is not None for goes in along.values())
+            yield Shift(at, turn, difference, frozenset(name for name, goes in along.items() if goes), asked)
 
     def _of_control(self, control: Series) -> Iterator[Finding]:
         """What has become of the environment, and of the control by itself."""
         levels, single = self.control_levels, self.control_levels.single
-        shared = {shift.at: shift for shift in self.shifts if shift.shared}
+        shared = [shift for shift in self.shifts if shift.shared]
+        its_own = [shift for shift in self.shifts if not shift.shared]
         alarm = False
-        for name in ("", control.configuration):
-
-            def counts(at: int, of_control: bool = bool(name)) -> bool:
-                return (at not in shared) == of_control
-
+        for name, shifts in (("", shared), (control.configuration, its_own)):
             acknowledgements = _acknowledgements_of(self.chronicle, name)
-            finding = _present_state(control, control.rates, levels, counts, acknowledgements, self.watch)
+            changes = {shift.at for shift in shifts}
+            finding = _Judged(control, control.rates, levels, changes, acknowledgements, self.size).present_state()
             if finding:
                 alarm |= not finding.acknowledged
-                last = [*shared.values()][-1:] if not name else []
-                along = (len(last[0].along), last[0].asked) if last else (0, 0)
+                along = (len(shared[-1].along), shared[-1].asked) if shared and not name else (0, 0)
                 yield replace(finding, configuration=name, is_control=bool(name), along=along)
         if single and not alarm and control.nights[-1].planned_ns == self.last_ns:
-            finding = _alone(control, control.rates, levels, single)
-            with_nights = [own for own in self.methods.values() if len(own)]
-            moved = [_moved(own.planned, own.rates, own.planned[0], self.last_ns, self.last_ns) for own in with_nights]
-            asked = [by / single.difference >= ALONG for by in moved if by is not None]
+            finding, last = _alone(control, levels, single), self.last_ns
+            goes = [
+                own.goes_along(single.difference, own.planned[0], last, last) for own in self.methods.values() if own
+            ]
+            asked = [along for along in goes if along is not None]
             if 2 * sum(asked) > len(asked):
                 yield replace(finding, configuration="", along=(sum(asked), len(asked)))
             else:
@@ -232,18 +238,18 @@ class _Nightly:
         beside = ~np.isnan(control_off)
         values = rates - share * np.where(beside, control_off, 0.0)
         levels = course(values, self.watch.rule)
-
-        def its_own(at: int) -> bool:
-            before, after = levels.segments[at - 1], levels.segments[at]
-            moved = _moved(planned, rates, planned[before.begin], planned[after.begin], planned[after.end - 1])
-            return moved is not None and moved / (after.level - before.level) >= ALONG
-
-        now = rates + environment[-1]  # what earlier nights would have measured in the environment of today
+        # What earlier nights would have measured in the environment of today.
+        now = replace(rate, rates=rates + environment[-1])
+        its_own = set()
+        for at, (before, after) in enumerate(itertools.pairwise(levels.segments), 1):
+            edges = planned[before.begin], planned[after.begin], planned[after.end - 1]
+            if now.goes_along(after.level - before.level, *edges):
+                its_own.add(at)
         by_control = share >= ALONG
         # Without a control a change of all is told by what each is, and acknowledged for all.
         names = [rate.configuration] if self.control_name else [rate.configuration, ""]
         acknowledgements = _acknowledgements_of(self.chronicle, *names)
-        finding = _present_state(rate, now, levels, its_own, acknowledgements, self.watch, values)
+        finding = _Judged(now, values, levels, its_own, acknowledgements, self.size).present_state()
         if finding:
             yield replace(finding, by_control=by_control)
         if (finding is None or finding.acknowledged) and levels.single and planned[-1] == self.last_ns:
@@ -253,7 +259,7 @@ class _Nightly:
             begin = levels.segments[-1].begin
             by = [float(part[-1] - np.nanmedian(part[begin:-1][-BESIDE:])) for part in asked]
             if all(moved / levels.single.difference >= ALONG for moved in by):
-                yield replace(_alone(rate, now, levels, levels.single), by_control=by_control)
+                yield replace(_alone(now, levels, levels.single), by_control=by_control)
 
     def _shared_with_control(self, rate: Series) -> tuple[float, Numbers]:
         """How far a method goes along with the control's single nights, and how far that was off its level in each."""
@@ -283,8 +289,24 @@ class _Nightly:
                 yield Finding(LOST, LOST, name, *nights, nan, nan, (nan, nan, nan), acknowledged=seen,
                               is_control=name == self.control_name)  # fmt: skip
 
-
-# -- the present state of a series ---------------------------------------------------------------------------
+    def _floor(self, rate: Series) -> Iterator[Finding]:
+        """Whether the last two nights are below what somebody has set."""
+        floor = self.watch.floors.get(rate.configuration)
+        below = rate.rates < math.log(floor) if floor else np.array([])
+        if not floor or len(rate) < 2 or not below[-2:].all():
+            return
+        above = [index for index in range(1, len(rate)) if not below[index] and not below[index - 1]]
+        start = max(above) + 1 if above else 0
+        first = start + int(np.argmax(below[start:]))
+        rates = np.exp(rate.rates[first:])
+        seen = False
+        for ack in _acknowledgements_of(self.chronicle, rate.configuration):
+            until = rate.planned <= max(ack.since_ns, ack.at_ns)
+            until[:first] = False
+            seen |= bool(until.any()) and bool(rate.rates[-2:].mean() > np.median(rate.rates[until]) - self.size)
+        after, ratio = float(rates.mean()), (float(rates.mean()) / floor, rates.min() / floor, rates.max() / floor)
+        nights = rate.nights[first], rate.nights[max(first - 1, 0)]
+        yield Finding(FLOOR, WORSE, rate.configuration, *nights, floor, after, ratio, acknowledged=seen)
 
 
 @dataclass
@@ -320,80 +342,74 @@ class _State:
         return self
 
 
-def _present_state(
-    rate: Series,
-    rates: Numbers,
-    levels: Course,
-    counts: Callable[[int], bool],
-    acknowledgements: Sequence[Acknowledgement],
-    watch: Watch,
-    values: Numbers | None = None,
-) -> Finding | None:
-    """How a series stands by those of its changes that count; what the others brought is taken out of it."""
-    parts, size, beyond = levels.segments, watch.rule.size_of_logarithm, 0.0
-    counting = []  # what is one level for those who count, with the segments that it goes over
-    for at, part in enumerate(parts):
-        if at and not counts(at):
-            beyond += part.level - parts[at - 1].level
-        counting.append(replace(part, level=part.level - beyond))
-    state = _state_after(rate, counting, counts, acknowledgements, size)
-    if not state.direction:
-        return None
-    last = counting[-1]
-    difference, reach = last.level - state.reference.level, levels.reach(state.reference, last)
-    whole = replace(last, begin=parts[state.since].begin)
-    finding = replace(
-        _finding(STEP, rate, rates, difference, reach, state.reference, whole),
-        acknowledged=state.seen is not None and last.level > state.seen - size,
-        latest=rate.nights[parts[state.latest].begin] if state.latest != state.since else None,
-        after=math.exp(float(winsorized(rates[last.begin :]).mean())),
-    )
-    return _as_drift(finding, rate, rates, rates if values is None else values, state.reference, parts, size) or finding
+@dataclass(frozen=True)
+class _Judged:
+    """A series that is judged by those of its changes that count; what the others brought is taken out of it."""
 
+    shown: Series  # with the rates that are told of
+    values: Numbers  # that its levels are of
+    levels: Course
+    changes: Collection[int]  # that count, by the segments that they begin
+    acknowledgements: Sequence[Acknowledgement]
+    size: float
 
-def _state_after(
-    rate: Series,
-    parts: list[Segment],
-    counts: Callable[[int], bool],
-    acknowledgements: Sequence[Acknowledgement],
-    size: float,
-) -> _State:
-    """After all levels, and what people said in the nights of each."""
-    state = _State(parts[0], parts[0].level)
-    begins = [rate.nights[part.begin].planned_ns for part in parts]
-    for at, (part, begin, end) in enumerate(zip(parts, begins, [*begins[1:], math.inf], strict=True)):
-        if at and counts(at):
-            state.enter(at, part, parts[at - 1], size)
-        said = [ack.accepted for ack in acknowledgements if begin <= max(ack.since_ns, ack.at_ns) < end]
-        state = state.after(said, part)
-        if state.direction == BETTER and len(part) >= ESTABLISHED:
-            state = _State(part, part.level)
-    return state
+    def present_state(self) -> Finding | None:
+        """How the series stands by its reference."""
+        parts, beyond = self.levels.segments, 0.0
+        counting = []  # what is one level for those who count, with the segments that it goes over
+        for at, part in enumerate(parts):
+            if at and at not in self.changes:
+                beyond += part.level - parts[at - 1].level
+            counting.append(replace(part, level=part.level - beyond))
+        state = self._state_after(counting)
+        if not state.direction:
+            return None
+        last, nights = counting[-1], self.shown.nights
+        difference, reach = last.level - state.reference.level, self.levels.reach(state.reference, last)
+        whole = replace(last, begin=parts[state.since].begin)
+        step = replace(
+            _finding(STEP, self.shown, difference, reach, state.reference, whole),
+            acknowledged=state.seen is not None and last.level > state.seen - self.size,
+            latest=nights[parts[state.latest].begin] if state.latest != state.since else None,
+            after=self.shown.mean(last.begin),
+        )
+        return self._as_drift(step, state.reference.begin) or step
 
+    def _state_after(self, parts: list[Segment]) -> _State:
+        """After all levels, and what people said in the nights of each."""
+        state = _State(parts[0], parts[0].level)
+        begins = [self.shown.nights[part.begin].planned_ns for part in parts]
+        for at, (part, begin, end) in enumerate(zip(parts, begins, [*begins[1:], math.inf], strict=True)):
+            if at in self.changes:
+                state.enter(at, part, parts[at - 1], self.size)
+            said = [ack.accepted for ack in self.acknowledgements if begin <= max(ack.since_ns, ack.at_ns) < end]
+            state = state.after(said, part)
+            if state.direction == BETTER and len(part) >= ESTABLISHED:
+                state = _State(part, part.level)
+        return state
 
-def _as_drift(
-    step: Finding, rate: Series, rates: Numbers, values: Numbers, reference: Segment, parts: list[Segment], size: float
-) -> Finding | None:
-    """The same as a line, where that tells more of it."""
-    begin = reference.begin
-    later = [
-        replace(part, begin=max(part.begin - begin, 0), end=part.end - begin) for part in parts if part.end > begin
-    ]
-    slow = line(values[begin:], rate.planned[begin:] / DAY_NS, later)
-    if slow is None or slow.slope * math.log(step.ratio[0]) <= 0 or abs(slow.difference) < size:
-        return None
-    nights, reach = slow.difference / slow.slope, slow.reach
-    turn = max(begin + slow.index, 1)
-    return replace(
-        step,
-        kind=DRIFT,
-        since=rate.nights[turn],
-        last=rate.nights[turn - 1],
-        before=math.exp(float(winsorized(rates[begin:turn]).mean())),
-        after=math.exp(float(winsorized(rates[-LAST:]).mean())),
-        ratio=_bounded(slow.difference, reach * abs(nights)),
-        per_night=_bounded(slow.slope, reach),
-    )
+    def _as_drift(self, step: Finding, begin: int) -> Finding | None:
+        """The same as a line since the reference began, where that tells more of it."""
+        shown = self.shown
+        later = [
+            replace(part, begin=max(part.begin - begin, 0), end=part.end - begin)
+            for part in self.levels.segments if part.end > begin
+        ]  # fmt: skip
+        slow = line(self.values[begin:], shown.planned[begin:] / DAY_NS, later)
+        if slow is None or slow.slope * math.log(step.ratio[0]) <= 0 or abs(slow.difference) < self.size:
+            return None
+        turn = max(begin + slow.index, 1)
+        since, last = shown.turn(turn)
+        return replace(
+            step,
+            kind=DRIFT,
+            since=since,
+            last=last,
+            before=shown.mean(begin, turn),
+            after=shown.mean(-LAST),
+            ratio=_bounded(slow.difference, slow.reach * abs(slow.difference / slow.slope)),
+            per_night=_bounded(slow.slope, slow.reach),
+        )
 
 
 def _bounded(difference: float, reach: float) -> tuple[float, float, float]:
@@ -401,25 +417,18 @@ def _bounded(difference: float, reach: float) -> tuple[float, float, float]:
     return math.exp(difference), math.exp(difference - reach), math.exp(difference + reach)
 
 
-def _alone(rate: Series, rates: Numbers, levels: Course, single: Single) -> Finding:
+def _alone(shown: Series, levels: Course, single: Single) -> Finding:
     """The last night, which stands alone."""
     last = levels.segments[-1]
     before = replace(last, end=last.end - 1)
-    return _finding(SINGLE, rate, rates, single.difference, single.reach, before, replace(last, begin=last.end - 1))
+    return _finding(SINGLE, shown, single.difference, single.reach, before, replace(last, begin=last.end - 1))
 
 
-def _finding(
-    kind: str, rate: Series, rates: Numbers, difference: float, reach: float, before: Segment, after: Segment
-) -> Finding:
+def _finding(kind: str, shown: Series, difference: float, reach: float, before: Segment, after: Segment) -> Finding:
     """What is said of the rate, whatever has told it."""
-    levels = [math.exp(float(winsorized(rates[part.begin : part.end]).mean())) for part in (before, after)]
-    index = max(after.begin, 1)
+    means = shown.mean(before.begin, before.end), shown.mean(after.begin, after.end)
     direction = WORSE if difference < 0 else BETTER
-    nights = rate.nights[index], rate.nights[index - 1]
-    return Finding(kind, direction, rate.configuration, *nights, levels[0], levels[1], _bounded(difference, reach))
-
-
-# -- what needs no statistics ------------------------------------------------------------------------------
+    return Finding(kind, direction, shown.configuration, *shown.turn(after.begin), *means, _bounded(difference, reach))
 
 
 def _without_valid(chronicle: Chronicle, configuration: str) -> list[Night]:
@@ -434,27 +443,6 @@ def _without_valid(chronicle: Chronicle, configuration: str) -> list[Night]:
         elif row and night.planned_ns != valid_ns:
             gone.setdefault(night.planned_ns, night)
     return list(gone.values())
-
-
-def _floor(rate: Series, chronicle: Chronicle, watch: Watch) -> Iterator[Finding]:
-    """Whether the last two nights are below what somebody has set."""
-    floor = watch.floors.get(rate.configuration)
-    below = rate.rates < math.log(floor) if floor else np.array([])
-    if not floor or len(rate) < 2 or not below[-2:].all():
-        return
-    above = [index for index in range(1, len(rate)) if not below[index] and not below[index - 1]]
-    start = max(above) + 1 if above else 0
-    first = start + int(np.argmax(below[start:]))
-    rates = np.exp(rate.rates[first:])
-    size = watch.rule.size_of_logarithm
-    seen = False
-    for ack in _acknowledgements_of(chronicle, rate.configuration):
-        until = rate.planned <= max(ack.since_ns, ack.at_ns)
-        until[:first] = False
-        seen |= bool(until.any()) and bool(rate.rates[-2:].mean() > np.median(rate.rates[until]) - size)
-    after, ratio = float(rates.mean()), (float(rates.mean()) / floor, rates.min() / floor, rates.max() / floor)
-    nights = rate.nights[first], rate.nights[max(first - 1, 0)]
-    yield Finding(FLOOR, WORSE, rate.configuration, *nights, floor, after, ratio, acknowledged=seen)
 
 
 def _shared(findings: Sequence[Finding], own: Mapping[str, Series]) -> Finding | None:
