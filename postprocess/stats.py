@@ -36,6 +36,10 @@ class Interval:
     def interval(self) -> tuple[float, float] | None:
         return None if self.low is None or self.high is None else (self.low, self.high)
 
+    def leaves_out(self, number: float) -> bool:
+        """Whether there is an interval, and the number is not in it."""
+        return self.interval is not None and not self.interval[0] <= number <= self.interval[1]
+
     def over(self, number: float) -> Interval:
         """All of it, divided by a number above 0."""
         return Interval(*(None if bound is None else bound / number for bound in (self.value, self.low, self.high)))

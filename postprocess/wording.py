@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -78,6 +79,18 @@ def change_percent(factor: float, decimals: int = 0) -> str:
 def listed(words: Sequence[str]) -> str:
     """a, b and c."""
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1] if words else ""
+
+
+def far_off(trials: Sequence[str]) -> str:
+    """Which trials ratios leave out as strays."""
+    lie, are = ("lies", "is") if len(trials) == 1 else ("lie", "are")
+    return f"{listed(trials)} {lie} far off all others and {are} left out"
+
+
+def numbered(words: Counter[str]) -> str:
+    """Each word, the most frequent first, with how often it is there if there are several."""
+    several = len(words) > 1
+    return ", ".join(f"{word} {number}{TIMES}" if several else word for word, number in words.most_common())
 
 
 def counted(number: int, noun: str) -> str:

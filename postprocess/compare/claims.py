@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,7 @@ from tierbench.dags.claims import (
     Expected,
     Kind,
 )
-from tierbench.dags.levels import JOBS, WORKLOAD, level_text
+from tierbench.dags.levels import JOBS, PAIR, WORKLOAD, level_text
 from tierbench.postprocess.measures.bottleneck import LABELS
 from tierbench.postprocess.schema.rows import COMPARED, SUMMARISED, TrialRow, trial_column
 from tierbench.postprocess.schema.run_rows import RatioRow
@@ -31,12 +31,10 @@ from tierbench.postprocess.stats import Interval, mean_interval, student
 from tierbench.postprocess.tables.factors import Point, batch_name, level_of, rows_at
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import counts, valid, values_of
-from tierbench.postprocess.wording import TIMES, listed
+from tierbench.postprocess.wording import listed, numbered
 from tierbench.spec import build, unknown_name
 
 DEFAULT_WITHIN_PCT = 10.0  # of equality, in runs from before claims had kinds
-
-Ladder = Callable[[str | None], Sequence[str]]  # the job counts of a workload, or of all, from the least
 
 
 @dataclass(frozen=True)
@@ -66,10 +64,7 @@ class Ceiling:
     @property
     def measured(self) -> str:
         """The labels, with the number of trials where they differ."""
-        several = len(self.labels) > 1
-        return ", ".join(
-            f"{label} {number}{TIMES}" if several else label for label, number in self.labels.most_common()
-        )
+        return numbered(self.labels)
 
     @property
     def missed(self) -> str:
@@ -93,10 +88,12 @@ def ceilings(results: Results) -> list[Ceiling]:
     ]
 
 
-def ceilings_at(expects: Sequence[Expected], trials: Sequence[TrialRow], ladder: Ladder) -> Iterator[Ceiling]:
+def ceilings_at(
+    expects: Sequence[Expected], trials: Sequence[TrialRow], planned: Sequence[TrialRow]
+) -> Iterator[Ceiling]:
     """What was expected at the point of these usable trials, with what they were limited by."""
     for expected in expects if trials else ():
-        if all(_is_among(trials[0], factor, expected.levels(factor), ladder) for factor in expected.where):
+        if all(_is_among(trials[0], factor, expected.levels(factor), planned) for factor in expected.where):
             labels = Counter(trial.limit.bottleneck or "not known" for trial in trials)
             yield Ceiling(trials[0].levels, expected, labels)
 
@@ -129,14 +126,12 @@ def problems(claims: Sequence[Claim], expects: Sequence[Expected]) -> Iterator[s
         yield from (unknown_name(f"expects[{number}].bottleneck", label, LABELS) for label in wrong)
 
 
-def point_of(results: Results, claim: Claim) -> Point:
-    """Where a claim's first value was measured."""
-    return claimed_levels(claim, claim.at, _ladder(results))
-
-
-def claimed_levels(claim: Claim, levels: Mapping[str, Any], ladder: Ladder) -> Point:
-    """Levels that a claim names, as the tables have them."""
-    return {factor: _level(factor, level, claim.at.get(WORKLOAD), ladder) for factor, level in levels.items()}
+def points_of(trials: Sequence[TrialRow], claim: Claim) -> list[Point]:
+    """Where a claim's first value was measured, and what it is compared with, if that is a level of a factor."""
+    point = _levels(trials, claim.at)
+    if claim.factor is None:
+        return [point]
+    return [point, {**point, claim.factor: _levels(trials, {**claim.at, claim.factor: claim.against})[claim.factor]}]
 
 
 def claim_of(table: Mapping[str, Any], path: str) -> Claim:
@@ -157,28 +152,24 @@ def better(claim: Claim) -> str:
     return trial_column(claim.metric).better if claim.metric in SUMMARISED else ""
 
 
-def _ladder(results: Results) -> Ladder:
-    return lambda workload: results.levels(JOBS, {WORKLOAD: workload} if workload else {})
-
-
-def _level(factor: str, level: Any, workload: str | None, ladder: Ladder) -> str:
-    """A level as the tables have it; of batches a rung of the ladder that the workload has climbed."""
-    if factor != JOBS or level not in RUNGS:
-        return level_text(level)
-    there, rung = ladder(workload), RUNGS[level]
-    return there[rung] if len(there) > rung and there else ""
+def _levels(trials: Sequence[TrialRow], levels: Mapping[str, Any]) -> Point:
+    """Levels as the tables have them; of batches a rung of the ladder that the workload has climbed."""
+    point = {factor: level_text(level) for factor, level in levels.items()}
+    if point.get(JOBS) in RUNGS:
+        rung, workload = RUNGS[point[JOBS]], point.get(WORKLOAD) or point.get(PAIR, "").rpartition("/")[2]
+        ladder = sorted({trial.jobs for trial in trials if workload in ("", trial.workload)})
+        point[JOBS] = str(ladder[rung]) if ladder and len(ladder) > rung else ""
+    return point
 
 
 def _finding(results: Results, claim: Claim, claims: float) -> Finding:
-    point = point_of(results, claim)
-    points = [point]
+    points = points_of(results.trials, claim)
+    point = points[0]
     if claim.factor is None:
         trials = list(filter(counts, rows_at(results.trials, point)))
         ours, by_valid, there = *_means(trials, claim, claims), bool(values_of(trials, claim.metric))
     else:
-        points.append({**point, **claimed_levels(claim, {claim.factor: claim.against}, _ladder(results))})
-        against = points[1][claim.factor]
-        asked = (claim.factor, against, claim.metric)
+        asked = (claim.factor, points[1][claim.factor], claim.metric)
         rows = [row for row in rows_at(results.ratios, point) if (row.factor, row.against, row.metric) == asked]
         there = len(rows) == 1
         ours, by_valid = _ratio(claim, rows[0], claims) if there else (Interval(), None)
@@ -221,11 +212,11 @@ def _ratio(claim: Claim, row: RatioRow, claims: float) -> tuple[Interval, Interv
 
 def _ceilings(results: Results, point: Point) -> Iterator[Ceiling]:
     trials = list(filter(counts, rows_at(results.trials, point)))
-    return ceilings_at(expected_of(results.experiment), trials, _ladder(results))
+    return ceilings_at(expected_of(results.experiment), trials, results.trials)
 
 
-def _is_among(trial: TrialRow, factor: str, levels: Sequence[Any], ladder: Ladder) -> bool:
+def _is_among(trial: TrialRow, factor: str, levels: Sequence[Any], planned: Sequence[TrialRow]) -> bool:
     if factor not in trial.levels:
         return False
-    workload = level_of(trial, WORKLOAD)
-    return level_of(trial, factor) in [_level(factor, level, workload, ladder) for level in levels]
+    places = (_levels(planned, {WORKLOAD: trial.workload, factor: level}) for level in levels)
+    return level_of(trial, factor) in [place[factor] for place in places]

@@ -25,12 +25,12 @@ from tierbench import names
 from tierbench.dags.claims import NOT_TESTED, Claim, Expected
 from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, level_text
 from tierbench.postprocess import stats
-from tierbench.postprocess.compare.claims import Ladder, answer, ceilings_at, claim_of, claimed_levels, expected_of
+from tierbench.postprocess.compare.claims import answer, ceilings_at, claim_of, expected_of, points_of
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
 from tierbench.postprocess.measures.bottleneck import LATENCY, NIC, UNEXPLAINED, WINDOW
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, TrialRow
 from tierbench.postprocess.stats import Blocks, Compared, Interval
-from tierbench.postprocess.tables.factors import batch_name, level_of
+from tierbench.postprocess.tables.factors import batch_name, level_of, rows_at
 from tierbench.postprocess.verdict.counting import LEAST_REPEATS, counts, looks_of, values_of
 from tierbench.postprocess.wording import between, counted, factor
 from tierbench.starts import IN_TURN
@@ -184,13 +184,10 @@ def _of_claims(
 ) -> Iterator[Comparison]:
     number = 2 * len(question.claims) * stats.over_looks(len(question.looks) or 1)
 
-    def ladder(workload: str | None) -> list[str]:
-        counts = {dict(point)[JOBS] for point in at if workload in (None, dict(point)[WORKLOAD])}
-        return sorted(counts, key=int)
-
+    planned = [rows[0] for rows in at.values()]
     for claim in question.claims:
-        levels = [claim.at[claim.factor], claim.against] if claim.factor else [None]
-        points = [_claimed(at, claim, level, ladder) for level in levels]
+        wanted = points_of(planned, claim)
+        points = [[point for point, rows in at.items() if rows_at(rows[:1], levels)] for levels in wanted]
         if any(len(those) != 1 for those in points):
             continue  # nothing of this plan is about it
         ends = [those[0] for those in points]
@@ -207,7 +204,7 @@ def _of_claims(
         quantile = stats.student(compared.df, number) if compared and compared.df else 0.0
         made = _comparison(usable, ends[0], ends[-1], str(claim.says), compared, question, quantile, number, result)
         missed = [
-            ceiling.missed for end in ends for ceiling in ceilings_at(question.expects, usable[end], ladder)
+            ceiling.missed for end in ends for ceiling in ceilings_at(question.expects, usable[end], planned)
             if not ceiling.hit
         ]  # fmt: skip
         yield dataclasses.replace(made, result=NOT_TESTED, obstacle=missed[0]) if missed else made
@@ -257,22 +254,16 @@ def _places(at: Mapping[Point, Sequence[TrialRow]], lines: str) -> list[list[Poi
     return [points for points in places.values() if len(points) > 1]
 
 
-def _claimed(at: Mapping[Point, Sequence[TrialRow]], claim: Claim, level: object, ladder: Ladder) -> list[Point]:
-    """The points that a claim can be of, with its factor at a level."""
-    wanted = dict(claimed_levels(claim, {**claim.at, claim.factor: level} if claim.factor else claim.at, ladder))
-    if PAIR in wanted:
-        wanted[ACCESS], _, wanted[WORKLOAD] = wanted.pop(PAIR).partition("/")
-    return [point for point in at if wanted.items() <= dict(point).items()]
+def common_limit(trials: Sequence[TrialRow]) -> str:
+    """What limited most of the trials; nothing where no one thing did."""
+    labels = Counter(trial.limit.bottleneck for trial in trials).most_common(1)
+    return next((label for label, number in labels if number > len(trials) / 2), "")
 
 
 def _same_ceiling(these: Sequence[TrialRow], those: Sequence[TrialRow], within: float) -> str:
     """That one thing limits most trials of both points; where each access has one of its own, both must be alike."""
-    labels = []
-    for rows in (these, those):
-        label, number = Counter(row.limit.bottleneck for row in rows).most_common(1)[0]
-        labels.append(label if number > len(rows) / 2 else "")
-    label = labels[0]
-    if len(set(labels)) > 1 or label in ("", LATENCY, WINDOW, UNEXPLAINED):
+    label = common_limit(these)
+    if label != common_limit(those) or label in ("", LATENCY, WINDOW, UNEXPLAINED):
         return ""
     ceilings = [row.limit.ceiling_mbps or 0.0 for row in (*these, *those)]
     if label in OF_ONE_HOST and max(ceilings) > (1 + within) * min(ceilings):

@@ -20,6 +20,7 @@ from tierbench.postprocess.compare.points import (
     points,
     within,
 )
+from tierbench.postprocess.compare.sequential import common_limit
 from tierbench.postprocess.measures.bottleneck import LATENCY
 from tierbench.postprocess.report.grid import bounded, headline, leads_over, what_is_compared
 from tierbench.postprocess.report.notes import NOTES, Said, scaling_of, shares_of_alone, shares_of_baseline
@@ -29,7 +30,7 @@ from tierbench.postprocess.tables.factors import Panel, level_name, level_of, ro
 from tierbench.postprocess.tables.load_run import Results, why
 from tierbench.postprocess.tables.run_tables import strays
 from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, UNJUDGED, counts, verdict
-from tierbench.postprocess.wording import CI, counted, figures, listed, percent, span, worded
+from tierbench.postprocess.wording import CI, counted, far_off, figures, listed, percent, span, worded
 from tierbench.starts import IN_TURN
 
 FEW = 5  # with fewer repetitions than this the reader is reminded of what their intervals suppose
@@ -181,9 +182,8 @@ def limit_of_lines(results: Results, trials: Sequence[TrialRow], lines: Iterable
     """By what limited most trials of each line, the lines; nothing for those that no one thing limited."""
     limits: dict[str, list[str]] = {}
     for line in lines:
-        labels = [trial.limit.bottleneck for trial in trials if level_of(trial, results.layout.lines) == line]
-        label = max(REMEDIES, key=labels.count)
-        limits.setdefault(label if labels.count(label) > len(labels) / 2 else "", []).append(line)
+        label = common_limit([trial for trial in trials if level_of(trial, results.layout.lines) == line])
+        limits.setdefault(label if label in REMEDIES else "", []).append(line)
     return limits
 
 
@@ -259,8 +259,7 @@ def _doubts(results: Results, trials: list[TrialRow], deciding: list[TrialRow]) 
     """What weakens an answer: of a panel's trials, and of those that the sentence is about."""
     if far := [trial for trial in strays(results.trials, results.rate) if trial in trials]:
         rates = [f"{trial.trial} ({figures(trial[results.rate], results.unit)})" for trial in far]
-        lie, are = ("lies", "is") if len(far) == 1 else ("lie", "are")
-        yield f"{listed(rates)} {lie} far off all others and {are} left out of ratios."
+        yield f"{far_off(rates)} of ratios."
     if 1 < (repeats := len({trial.repeat for trial in deciding})) < FEW:
         yield f"{repeats} repetitions: intervals are wide."
     if suspect := [trial for trial in deciding if verdict(trial) == SUSPECT]:

@@ -18,7 +18,17 @@ from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import Panel, batch_name, level_name, level_of, rows_at
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, counts, verdict
-from tierbench.postprocess.wording import NOTHING, TIMES, between, factor, figures, percent, span, with_interval
+from tierbench.postprocess.wording import (
+    NOTHING,
+    TIMES,
+    between,
+    factor,
+    figures,
+    numbered,
+    percent,
+    span,
+    with_interval,
+)
 
 TAKEN = {
     RATE: "delivered throughput of all jobs, and of each",
@@ -30,10 +40,10 @@ COMPARED = {
     RATE: "Delivered throughput of", SUMMED: "Sum of the clients’ own rates of", EVENTS: "Events per second of",
     OPERATIONS: "Operations per second of",
 }  # fmt: skip
-REST = (
-    "client_mbps", "mean_mbps", "amplification", "volatility_mbps", "peak_mbps", "window_s", "wall_time_s",
-    "events_per_s",
-)  # fmt: skip
+FURTHER = {
+    "a client": "client_mbps", "sent": "mean_mbps", "amplification": "amplification", "volatility": "volatility_mbps",
+    "peak": "peak_mbps", "window s": "window_s", "wall s": "wall_time_s", "events/s": "events_per_s",
+}  # fmt: skip
 SATURATION_CAPTION = (
     "Saturation points: the number of jobs at which the straight line, on which each job brings its share, meets the"
     " plateau, with 95 % intervals; < and > where the numbers of jobs bound it on one side only. What one further job"
@@ -52,16 +62,14 @@ def summary_table(results: Results) -> Markup:
     bounded = any(row.means[results.rate].low is not None for row in results.summary)
     doubted = results.rate == RATE and any(row.by_valid.value is not None for row in results.summary)
     heads = [*_factors(results), "trials", results.unit, "95 % interval" if bounded else "± trials"]
-    heads += ["VALID alone"] if doubted else []
-    heads += ["a client", "sent", "amplification", "volatility", "peak", "window s", "wall s", "events/s"]
+    heads += [*(["VALID alone"] if doubted else []), *FURTHER]
     rows = []
     for row in _ordered(results):
         mean = row.means[results.rate]
         spread = span(mean) if bounded else figures(mean.sd)
-        rest = (row.means[name].value for name in REST)
         cells = [*_levels(results, row), _trial_numbers(results, row), figures(mean.value)]
         cells += [spread or NOTHING, *([_valid_alone(row)] if doubted else [])]
-        rows.append([*cells, *map(figures, rest)])
+        rows.append([*cells, *(figures(row.means[name].value) for name in FURTHER.values())])
     caption = (
         f"Means over the usable trials, VALID and SUSPECT, of each configuration and number of jobs. Mb/s:"
         f" {TAKEN[results.rate]}; sent, volatility and peak: storage throughput, the thesis’ measure."
@@ -92,8 +100,7 @@ def ratio_table(results: Results, panel: Panel) -> Markup | None:
         if (line, other) not in ratios:
             return NOTHING
         ratio = ratios[line, other].ratio
-        low, high = ratio.interval or (1.0, 1.0)
-        return with_interval(ratio) if low <= 1 <= high else element("b", with_interval(ratio))
+        return element("b", with_interval(ratio)) if ratio.leaves_out(1) else with_interval(ratio)
 
     names = [level_name(factor, line) for line in lines]
     rows = [[name, *(cell(line, other) for other in lines)] for name, line in zip(names, lines, strict=True)]
@@ -160,9 +167,7 @@ def bottleneck_table(results: Results) -> Markup | None:
         cells = []
         for text in ladder:
             trials = rows_at(explained, {**dict(zip(names, levels, strict=True)), x: text})
-            numbers = Counter(trial.limit.bottleneck for trial in trials)
-            several = (f"{label} {number}{TIMES}" for label, number in numbers.most_common())
-            cells.append(", ".join(several) if len(numbers) > 1 else next(iter(numbers), NOTHING))
+            cells.append(numbered(Counter(trial.limit.bottleneck for trial in trials)) or NOTHING)
         if set(cells) != {NOTHING}:
             rows.append([*levels, *cells])
     caption = (

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from tierbench.dags.claims import AT_LEAST, CONTRADICTED, EQUAL, REPRODUCED, VALUE, Claim
-from tierbench.postprocess.compare.claims import Finding, ceilings, claims_of, findings, point_of
+from tierbench.postprocess.compare.claims import Finding, ceilings, claims_of, findings, points_of
 from tierbench.postprocess.plots.canvas import (
     INK,
     MEAN,
@@ -120,7 +120,7 @@ def ours(results: Results, finding: Finding) -> str:
 
 def _guessed(results: Results, claim: Claim) -> str:
     """A scale factor by which our rate was extrapolated as well."""
-    guesses = [row for row in rows_at(results.scaling, point_of(results, claim)) if row.kind == EXTRAPOLATED]
+    guesses = [row for row in rows_at(results.scaling, points_of(results.trials, claim)[0]) if row.kind == EXTRAPOLATED]
     if not claim.levels or len(guesses) != 1 or guesses[0].scale.value is None:
         return ""
     return f"not measured; extrapolated by {factor(guesses[0].scale.value)}, that of {guesses[0].by}"
