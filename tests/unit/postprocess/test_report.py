@@ -16,7 +16,7 @@ from tierbench import names
 from tierbench.postprocess.compare.differences import differences
 from tierbench.postprocess.measures.over_time import HostSeries, TimeSeries, busiest
 from tierbench.postprocess.report.markup import element, table
-from tierbench.postprocess.report.provenance import provenance
+from tierbench.postprocess.report.page import provenance
 from tierbench.postprocess.report.trials import steps_of
 from tierbench.postprocess.report.write import run_report
 from tierbench.postprocess.tables.load_run import read_results
