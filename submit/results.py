@@ -232,8 +232,8 @@ def _compared(arguments: argparse.Namespace) -> int:
     for directory in filter(None, (arguments.first, arguments.second, *(arguments.sites or ()))):
         check_run(directory)
     from tierbench.postprocess.compare import judgement as compare
-    from tierbench.postprocess.history.against_baseline import compare_with_baseline
     from tierbench.postprocess.history.database import History, chronicle
+    from tierbench.postprocess.history.runs import compare_with_baseline
     from tierbench.postprocess.schema.rows import SUMMARISED
     from tierbench.postprocess.tables.load_run import read_results
 

@@ -1,27 +1,153 @@
 """Whether a run is faster or slower than another, or than the nights of a baseline: configuration by configuration.
 
-Slower is what is certain and as large as was asked for; equivalent is what is certain to differ by less.
+By what factor each metric changed at each point, with its interval. Slower is what is certain and as large as was asked
+for; equivalent is what is certain to differ by less.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from xml.etree import ElementTree
 
 import numpy as np
 
+from tierbench.dags.levels import ACCESS, WORKLOAD
 from tierbench.errors import ConfigError
-from tierbench.postprocess.compare.changes import Change, changes, check_common, left_out, usable
+from tierbench.postprocess import stats
 from tierbench.postprocess.compare.differences import Difference, differences, incomparable
-from tierbench.postprocess.schema.rows import trial_column
+from tierbench.postprocess.schema.rows import TrialRow, trial_column
 from tierbench.postprocess.stats import Interval
-from tierbench.postprocess.tables.factors import batch_name
+from tierbench.postprocess.tables.factors import batch_name, level_of
 from tierbench.postprocess.tables.load_run import Results
-from tierbench.postprocess.wording import change_percent, counted, figures
+from tierbench.postprocess.tables.run_tables import strays
+from tierbench.postprocess.verdict.counting import SUSPECT, counts, verdict
+from tierbench.postprocess.wording import change_percent, counted, far_off, figures, with_interval
 
+Point = frozenset[tuple[str, str]]
+METHOD = "moderated t of the logarithms, 95 % for all of them together"
 FASTER, SLOWER, EQUIVALENT, INCONCLUSIVE = "faster", "slower", "equivalent", "inconclusive"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A point of the factors in two runs: what their trials had, and the later over the earlier."""
+
+    point: Mapping[str, str]
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+    ratio: Interval
+    by_valid: Interval | None = None  # by VALID trials alone, where some are SUSPECT
+    strays: tuple[str, ...] = ()  # trials far off all others, which the ratio leaves out
+    with_strays: Interval = field(default_factory=Interval)
+
+    @property
+    def name(self) -> str:
+        return batch_name(self.point)
+
+    @property
+    def factor(self) -> float:
+        return self.ratio.value or 1.0
+
+    @property
+    def certain(self) -> bool:
+        """Whether the interval leaves out that nothing changed."""
+        return self.ratio.leaves_out(1)
+
+    @property
+    def is_doubted(self) -> bool:
+        """Whether it is certain by SUSPECT trials alone: those that are VALID do not say so, or the contrary."""
+        if not self.certain or self.by_valid is None:
+            return False
+        same_side = ((self.by_valid.low or 0) > 1) == (self.factor > 1)
+        return not (self.by_valid.leaves_out(1) and same_side)
+
+    @property
+    def stray_words(self) -> str:
+        """Which trials the ratio leaves out, and what it is with them."""
+        if not self.strays:
+            return ""
+        them = "it" if len(self.strays) == 1 else "them"
+        return f"{far_off(self.strays)}; with {them} the ratio is {with_interval(self.with_strays)}"
+
+
+def changes(first: Results, second: Results, metric: str) -> Iterator[Change]:
+    """Every point of the factors that both runs have trials at; the intervals hold all together."""
+    runs = _trials(first, metric), _trials(second, metric)
+    values = [_values(trials, metric) for trials in runs]
+    robust, whole = stats.changes(*values), stats.changes(*values, with_strays=True)
+    of_valid = stats.changes(*(_values(trials, metric, doubtful=False) for trials in runs))
+    far = {f"{row.trial} of {run.name}" for run in (first, second) for row in strays(run.trials, metric)}
+    intervals = zip(stats.simultaneous(robust.values()), stats.simultaneous(whole.values()), strict=True)
+    for point, (compared, with_strays) in zip(robust, intervals, strict=True):
+        before, after = both = [trials[point] for trials in runs]  # type: ignore[index]
+        doubtful = any(verdict(trial) == SUSPECT for trials in both for trial in trials)
+        alone = of_valid[point].ratio if point in of_valid else Interval()
+        named = [f"{row.trial} of {run.name}" for run, rows in zip((first, second), both, strict=True) for row in rows]
+        yield Change(
+            point={name: level_of(before[0], name) for name in first.factors},
+            before=tuple(trial[metric] for trial in before),
+            after=tuple(trial[metric] for trial in after),
+            ratio=compared.ratio,
+            by_valid=alone if doubtful else None,
+            strays=tuple(name for name in named if name in far),
+            with_strays=with_strays.ratio,
+        )
+
+
+def left_out(first: Results, second: Results, metric: str) -> list[str]:
+    """The points that either run has trials of, and that are not compared: one of them has none that count."""
+    compared = _trials(first, metric).keys() & _trials(second, metric).keys()
+    names = {batch_name(dict(point)) for point in compared}
+    planned = dict.fromkeys(batch_name(trial.levels) for run in (first, second) for trial in run.trials)
+    return [name for name in planned if name not in names]
+
+
+def _values(trials: Mapping[Point, Sequence[TrialRow]], metric: str, doubtful: bool = True) -> stats.Values:
+    return {
+        (point, trial.repeat): trial[metric]
+        for point, rows in trials.items() for trial in rows if doubtful or verdict(trial) != SUSPECT
+    }  # fmt: skip
+
+
+def usable(trials: Iterable[TrialRow], metric: str) -> list[TrialRow]:
+    """The trials that may be compared: those that count, and have the metric."""
+    return [trial for trial in trials if counts(trial) and (trial[metric] or 0) > 0]
+
+
+def _trials(results: Results, metric: str) -> dict[Point, list[TrialRow]]:
+    """The trials that count and have the metric, by points: workload by workload, then in the order of the levels."""
+    by_point: dict[Point, list[TrialRow]] = {}
+    rows = usable(results.trials, metric)
+    names = [WORKLOAD, ACCESS, *(name for name in results.factors if name not in (WORKLOAD, ACCESS))]
+    places = {name: factor.texts for name, factor in results.factors.items()}
+    for trial in sorted(rows, key=lambda row: [places[name].index(level_of(row, name)) for name in names]):
+        point = frozenset((name, level_of(trial, name)) for name in names)
+        by_point.setdefault(point, []).append(trial)
+    return by_point
+
+
+def run_names(runs: Sequence[Results]) -> list[str]:
+    """What each run is called: its folder, with as much of the path as tells it from the others."""
+    paths = [run.directory.resolve().parts for run in runs]
+    for length in range(1, max(map(len, paths)) + 1):
+        called = ["/".join(parts[-length:]) for parts in paths]
+        if len(set(called)) == len(called):
+            return called
+    raise ConfigError(f"{runs[0].directory}: given twice; a comparison needs different runs")
+
+
+def check_common(runs: Sequence[Results]) -> None:
+    """Runs without a configuration in common have nothing to compare."""
+    first = {row.configuration for row in runs[0].trials}
+    for run in runs[1:]:
+        if not first & {row.configuration for row in run.trials}:
+            both = (", ".join(dict.fromkeys(trial.configuration for trial in each.trials)) for each in (runs[0], run))
+            raise ConfigError(
+                f"{runs[0].directory} and {run.directory}: have no configuration in common"
+                f" ({' against '.join(both)}); make a report of each"
+            )
 
 
 @dataclass(frozen=True)
@@ -73,7 +199,7 @@ def compare_runs(first: Results, second: Results, size: float, metric: str = "",
     judged = [
         Judged(
             change.name, _geometric_mean(change.before), _geometric_mean(change.after),
-            (len(change.before), len(change.after)), change.ratio, change.low, change.high,
+            (len(change.before), len(change.after)), change.factor, change.ratio.low, change.ratio.high,
             _of_change(change, size, metric), change.stray_words,
         )
         for change in changes(first, second, metric)
@@ -87,7 +213,7 @@ def compare_runs(first: Results, second: Results, size: float, metric: str = "",
 
 def _of_change(change: Change, size: float, metric: str) -> str:
     """Inconclusive where SUSPECT trials decide, or where nothing is slower only because a trial was left out."""
-    result = judgement(change.ratio, change.low, change.high, size, metric)
+    result = judgement(change.ratio, size, metric)
     if change.is_doubted:
         return INCONCLUSIVE
     if not change.strays or result == SLOWER:
@@ -97,15 +223,15 @@ def _of_change(change: Change, size: float, metric: str) -> str:
 
 def agreed(result: str, other: Interval, size: float, metric: str) -> str:
     """A result, unless another choice of trials has another one."""
-    same = judgement(other.value or 1.0, other.low, other.high, size, metric) == result
-    return result if same else INCONCLUSIVE
+    return result if judgement(other, size, metric) == result else INCONCLUSIVE
 
 
-def judgement(factor: float, low: float | None, high: float | None, size: float, metric: str) -> str:
+def judgement(ratio: Interval, size: float, metric: str) -> str:
     """What to make of a ratio and its interval."""
-    least, most = 1 - size, 1 / (1 - size)
-    if low is None or high is None:
+    factor, least, most = ratio.value or 1.0, 1 - size, 1 / (1 - size)
+    if ratio.interval is None:
         return INCONCLUSIVE
+    low, high = ratio.interval
     if least < low and high < most:
         return EQUIVALENT
     if (high < 1 and factor <= least) or (low > 1 and factor >= most):

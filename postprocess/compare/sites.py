@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 from tierbench.errors import ConfigError
 from tierbench.postprocess import stats
-from tierbench.postprocess.compare.changes import run_names
 from tierbench.postprocess.compare.differences import UNMEASURED
-from tierbench.postprocess.compare.judgement import EQUIVALENT, INCONCLUSIVE, judgement
+from tierbench.postprocess.compare.judgement import EQUIVALENT, INCONCLUSIVE, judgement, run_names
 from tierbench.postprocess.schema.run_rows import RatioRow
 from tierbench.postprocess.stats import Compared, Interval
 from tierbench.postprocess.tables.factors import batch_name
@@ -108,7 +107,7 @@ def _between_sites(
         compared = stats.over(*(_compared(rows[site], valid) for site in (other, one)))
         df = compared.df
         apart = compared.ratio.as_of(df, stats.student(df, together)) if df else Interval(compared.ratio.value)
-        judged.append((judgement(apart.value or 1.0, apart.low, apart.high, size, metric), (one, other), apart))
+        judged.append((judgement(apart, size, metric), (one, other), apart))
     results = {result for result, _, _ in judged}
     differing = [each for each in judged if each[0] not in (EQUIVALENT, INCONCLUSIVE)]
     _, pair, apart = max(differing or judged, key=lambda each: abs(math.log(each[2].value or 1.0)))

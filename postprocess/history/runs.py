@@ -1,25 +1,37 @@
-"""Runs as nights of the history: read from their tables, all taken in again, and the samples of old ones removed."""
+"""Runs and the nights of the history: runs as nights, all taken in again, the samples of old ones removed.
+
+And whether a run is faster or slower than the nights of a nightly since its baseline started.
+"""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tierbench import names
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.json_files import Damaged
-from tierbench.postprocess.compare.differences import Link, environment
-from tierbench.postprocess.history.database import DamagedHistory, History
+from tierbench.postprocess.compare.differences import Difference, Link, differences, environment
+from tierbench.postprocess.compare.judgement import Comparison, Judged, agreed, judgement, refuse_unlike
+from tierbench.postprocess.digits import Numbers
+from tierbench.postprocess.history.alarms import baseline
+from tierbench.postprocess.history.database import Chronicle, DamagedHistory, History
 from tierbench.postprocess.history.rows import FAILED, MEASURED, Measured, Night, Value, Verdicts, read_night_mark
 from tierbench.postprocess.records.ceilings import measured_links
 from tierbench.postprocess.schema.rows import SUMMARISED, TrialRow
-from tierbench.postprocess.stats import mean_interval
+from tierbench.postprocess.stats import Interval, mean_interval, student
 from tierbench.postprocess.tables.factors import batch_name
 from tierbench.postprocess.tables.load_run import Results, Say, read_results
+from tierbench.postprocess.tables.run_tables import strays
 from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, VALID, valid, values_of, verdict
+from tierbench.postprocess.wording import change_percent, listed
+
+LEAST_NIGHTS = 3  # of a baseline, for an interval
+LARGE = (f"{names.TRIALS}/*/{names.SAMPLES}/*.samples", f"{names.TRIALS}/*/{names.SAMPLES_CSV}", names.SAMPLES_CSV)
 
 
 def night_of(run: Path, nightly: str = "", control: str = "", say: Say = print) -> tuple[Night, Measured]:
@@ -139,9 +151,6 @@ def _opened(place: Path, say: Say) -> History:
     return history
 
 
-LARGE = (f"{names.TRIALS}/*/{names.SAMPLES}/*.samples", f"{names.TRIALS}/*/{names.SAMPLES_CSV}", names.SAMPLES_CSV)
-
-
 @dataclass(frozen=True)
 class OldNight:
     """A night whose samples can go."""
@@ -169,3 +178,64 @@ def remove_samples(old: OldNight) -> None:
     (Path(old.night.directory) / names.NO_SAMPLES).touch()
     for path in old.files:
         path.unlink(missing_ok=True)
+
+
+def compare_with_baseline(
+    run: Results, chronicle: Chronicle, size: float, say: Say, anyway: bool = False
+) -> Comparison:
+    """From a baseline's nights to a run: a night is one draw, so the interval is that of one more night."""
+    nights = [night for night in chronicle.measured if Path(night.directory) != run.directory.resolve()]
+    metric, unit = run.rate, run.unit
+    latest = next((night for night in reversed(nights) if not night.rerun), None)  # which has measured all of it
+    if latest is None or latest.metric != metric:
+        raise ConfigError(f"{chronicle.nightly}: has no nights measured by {metric}, so nothing to compare with")
+    differing = _differences_from(latest, chronicle.nightly, run, say, anyway)
+    judged = []
+    together = max(sum(value.metric == metric for value in values(run)), 1)
+    far = strays(run.trials, metric)
+    rest = replace(run, trials=[row for row in run.trials if row not in far])
+    without = {value.configuration: value.mean for value in values(rest) if value.metric == metric}
+    for value in values(run):
+        own = baseline(chronicle, value.configuration)
+        logs = own.rates[[night in nights for night in own.nights]] if len(own) else own.rates
+        if value.metric != metric or not len(logs):
+            continue
+        ratio = _of_one_more(logs, value.mean, together)
+        result, words = judgement(ratio, size, metric), ""
+        if far_off := [row.trial for row in far if batch_name(row.levels) == value.configuration]:
+            other = _of_one_more(logs, without.get(value.configuration, value.mean), together)
+            result = agreed(result, other, size, metric)
+            words = f"{listed(far_off)} far off all others of the run; without: {change_percent(other.value or 1.0, 1)}"
+        level, ends = math.exp(float(logs.mean())), (ratio.value or 1.0, ratio.low, ratio.high)
+        judged.append(Judged(value.configuration, level, value.mean, (len(logs), value.n), *ends, result, words))
+    if not judged:
+        raise ConfigError(
+            f"{run.directory} and {chronicle.nightly}: have no configuration in common whose trials are VALID"
+        )
+    there = {each.configuration for each in judged}
+    lost = [name for name in chronicle.counts(latest) if name not in there and len(baseline(chronicle, name))]
+    return Comparison(chronicle.nightly, run.name, metric, unit, judged, differing, lost)
+
+
+def _of_one_more(logs: Numbers, rate: float, together: int) -> Interval:
+    """A night's rate over the nights' mean, with the interval of one more night."""
+    factor = math.exp(math.log(rate) - float(logs.mean()))
+    if len(logs) < LEAST_NIGHTS:
+        return Interval(factor)
+    reach = float(student(len(logs) - 1, together) * logs.std(ddof=1) * math.sqrt(1 + 1 / len(logs)))
+    return Interval(factor, factor * math.exp(-reach), factor * math.exp(reach))
+
+
+def _differences_from(night: Night, nightly: str, run: Results, say: Say, anyway: bool) -> Sequence[Difference] | None:
+    """What a run was made differently in than a night; refused where that cannot be seen any more."""
+    directory = Path(night.directory)
+    if directory.is_dir():
+        differing = differences(read_results(directory, say), run)
+        refuse_unlike(nightly, run.name, differing, anyway)
+        return differing
+    if not anyway:
+        raise ConfigError(
+            f"{directory}: is not there any more, the run of {nightly}'s latest night, so nobody can say whether"
+            f" {run.name} was made as that; --anyway compares them all the same"
+        )
+    return None

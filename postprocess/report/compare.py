@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD, Factor
-from tierbench.postprocess.compare.changes import METHOD, Change, changes, left_out, run_names
-from tierbench.postprocess.compare.differences import Difference, incomparable
+from tierbench.postprocess.compare.differences import Difference, differences, incomparable
+from tierbench.postprocess.compare.judgement import METHOD, Change, changes, left_out, run_names
 from tierbench.postprocess.plots.canvas import LINES, SHOWN, Picture, looks
 from tierbench.postprocess.plots.gallery import (
     RATE_FIGURE,
@@ -29,7 +30,7 @@ from tierbench.postprocess.report.page_tables import held_predictions
 from tierbench.postprocess.tables.factors import Panel, level_name
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import INVALID, verdict
-from tierbench.postprocess.wording import NOTHING, between, counted, factor, figures, listed
+from tierbench.postprocess.wording import INTERVAL, NOTHING, between, counted, factor, figures, listed
 
 
 def comparison_pictures(runs: Sequence[Results]) -> Iterator[Picture]:
@@ -62,9 +63,28 @@ def _plot(runs: Sequence[Results], panel: Panel, line: str, metric: str) -> Plot
     return Plot(Factor(x, tuple(levels), runs[0].factors[x].label), having, title)
 
 
-def comparison_page(
-    runs: Sequence[Results], differing: Sequence[Sequence[Difference]], drawn: Drawn, page: Path, plots: Path
-) -> str:
+@dataclass(frozen=True)
+class _Pair:
+    """The first run and another, as they are called, and what differs in how they were made."""
+
+    first: Results
+    second: Results
+    before: str
+    after: str
+
+    @cached_property
+    def differences(self) -> list[Difference]:
+        return differences(self.first, self.second)
+
+    @property
+    def parting(self) -> list[Difference]:
+        return incomparable(self.differences)
+
+    def changes(self, metric: str) -> list[Change]:
+        return list(changes(self.first, self.second, metric))
+
+
+def comparison_page(runs: Sequence[Results], drawn: Drawn, page: Path, plots: Path) -> str:
     """The whole page, as a file's text."""
     called = run_names(runs)
     title = f"{called[0]} against {listed(called[1:])}"
@@ -75,36 +95,27 @@ def comparison_page(
         *(element("p", question) for question in questions if question),
         *site_notes(runs[0]),
     ]
-    parts = _sections(runs, called, differing, drawn, page, plots)
-    return document(title, [element("header", *head), *sections(parts)])
+    return document(title, [element("header", *head), *sections(_sections(runs, drawn, page, plots))])
 
 
 def _sections(
-    runs: Sequence[Results],
-    called: Sequence[str],
-    differing: Sequence[Sequence[Difference]],
-    drawn: Drawn,
-    page: Path,
-    plots: Path,
+    runs: Sequence[Results], drawn: Drawn, page: Path, plots: Path
 ) -> Iterator[tuple[str, str, list[Markup | None]]]:
-    first, others = called[0], list(zip(called[1:], runs[1:], differing, strict=True))
-    boxes = [_box(first, name, list(changes(runs[0], run, runs[0].rate)), differ) for name, run, differ in others]
-    yield "answer", "Answer", list(boxes)
+    called = run_names(runs)
+    pairs = [_Pair(runs[0], run, called[0], name) for run, name in zip(runs[1:], called[1:], strict=True)]
+    rate = runs[0].rate
+    yield "answer", "Answer", [_box(pair) for pair in pairs]
     yield "figures", "Figures", [gallery(drawn, relative(plots, page))]
-    metrics = (runs[0].rate, "Rate", runs[0].unit), (WALL_TIME_FIGURE.column, "Wall time", "s")
-    tables = [
-        _change_table(first, name, list(changes(runs[0], run, metric)), what, unit, differ)
-        for name, run, differ in others
-        for metric, what, unit in metrics
-    ]
+    metrics = (rate, "Rate", runs[0].unit), (WALL_TIME_FIGURE.column, "Wall time", "s")
+    tables = [_change_table(pair, *metric) for pair in pairs for metric in metrics]
     without = [
-        element("p", f"Not compared, {first} or {name} has no trials of it that count: {listed(missing)}.")
-        for name, run, _ in others
-        if (missing := left_out(runs[0], run, runs[0].rate))
+        element("p", f"Not compared, {pair.before} or {pair.after} has no trials of it that count: {listed(missing)}.")
+        for pair in pairs
+        if (missing := left_out(pair.first, pair.second, rate))
     ]
     yield "changes", "Changes", [*tables, *without]
     yield "predictions", "Predictions", list(held_predictions(runs, called))
-    yield "differences", "What differs", [_difference_table(first, name, differ) for name, _, differ in others]
+    yield "differences", "What differs", [_difference_table(pair) for pair in pairs]
     rows = []
     for run, name in zip(runs, called, strict=True):
         own, plan = run.directory / "report.html", run.plan
@@ -114,16 +125,16 @@ def _sections(
     yield "runs", "Runs", [table(["run", "what", "began", "page", "trials", "INVALID", "seed"], rows, words=4)]
 
 
-def _box(first: str, name: str, changed: Sequence[Change], differ: Sequence[Difference]) -> Markup:
-    parting = incomparable(differ)
+def _box(pair: _Pair) -> Markup:
+    changed, parting = pair.changes(pair.first.rate), pair.parting
     certain = [change for change in changed if change.certain]
     clear = certain and not parting and not any(change.is_doubted or change.strays for change in certain)
-    pieces = [element("p", unbroken(_sentence(first, name, changed, certain)), class_="sentence")]
+    pieces = [element("p", unbroken(_sentence(pair, changed)), class_="sentence")]
     pieces += [element("p", unbroken(f"{row.name}: {row.stray_words}.")) for row in changed if row.strays]
     if parting:
         warning = element(
             "div",
-            element("b", f"Not like for like: {name} was made differently."),
+            element("b", f"Not like for like: {pair.after} was made differently."),
             " What changed in the numbers cannot be put down to what was compared. It differs in:",
             element("ul", *(element("li", difference.words) for difference in parting[:8])),
             element("p", f"and {len(parting) - 8} more, below") if len(parting) > 8 else None,
@@ -133,34 +144,33 @@ def _box(first: str, name: str, changed: Sequence[Change], differ: Sequence[Diff
     return element("div", *pieces, class_="answer" + (" clear" if clear else ""))
 
 
-def _sentence(first: str, name: str, changed: Sequence[Change], certain: Sequence[Change]) -> str:
+def _sentence(pair: _Pair, changed: Sequence[Change]) -> str:
+    from_to = f"From {pair.before} to {pair.after}"
     if not changed:
-        return f"{name} and {first} have no batch in common whose trials count."
-    bounded = [change for change in changed if change.low is not None]
+        return f"{pair.after} and {pair.before} have no batch in common whose trials count."
+    bounded = [change for change in changed if change.ratio.interval]
     if not bounded:
-        ratios = [change.ratio for change in changed]
+        ratios = [change.factor for change in changed]
         return (
-            f"From {first} to {name} the rates changed by factors of"
+            f"{from_to} the rates changed by factors of"
             f" {' to '.join(dict.fromkeys(map(factor, (min(ratios), max(ratios)))))};"
             " with a single trial a batch in either there is no telling what of that is chance."
         )
+    certain = [change for change in bounded if change.certain]
     if not certain:
-        return (
-            f"From {first} to {name} no rate has changed for certain:"
-            f" the intervals of all {counted(len(bounded), 'ratio')} include 1."
-        )
+        every = f"the intervals of all {counted(len(bounded), 'ratio')}"
+        return f"{from_to} no rate has changed for certain: {every} include 1."
     largest = [
-        f"{change.name} by a factor of {factor(change.ratio)} (95\N{NO-BREAK SPACE}% interval {_ends(change)})"
-        for change in sorted(certain, key=lambda change: -abs(np.log(change.ratio)))[:4]
+        f"{change.name} by a factor of {factor(change.factor)} ({INTERVAL}{_ends(change)})"
+        for change in sorted(certain, key=lambda change: -abs(np.log(change.factor)))[:4]
     ]
     doubted = without_suspects([change.name for change in certain if change.is_doubted])
-    sentence = f"From {first} to {name}, {len(certain)} of {counted(len(bounded), 'rate')} changed, most"
+    sentence = f"{from_to}, {len(certain)} of {counted(len(bounded), 'rate')} changed, most"
     return " ".join([f"{sentence} {listed(largest)}.", *doubted])
 
 
-def _change_table(
-    first: str, name: str, changed: Sequence[Change], what: str, unit: str, differ: Sequence[Difference]
-) -> Markup | None:
+def _change_table(pair: _Pair, metric: str, what: str, unit: str) -> Markup | None:
+    changed = pair.changes(metric)
     if not changed:
         return None
     factors = [ACCESS, WORKLOAD, *(name for name in changed[0].point if name not in BUILT_IN), JOBS]
@@ -168,23 +178,24 @@ def _change_table(
         [
             *(change.point[name] for name in factors),
             *(f"{figures(float(np.mean(values)))} ({len(values)})" for values in (change.before, change.after)),
-            factor(change.ratio),
+            factor(change.factor),
             element("b", _ends(change)) if change.certain else _ends(change),
         ]
         for change in changed
     ]
-    caption = f"{what} in {name} over that in {first}: mean (trials that count). Interval: {METHOD}."
-    caption += " Not like for like, see above." if incomparable(differ) else ""
-    heads = [*factors, f"{first} [{unit}]", f"{name} [{unit}]", "ratio", "95 % interval"]
+    caption = f"{what} in {pair.after} over that in {pair.before}: mean (trials that count). Interval: {METHOD}."
+    caption += " Not like for like, see above." if pair.parting else ""
+    heads = [*factors, f"{pair.before} [{unit}]", f"{pair.after} [{unit}]", "ratio", "95 % interval"]
     return table(heads, rows, words=2, caption=caption)
 
 
 def _ends(change: Change) -> str:
-    return NOTHING if change.low is None or change.high is None else between(change.low, change.high)
+    return between(*change.ratio.interval) if change.ratio.interval else NOTHING
 
 
-def _difference_table(first: str, name: str, differ: Sequence[Difference]) -> Markup:
-    if not differ:
+def _difference_table(pair: _Pair) -> Markup:
+    first, name = pair.before, pair.after
+    if not pair.differences:
         return element("p", f"{name} was made like {first}, as far as the runs tell.")
-    rows = [[d.what, *d.values, "yes" if d.parts else "no"] for d in differ]
+    rows = [[d.what, *d.values, "yes" if d.parts else "no"] for d in pair.differences]
     return table(["", first, name, "keeps from comparing"], rows, words=4, caption=f"{first} and {name}")

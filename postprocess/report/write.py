@@ -11,9 +11,8 @@ from typing import Any
 
 from tierbench import files, names
 from tierbench.errors import ConfigError, TierbenchError
-from tierbench.postprocess.compare.changes import check_common, run_names
 from tierbench.postprocess.compare.claims import findings
-from tierbench.postprocess.compare.differences import differences
+from tierbench.postprocess.compare.judgement import check_common, run_names
 from tierbench.postprocess.plots.canvas import Missing, Picture, looks, save, style
 from tierbench.postprocess.plots.gallery import pictures
 from tierbench.postprocess.report.answer import answers
@@ -48,11 +47,10 @@ def comparison(directories: Sequence[Path], page: Path | None, say: Say) -> Path
     check_common(runs)
     name = "-against-".join(called[:2]) + ("-and-others" if len(runs) > 2 else "")
     target = page or directories[0].resolve().parent / f"{name.replace('/', '.')}.html"
-    differing = [differences(runs[0], run) for run in runs[1:]]
     plots = plots_beside(target)
     with writing(target), style():
         drawn = saved(comparison_pictures(runs), plots, say)
-        files.replace(target, comparison_page(runs, differing, drawn, target, plots))
+        files.replace(target, comparison_page(runs, drawn, target, plots))
     return target
 
 

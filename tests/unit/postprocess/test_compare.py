@@ -10,9 +10,16 @@ from tests.unit.report_page import Page, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tests.unit.synthetic_run import edit_json
 from tierbench.errors import ConfigError
-from tierbench.postprocess.compare.changes import changes, run_names
 from tierbench.postprocess.compare.differences import differences
-from tierbench.postprocess.compare.judgement import EQUIVALENT, INCONCLUSIVE, as_junit, compare_runs, lines
+from tierbench.postprocess.compare.judgement import (
+    EQUIVALENT,
+    INCONCLUSIVE,
+    as_junit,
+    changes,
+    compare_runs,
+    lines,
+    run_names,
+)
 from tierbench.postprocess.compare.sites import across_sites
 from tierbench.postprocess.plots import canvas
 from tierbench.postprocess.plots.canvas import PAPER_METHODS
@@ -50,7 +57,7 @@ def test_a_change_is_found_and_told_with_its_interval(tmp_path):
 
 def test_single_trials_give_a_ratio_without_an_interval(tmp_path):
     one, other = read(tmp_path / "a", repeats=1), read(tmp_path / "b", repeats=1)
-    assert all(change.low is None and not change.certain for change in changes(one, other, "mean_mbps"))
+    assert all(change.ratio.interval is None and not change.certain for change in changes(one, other, "mean_mbps"))
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit import synthetic_report as synthetic
 from tierbench.dags.levels import Factor, Layout, Scaling
-from tierbench.postprocess.compare.changes import changes
+from tierbench.postprocess.compare.judgement import changes
 from tierbench.postprocess.compare.points import points
 from tierbench.postprocess.report.answer import answers
 from tierbench.postprocess.report.compare import comparison_page
@@ -85,7 +85,7 @@ def test_a_change_between_runs_that_suspect_trials_alone_show_is_not_clear(tmp_p
     [change] = changes(*runs, RATE)
     assert change.certain
     assert change.is_doubted is doubted
-    page = comparison_page(runs, [[]], [], tmp_path / "page.html", tmp_path)
+    page = comparison_page(runs, [], tmp_path / "page.html", tmp_path)
     assert ('class="answer clear"' in page) is not doubted
     assert ("Without the SUSPECT trials that is not so of direct/root" in page) is doubted
 

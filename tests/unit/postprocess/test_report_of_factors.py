@@ -9,7 +9,7 @@ from tests.unit.postprocess.test_plots import by_name, read
 from tests.unit.report_page import Page, silent
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench.errors import TierbenchError
-from tierbench.postprocess.compare.changes import changes
+from tierbench.postprocess.compare.judgement import changes
 from tierbench.postprocess.plots import canvas, gallery
 from tierbench.postprocess.plots.canvas import looks
 from tierbench.postprocess.report.answer import answer
@@ -146,7 +146,7 @@ def test_tables_have_a_column_for_each_factor(latency):
 def test_runs_are_compared_point_by_point(tmp_path, latency):
     axes = {"rtt_ms": {47: 0.3, 0.1: 1, 5: 0.9}, "cache_mb": {0: 1, 30: 2.5}}
     other = read(tmp_path, dataclasses.replace(LATENCY, axes=axes))
-    found = {change.name: change.ratio for change in changes(latency, other, "delivered_mbps")}
+    found = {change.name: change.factor for change in changes(latency, other, "delivered_mbps")}
     assert len(found) == 12
     assert found["direct/root rtt_ms=5 cache_mb=30 ×6"] == pytest.approx(2, rel=0.01)  # noqa: RUF001
     assert found["direct/root rtt_ms=5 cache_mb=0 ×6"] == pytest.approx(1, rel=0.01)  # noqa: RUF001

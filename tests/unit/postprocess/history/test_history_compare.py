@@ -16,6 +16,7 @@ from tierbench.postprocess.history.database import History, chronicle
 from tierbench.postprocess.history.export import COLUMNS, as_csv, rows, write_parquet
 from tierbench.postprocess.history.rows import NightMark, write_night_mark
 from tierbench.postprocess.history.runs import rebuild
+from tierbench.postprocess.stats import Interval
 from tierbench.submit.cli import main
 
 SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(8,), samples=False)
@@ -37,7 +38,7 @@ def make(path, **changes):
     ],
 )
 def test_slower_is_certain_and_large_and_equivalent_is_certainly_close(ratio, expected):
-    assert judgement(*ratio, 0.05, "delivered_mbps") == expected
+    assert judgement(Interval(*ratio), 0.05, "delivered_mbps") == expected
 
 
 @pytest.mark.parametrize(
@@ -51,8 +52,8 @@ def test_slower_is_certain_and_large_and_equivalent_is_certainly_close(ratio, ex
 )  # fmt: skip
 def test_of_a_time_more_is_worse_and_of_a_rate_less(metrics, more, less):
     for metric in metrics:
-        assert judgement(1.2, 1.1, 1.3, 0.05, metric) == more
-        assert judgement(0.8, 0.7, 0.9, 0.05, metric) == less
+        assert judgement(Interval(1.2, 1.1, 1.3), 0.05, metric) == more
+        assert judgement(Interval(0.8, 0.7, 0.9), 0.05, metric) == less
 
 
 def test_what_is_slower_has_exit_status_1_and_fails_its_test_of_junit(tmp_path, capsys):
