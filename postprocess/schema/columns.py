@@ -22,6 +22,7 @@ from tierbench.errors import TierbenchError
 R = TypeVar("R", bound="Row")
 T = TypeVar("T")
 
+Better = Literal["", "more", "less"]
 COLUMNS, MAKE = "columns", "make"
 SEPARATOR = "; "
 FORMER = {names.SATURATION_CSV: "knee.csv"}  # what a table was called in runs before schema 7, its columns likewise
@@ -37,7 +38,7 @@ class Column:
     unit: str
     meaning: str
     decimals: int = 0
-    better: Literal["", "more", "less"] = ""  # of two values; where that can be said, summary.csv has its mean
+    better: Better = ""  # of two values; where that can be said, summary.csv has its mean
     compared: bool = False  # ratios.csv has its ratios
     label: str = ""  # what a figure's axis calls it
     listed: bool = False  # several texts, which its file has in one field
@@ -67,12 +68,16 @@ def number(
     meaning: str,
     decimals: int = 3,
     *,
-    better: Literal["", "more", "less"] = "",
-    compared: bool = False,
+    better: Better = "",
+    compared: Better = "",
     label: str = "",
 ) -> float | None:
-    column = Column("", "number", unit, meaning, decimals, better, compared, label)
+    """A column; one that is compared has a better value too."""
+    column = Column("", "number", unit, meaning, decimals, better or compared, bool(compared), label)
     return cast("float | None", _single(column, default=None))
+
+
+rate = functools.partial(number, "Mb/s")
 
 
 def always(meaning: str) -> int:

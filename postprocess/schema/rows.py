@@ -17,6 +17,7 @@ from tierbench.postprocess.schema.columns import (
     number,
     part,
     places,
+    rate,
     tables_of,
     text,
     texts,
@@ -59,8 +60,8 @@ class SampleRow(OfTrial):
     interval_s: Amount = number("s", "since the previous sample; the rates are over it", 6)
     rx_bytes: Count = count("the kernel's counter of received bytes", "B")
     tx_bytes: Count = count("the kernel's counter of sent bytes", "B")
-    rx_mbps: Amount = number("Mb/s", "received")
-    tx_mbps: Amount = number("Mb/s", "sent")
+    rx_mbps: Amount = rate("received")
+    tx_mbps: Amount = rate("sent")
     rx_packets_per_s: Amount = number("1/s", "packets received", 1)
     tx_packets_per_s: Amount = number("1/s", "packets sent", 1)
     rx_dropped_per_s: Amount = number("1/s", "received packets dropped", 1)
@@ -74,8 +75,8 @@ class SampleRow(OfTrial):
     cpu_busiest_busy_pct: Count = count("how busy that core was", "%")
     softirq_busiest_pct: Count = count("share of softirq on the core which had most of it", "%")
     mem_cached_kb: Count = count("page cache", "KiB")
-    disk_read_mbps: Amount = number("Mb/s", "read from disks")
-    disk_written_mbps: Amount = number("Mb/s", "written to disks")
+    disk_read_mbps: Amount = rate("read from disks")
+    disk_written_mbps: Amount = rate("written to disks")
     flag: str = text(
         "gap: a sample is missing before this one; wrap: a 32-bit counter wrapped, corrected; "
         "reset: a counter began anew, its rates are unknown"
@@ -90,16 +91,15 @@ class Fetches:
     fetch_failures: Count = count("readings of a file that did not")
     fetches_cut: Count = count("readings under way when the time was over")
     fetches_overdue: Count = count("readings due by the timetable that had not begun")
-    fetches_per_s: Amount = number("1/s", "fetches over the time that they took together", better="more", compared=True)
+    fetches_per_s: Amount = number("1/s", "fetches over the time that they took together", compared="more")
     latency_p50_s: Amount = number(
         "s",
         "median time of a fetch from when it was due; overdue ones count as slowest, cut ones as slower than so far",
         6,
-        better="less",
-        compared=True,
+        compared="less",
     )
     latency_p95_s: Amount = number("s", "95th percentile of that time", 6, better="less")
-    latency_p99_s: Amount = number("s", "99th percentile of that time", 6, better="less", compared=True)
+    latency_p99_s: Amount = number("s", "99th percentile of that time", 6, compared="less")
     latency_max_s: Amount = number("s", "longest time of a fetch", 6)
 
 
@@ -131,7 +131,7 @@ class JobRow(OfTrial):
     bytes_client: Count = count("bytes the process or the client library read, or wrote", "B")
     bytes_source: str = text("who counted bytes_client")
     bytes_disk: Count = count("of what its process read, fetched from a disk by the worker's kernel", "B")
-    rate_mbps: Amount = number("Mb/s", "bytes_app over run_s")
+    rate_mbps: Amount = rate("bytes_app over run_s")
     processes: Count = count("processes at once; empty for a job that reads one file once, as are the next ones")
     files: Count = count("files that were read whole, each counted once")
     last_begin_after_go_ms: Amount = number("ms", "begin of the last of its processes relative to the go time")
@@ -156,20 +156,18 @@ class Slices:
     steady_begin_s: Amount = number("s", "begin of the steady slice, since the window began; empty: none")
     steady_end_s: Amount = number("s", "end of the steady slice")
     steady_from: str = text("rates in which the slice was found: delivered, sent or received")
-    steady_delivered_mbps: Amount = number(
-        "Mb/s", "delivered throughput in the steady slice", better="more", compared=True, label="delivered throughput"
+    steady_delivered_mbps: Amount = rate(
+        "delivered throughput in the steady slice", compared="more", label="delivered throughput"
     )
-    steady_mbps: Amount = number("Mb/s", "storage throughput in the steady slice", better="more", compared=True)
-    steady_volatility_mbps: Amount = number(
-        "Mb/s", "sample standard deviation of that rate, of its single samples", better="less"
+    steady_mbps: Amount = rate("storage throughput in the steady slice", compared="more")
+    steady_volatility_mbps: Amount = rate(
+        "sample standard deviation of that rate, of its single samples", better="less"
     )
-    steady_peak_mbps: Amount = number("Mb/s", "highest rate carried in a single sample in that slice", better="more")
+    steady_peak_mbps: Amount = rate("highest rate carried in a single sample in that slice", better="more")
     all_active_s: Amount = number("s", "last begin to first end; 0: never all active")
     all_active_share: Amount = number("1", "all_active_s over window_s", 4, better="more")
-    all_active_delivered_mbps: Amount = number(
-        "Mb/s", "delivered throughput while all clients were active", better="more"
-    )
-    all_active_mbps: Amount = number("Mb/s", "storage throughput while all clients were active", better="more")
+    all_active_delivered_mbps: Amount = rate("delivered throughput while all clients were active", better="more")
+    all_active_mbps: Amount = rate("storage throughput while all clients were active", better="more")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,7 +189,7 @@ class Limit:
 
     bottleneck: str = text("what limited the trial (docs/bottlenecks.md)")
     bottleneck_evidence: str = text("why, with the numbers")
-    ceiling_mbps: Amount = number("Mb/s", "tightest known ceiling of the trial's way")
+    ceiling_mbps: Amount = rate("tightest known ceiling of the trial's way")
     ceiling_from: str = text("what has that ceiling, and whether it was measured or stated")
     efficiency: Amount = number("1", "delivered_mbps over ceiling_mbps", 4, better="more")
 
@@ -208,19 +206,11 @@ class MainRow(OfTrial):
     verdict_reasons: tuple[str, ...] = texts("why it is not VALID, separated by semicolons")
     reasons: tuple[str, ...] = texts("why it is incomplete, in words, separated by semicolons")
     # what came out
-    delivered_mbps: Amount = number(
-        "Mb/s",
-        "delivered throughput: moved by the jobs over the window",
-        better="more",
-        compared=True,
-        label="delivered throughput",
+    delivered_mbps: Amount = rate(
+        "delivered throughput: moved by the jobs over the window", compared="more", label="delivered throughput"
     )
-    mean_mbps: Amount = number(
-        "Mb/s",
-        "storage throughput over the window, the thesis' measure",
-        better="more",
-        compared=True,
-        label="sent by the storage",
+    mean_mbps: Amount = rate(
+        "storage throughput over the window, the thesis' measure", compared="more", label="sent by the storage"
     )
     amplification: Amount = number(
         "1",
@@ -230,13 +220,9 @@ class MainRow(OfTrial):
         label="sent by the storage / delivered",
     )
     limit: Limit = part(Limit)
-    window_s: Amount = number("s", "the window: go to last end", better="less", compared=True, label="go to last end")
+    window_s: Amount = number("s", "the window: go to last end", compared="less", label="go to last end")
     wall_time_s: Amount = number(
-        "s",
-        "submission to last end, the thesis' wall time",
-        better="less",
-        compared=True,
-        label="submission to last end",
+        "s", "submission to last end, the thesis' wall time", compared="less", label="submission to last end"
     )
     jobs_ok: Count = count("clients that ended ok")
     jobs_failed: Count = count("clients that did not, for whatever reason")
@@ -252,31 +238,25 @@ class MainRow(OfTrial):
     counted_by: str = text("what counts them: interfaces; disks of the workers' machines; own disks")
     arranged: tuple[str, ...] = texts("conditions set for the trial, by host, as read back")
     # rates, closer
-    client_mbps: Amount = number("Mb/s", "rate of a client over its own run time, mean over clients", better="more")
-    summed_mbps: Amount = number(
-        "Mb/s", "the sum of the clients' own rates", better="more", compared=True, label="each while at work, summed"
-    )
-    peak_mbps: Amount = number("Mb/s", "highest rate carried in a single sample in the window", better="more")
-    volatility_mbps: Amount = number(
-        "Mb/s",
+    client_mbps: Amount = rate("rate of a client over its own run time, mean over clients", better="more")
+    summed_mbps: Amount = rate("the sum of the clients' own rates", compared="more", label="each while at work, summed")
+    peak_mbps: Amount = rate("highest rate carried in a single sample in the window", better="more")
+    volatility_mbps: Amount = rate(
         "sample standard deviation of that rate, of single samples in the window",
         better="less",
         label="within a trial, sent by the storage",
     )
-    volatility_5s_mbps: Amount = number(
-        "Mb/s",
+    volatility_5s_mbps: Amount = rate(
         "the same of the rates over 5 s each, as in the thesis",
         better="less",
         label="within a trial, sent by the storage",
     )
     # work of the clients
     events: Count = count("events read by all clients")
-    events_per_s: Amount = number(
-        "events/s", "events over the window", better="more", compared=True, label="events of all jobs"
-    )
+    events_per_s: Amount = number("events/s", "events over the window", compared="more", label="events of all jobs")
     operations: Count = count("operations done on files by all clients")
     operations_per_s: Amount = number(
-        "operations/s", "operations over the window", better="more", compared=True, label="operations of all jobs"
+        "operations/s", "operations over the window", compared="more", label="operations of all jobs"
     )
     cpu_s: Amount = number("s", "CPU time of all clients")
     cpu_efficiency: Amount = number(
@@ -285,8 +265,7 @@ class MainRow(OfTrial):
     server_cpu_s_per_gb: Amount = number(
         "s/GB",
         "CPU time of the servers that the data passed, whoever's work it was, over what the jobs moved",
-        better="less",
-        compared=True,
+        compared="less",
         label="CPU time of the servers",
     )
     reads: Count = count("read calls of all clients, where they count them")
@@ -320,9 +299,7 @@ class SamplingRow(OfTrial):
     """How well a trial was measured."""
 
     file, per = names.SAMPLING_CSV, "trial: how well it was measured"
-    mean_error_mbps: Amount = number(
-        "Mb/s", "most by which mean_mbps may be wrong for what moved near the window's edges"
-    )
+    mean_error_mbps: Amount = rate("most by which mean_mbps may be wrong for what moved near the window's edges")
     wall_time_error_s: Amount = number(
         "s", "by how much wall_time_s may be wrong, for the log's stamps and the clocks", 4
     )
@@ -330,10 +307,8 @@ class SamplingRow(OfTrial):
     resolution_s: Amount = number("s", "the period, or how often the driver refreshes its counters")
     sampling: Sampling = part(Sampling)
     resident_bytes: Count = count("bytes of the replicas still in the workers' page caches after the flush", "B")
-    idle_before_mbps: Amount = number(
-        "Mb/s", "carried by the storage servers before the window, while the samplers ran"
-    )
-    idle_after_mbps: Amount = number("Mb/s", "carried by the storage servers after the window, while the samplers ran")
+    idle_before_mbps: Amount = rate("carried by the storage servers before the window, while the samplers ran")
+    idle_after_mbps: Amount = rate("carried by the storage servers after the window, while the samplers ran")
     clock_offset_ms: Amount = number("ms", "largest measured offset of a host's clock from the access point's")
     conditions: str = text("digest of tuning and versions of all hosts; conditions.json has them")
 
@@ -351,7 +326,7 @@ class WorkRow(OfTrial):
         "s", "each process is to begin a file so often; empty: when it has the one before"
     )
     fetched: Fetches = part(Fetches)
-    fetch_s: Amount = number("s", "time of a file, with its share of logging in", 4, better="less", compared=True)
+    fetch_s: Amount = number("s", "time of a file, with its share of logging in", 4, compared="less")
     round_trips_per_fetch: Amount = number(
         "1", "fetch_s over the round-trip time, where that is known", 2, better="less"
     )
