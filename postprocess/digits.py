@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
 Numbers = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
 
 WORD = 8

@@ -12,7 +12,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
+
+from tierbench.postprocess.digits import Numbers
 
 LEVEL = 0.95
 RESOLUTION = 0.001  # of a rate: clients start within 10 ms in windows of 10 s, so trials resolve no less
@@ -21,7 +22,6 @@ DOUBT, DOUBT_OF_STRAYS = 1.5, 0.5  # standard errors by which variances may diff
 LEAST_TRIALS, LEAST_POINTS = 3, 3  # of a point, and in a repetition, for a stray trial to be told from its neighbours
 LARGEST_DF = 1000.0  # beyond, Student's distribution is the normal one
 Values = Mapping[tuple[Hashable, Hashable], float]  # by point and repetition
-Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -91,16 +91,10 @@ def _risen(data: TrialData, hosts: list[Sampled], counter: str) -> float | None:
     """By how much a counter of all these rose from before the window to the end; None unless it is known throughout."""
     if not hosts or data.window_ns is None:
         return None
-    total = 0.0
-    for host in hosts:
-        if counter not in host.samples.columns:
-            return None
-        risen = counter_curve(host, counter, data.window_ns[0])
-        if len(risen) < 2 or risen.times[0] > 0:
-            return None
-        before = risen.before(0)
-        first, last = risen.times[before], risen.times[-1]
-        if risen.covered[-1] - risen.covered[before] < last - first - 1e-6:
-            return None
-        total += risen.rise(first, last)
-    return total
+    if any(counter not in host.samples.columns for host in hosts):
+        return None
+    curves = [counter_curve(host, counter, data.window_ns[0]) for host in hosts]
+    if any(len(curve) < 2 or curve.times[0] > 0 for curve in curves):
+        return None
+    rises = [rise for curve in curves if (rise := curve.known_rise(curve.before(0), -1)) is not None]
+    return sum(rises) if len(rises) == len(hosts) else None

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tierbench.dags.measure import SENT
-from tierbench.postprocess.measures.traffic import LEAST_S, MOST_AT_REST_MBPS, counter_curve
+from tierbench.postprocess.measures.traffic import MOST_AT_REST_MBPS, counter_curve
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 from tierbench.postprocess.schema.rows import TrialRow
 
@@ -82,12 +82,10 @@ def moved(sampled: Sampled, direction: str, data: TrialData) -> Moved | None:
     if first < 0 or last >= len(amount):
         return None
     last = min(last + 1, len(amount) - 1) if data.traits.settles else len(amount) - 1
-    times = amount.times[[first, last]]
-    if times[1] - times[0] - amount.covered_s(*times) > LEAST_S:
-        return None
-    counted = counter.replace("bytes", "packets")
-    has_packets = counted != counter and counted in sampled.samples.columns
-    return Moved(amount.rise(*times), counter_curve(sampled, counted, begin).rise(*times) if has_packets else 0.0)
+    rise, counted = amount.known_rise(first, last), counter.replace("bytes", "packets")
+    if rise is None or counted == counter or counted not in sampled.samples.columns:
+        return None if rise is None else Moved(rise, 0.0)
+    return Moved(rise, counter_curve(sampled, counted, begin).rise(*amount.times[[first, last]]))
 
 
 def usual_excess(data: TrialData, row: TrialRow, reported: float) -> tuple[float, str]:

@@ -58,6 +58,11 @@ class CounterCurve:
         seconds = self.covered_s(begin, end) if end > begin else 0.0
         return self.rise(begin, end) / seconds if seconds > 0 else None
 
+    def known_rise(self, first: int, last: int) -> float | None:
+        """By how much it rose from one sample to another; None unless it is known throughout."""
+        begin, end = (float(time) for time in self.times[[first, last]])
+        return None if end - begin - self.covered_s(begin, end) > LEAST_S else self.rise(begin, end)
+
     def _between(self, times: Numbers, amounts: Numbers) -> Numbers:
         """Of what is known at the samples, how much lies between each two of these times; nothing without samples."""
         if not len(self):

@@ -15,12 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tierbench.postprocess.digits import Integers, Numbers
+from tierbench.postprocess.digits import Booleans, Integers, Numbers
 from tierbench.postprocess.records.samples import Samples, counters, ticks
-
-Booleans = NDArray[np.bool_]
 
 FEWEST_REFRESHES = 3  # distances between refreshes; of fewer it cannot be said that they are alike
 SLOWER = 1.3  # periods: a distance that is shorter is the sampler's own

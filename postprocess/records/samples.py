@@ -11,16 +11,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tierbench import files, json_files
 from tierbench.errors import TierbenchError
 from tierbench.json_files import Damaged
 from tierbench.monitors.sources import SOURCES
-from tierbench.postprocess.digits import Integers, integers
+from tierbench.postprocess.digits import Booleans, Integers, integers
 from tierbench.postprocess.records.definition import role_of
-
-Booleans = NDArray[np.bool_]
 
 FORMAT = 1
 CHUNK_RECORDS = 16_384  # a chunk's working set stays in the CPU's cache

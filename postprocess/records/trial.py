@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tierbench.dags.measure import OF_OWN_DISKS, SENT, Measure
+from tierbench.postprocess.digits import Booleans
 from tierbench.postprocess.records.ceilings import Ceilings
 from tierbench.postprocess.records.definition import Definition, Traits
 from tierbench.postprocess.records.increments import Intervals
@@ -23,6 +24,11 @@ class Sampled:
 
     samples: Samples
     intervals: Intervals
+
+    def touching(self, begin_ns: int, end_ns: int) -> Booleans:
+        """Which of the intervals between two samples have a part in this time."""
+        times = self.samples.time_ns
+        return (times[1:] > begin_ns) & (times[:-1] < end_ns)
 
 
 @dataclass(frozen=True)

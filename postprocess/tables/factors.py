@@ -41,24 +41,20 @@ class Planned:
     report: Layout | None = None
 
 
-def axes_of_run(run: Path, say: Callable[[str], None]) -> tuple[Factor, ...]:
-    """The axes of a run's plan; where there is no plan, or a damaged one, those that its trials have levels of."""
+def axes_of_run(run: Path, say: Callable[[str], None]) -> tuple[tuple[Factor, ...], bool]:
+    """The axes of a run's plan, and whether it compares accesses with their workloads.
+
+    Where there is no plan, or a damaged one, the axes are those that its trials have levels of.
+    """
     try:
         plan = json_files.read_as(Planned, run / names.PLAN)
-        return tuple(factor for factor in _planned(plan, run) if factor.name not in BUILT_IN)
+        axes = tuple(factor for factor in _planned(plan, run) if factor.name not in BUILT_IN)
+        return axes, plan.report is not None and plan.report.lines == PAIR
     except FileNotFoundError:
         pass
     except Damaged as error:
         say(str(error))
-    return tuple(_axes_of_trials(run))
-
-
-def compares_pairs(run: Path) -> bool:
-    """Whether the run's plan compares accesses with their workloads."""
-    with contextlib.suppress(FileNotFoundError, Damaged):  # which is told where the axes are read
-        report = json_files.read_as(Planned, run / names.PLAN).report
-        return report is not None and report.lines == PAIR
-    return False
+    return tuple(_axes_of_trials(run)), False
 
 
 def _axes_of_trials(run: Path) -> Iterator[Factor]:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD
+from tierbench.postprocess.digits import Booleans
 from tierbench.postprocess.measures.bottleneck import limit_of
 from tierbench.postprocess.measures.caches import hit_share, software_bytes
 from tierbench.postprocess.measures.delivered import cached_share, delivered, each_s, of_job, of_jobs
@@ -26,7 +27,7 @@ from tierbench.postprocess.measures.steady import slices
 from tierbench.postprocess.measures.traffic import bytes_late, mean_error_mbps, resolution_s, traffic
 from tierbench.postprocess.records import clocks
 from tierbench.postprocess.records.definition import Definition
-from tierbench.postprocess.records.increments import Booleans, Intervals
+from tierbench.postprocess.records.increments import Intervals
 from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 from tierbench.postprocess.schema.rows import JobRow, Sampling, TrialRow
@@ -202,7 +203,7 @@ def _sampling(data: TrialData) -> Sampling:
     for server, *_ in by_host(data.storage):
         times = server.samples.time_ns
         samples += int(((times >= begin) & (times <= end)).sum())
-        touching = (times[1:] > begin) & (times[:-1] < end)
+        touching = server.touching(begin, end)
         gaps += int(server.intervals.gap[1:][touching].sum())
         longest = max(longest, float(server.intervals.seconds[1:][touching].max(initial=0)))
     return replace(sampling, samples=samples, gaps=gaps, longest_gap_s=longest or None)

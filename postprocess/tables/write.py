@@ -31,7 +31,7 @@ from tierbench.postprocess.schema.columns import Column, Row, columns_of, places
 from tierbench.postprocess.schema.rows import JobRow, OfTrial, ResourceRow, SampleRow, TrialRow
 from tierbench.postprocess.schema.run_rows import RatioRow, SaturationRow, ScalingRow, SummaryRow, schema
 from tierbench.postprocess.tables.cache import keep, made_of, row_as_it_was, shared_digest
-from tierbench.postprocess.tables.factors import axes_of_run, axis_column, check_levels, compares_pairs, levels_on_axes
+from tierbench.postprocess.tables.factors import axes_of_run, axis_column, check_levels, levels_on_axes
 from tierbench.postprocess.tables.metrics import job_row, leading, trial_row
 from tierbench.postprocess.verdict.judge import judge, judge_run
 from tierbench.spec import build
@@ -83,7 +83,7 @@ def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
         )
         raise ConfigError(f"{run}: {what}")
     files.refuse_links(run / names.TRIALS, *folders)
-    axes = axes_of_run(run, say)
+    axes, pairs = axes_of_run(run, say)
     columns = [axis_column(axis) for axis in axes]
     ran = [folder for folder in folders if not was_skipped(folder)]
     further = further_columns(ran)
@@ -99,7 +99,7 @@ def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
                 with files.opened(folder / of_trial.file) as source:
                     source.readline()
                     shutil.copyfileobj(source, file, 1 << 20)
-    summary, ratios = summary_rows(rows, axes), ratio_rows(rows, axes, pairs=compares_pairs(run))
+    summary, ratios = summary_rows(rows, axes), ratio_rows(rows, axes, pairs=pairs)
     scaling, saturations = scaling_rows(_scaling(run, say), summary, ratios), saturation_rows(rows, summary)
     for table in tables_of(TrialRow):
         _write(run, table, rows, columns)

@@ -45,8 +45,7 @@ def uncovered(interfaces: Sequence[Sampled], begin: int | None, end: int | None,
         reasons.append(f"{host} end {(end - times[-1]) / 1e9:.1f} s before the window's end")
     if measure is not None:
         unknown = np.any([np.isnan(nic.intervals.differences[measure.counter][1:]) for nic in interfaces], axis=0)
-        touching = (times[1:] > begin) & (times[:-1] < end)
-        seconds = float(sampled.intervals.seconds[1:][unknown & touching].sum())
+        seconds = float(sampled.intervals.seconds[1:][unknown & sampled.touching(begin, end)].sum())
         if seconds:
             why = "the counter began anew or was gone"
             reasons.append(f"{host}: bytes {measure.direction} are not known over {seconds:.1f} s, {why}")
@@ -87,8 +86,7 @@ def _in_window(data: TrialData) -> Iterator[tuple[Sampled, int, int, np.ndarray]
         begin, end = data.window_ns
         for sampled, *_ in by_host(data.sampled):
             if len(sampled.samples) > 1:
-                times = sampled.samples.time_ns
-                yield sampled, begin, end, (times[1:] > begin) & (times[:-1] < end)
+                yield sampled, begin, end, sampled.touching(begin, end)
 
 
 @rule(

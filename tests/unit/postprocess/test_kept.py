@@ -185,7 +185,7 @@ from tierbench.postprocess.tables.factors import axes_of_run
 from tierbench.postprocess.tables.write import further_columns
 from tierbench.postprocess.tables.write import trial_tables
 folders = sorted((run / "trials").iterdir())
-axes, further = axes_of_run(run, print), further_columns(folders)
+axes, further = axes_of_run(run, print)[0], further_columns(folders)
 watching.append(True)
 trial_tables(folders[0], axes, further)
 watching.clear()
@@ -206,7 +206,7 @@ def test_a_trials_tables_read_nothing_that_is_not_in_the_digest(run):
 
 
 def test_the_runs_columns_and_pools_are_in_the_digest(run):
-    axes, further = axes_of_run(run, silent), further_columns((run / names.TRIALS).iterdir())
+    axes, further = axes_of_run(run, silent)[0], further_columns((run / names.TRIALS).iterdir())
     shared = cache.shared_digest(run, axes, further)
     path = sorted(run.glob(f"trials/*/{names.TRIAL}"))[0]
     trial = json.loads(path.read_text())
