@@ -67,7 +67,7 @@ def limit_of(data: TrialData, delivered_mbps: float | None) -> Limit:
     limit = Limit(bottleneck=UNEXPLAINED, bottleneck_evidence="there are no samples of its window")
     if lowest:
         whose, ceiling = lowest
-        alone = data.start.in_turn  # what all take in turn is no rate that a ceiling limits
+        alone = data.trial.start.in_turn  # what all take in turn is no rate that a ceiling limits
         efficiency = None if delivered_mbps is None or alone else delivered_mbps / ceiling.mbps
         source = f"{whose}, {ceiling.source}"
         limit = replace(limit, ceiling_mbps=ceiling.mbps, ceiling_from=source, efficiency=efficiency)
@@ -351,7 +351,7 @@ def clients_of(data: TrialData, of: Part, used: Sequence[Resource], storage_mbps
     computing = next((r.utilisation for r in used if r.role == "client"), None)
     links, processes = data.ceilings, data.trial.work.processes
     if links.rtts_ms is None:
-        at_work = processes * (1 if data.start.in_turn else len(data.jobs))
+        at_work = processes * (1 if data.trial.start.in_turn else len(data.jobs))
         waits_ms = _wait_per_read_ms(of.clients)
         client = Client(links.rtt_ms, storage_mbps / at_work, computing or 0.0, wait_per_read_ms=waits_ms)
         return Clients([client], computing, links.rtt_source)

@@ -81,7 +81,7 @@ def moved(sampled: Sampled, direction: str, data: TrialData) -> Moved | None:
     first, last = amount.before(0), amount.after(data.window_s)
     if first < 0 or last >= len(amount):
         return None
-    last = min(last + 1, len(amount) - 1) if data.traits.settles else len(amount) - 1
+    last = min(last + 1, len(amount) - 1) if data.trial.declared.settles else len(amount) - 1
     rise, counted = amount.known_rise(first, last), counter.replace("bytes", "packets")
     if rise is None or counted == counter or counted not in sampled.samples.columns:
         return None if rise is None else Moved(rise, 0.0)
@@ -90,7 +90,7 @@ def moved(sampled: Sampled, direction: str, data: TrialData) -> Moved | None:
 
 def usual_excess(data: TrialData, row: TrialRow, reported: float) -> tuple[float, str]:
     """Which excess over what was reported is explained, as a share of it, and by what."""
-    own = data.traits.usual_excess
+    own = data.trial.declared.usual_excess
     own += (USUAL_BYTES_PER_CLIENT * row.jobs + at_rest(data, row)) / reported
     carried = moved_around(data)
     again = sent_again(data, carried) / reported

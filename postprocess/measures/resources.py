@@ -99,7 +99,7 @@ def part(data: TrialData) -> Part | None:
     turns = [
         (last - begin, begin, job)
         for job in data.jobs
-        if data.start.in_turn and (begin := job.begin_wall_ns) and (last := job.ended_wall_ns)
+        if data.trial.start.in_turn and (begin := job.begin_wall_ns) and (last := job.ended_wall_ns)
     ]
     if turns:
         length, begin, job = max(turns, key=lambda turn: turn[0])

@@ -157,7 +157,7 @@ DELIVERED = "delivered"
 
 def slices(data: TrialData, taken: Delivered, ceiling_mbps: float | None = None) -> Slices:
     """The steady-state slice and the all-active window of a trial."""
-    if data.start.in_turn:  # no part of its window is like another, and at no time is more than one active
+    if data.trial.start.in_turn:  # no part of its window is like another, and at no time is more than one active
         return Slices()
     steadily, active, begin, end = _steady(data, taken, ceiling_mbps), data.all_active_ns, data.begin_ns, data.end_ns
     if active is None or begin is None or end is None or end <= begin:

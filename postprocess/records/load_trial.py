@@ -106,7 +106,6 @@ def read_trial(folder: Path) -> TrialData:
         at_work=outcome is None and (folder / names.DAGMAN_LOCK).exists(),
         troubles=troubles,
         missing_optional=optional,
-        writes=bool(trial.writes),
         left=(outcome or Outcome()).left,
         verified=f"{place.check} of {place.checked} files" if place and place.status == "ok" else "",
         other_pools=_other_pools(folder, trial, jobs),

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from tierbench.dags.measure import OF_OWN_DISKS, SENT, Measure
 from tierbench.postprocess.digits import Booleans
 from tierbench.postprocess.records.ceilings import Ceilings
-from tierbench.postprocess.records.definition import Definition, Traits
+from tierbench.postprocess.records.definition import Definition
 from tierbench.postprocess.records.increments import Intervals
 from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.samples import Samples
-from tierbench.trials import Clock, Overlap, Start
+from tierbench.trials import Clock, Overlap
 
 LONGEST_S = 8 * 86_400  # a trial may last a week
 COLD, WARM = "cold", "warm"
@@ -73,7 +73,6 @@ class TrialData:
     begin_clock: Clock | None = None  # when it had the measurement lock; None in trials of earlier versions
     submit_error_s: float | None = None  # by how much the time of submission may be wrong
     ceilings: Ceilings = field(default_factory=Ceilings)  # what the links on its way can carry
-    writes: bool = False  # into a place of its own
     left: list[str] = field(default_factory=list)  # of what it wrote, what could not be removed
     verified: str = ""  # what of the written files was compared afterwards
     arranged: list[str] = field(default_factory=list)  # what the site has changed for it, as it was read back
@@ -91,16 +90,6 @@ class TrialData:
         if not working or not len(begins) == len(ends) == len(working):
             return None
         return max(begins), min(ends)
-
-    @property
-    def start(self) -> Start:
-        """How its clients were to begin."""
-        return self.trial.start
-
-    @property
-    def traits(self) -> Traits:
-        """What its client declares."""
-        return self.trial.declared
 
     @property
     def measure(self) -> Measure:

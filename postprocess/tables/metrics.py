@@ -89,7 +89,7 @@ def trial_row(data: TrialData) -> TrialRow:
     window_s = _times(1e-9, _difference(end, begin))
     reasons = _reasons(data)
     ok = sum(job.ok for job in jobs)
-    counted = data.traits.taken_in  # what its client declares to be right to compare the wire with
+    counted = data.trial.declared.taken_in  # what its client declares to be right to compare the wire with
     compared = _sum(jobs, lambda job: getattr(job.end, counted, None) or job.bytes_app)
     reads = _sum(jobs, lambda job: job.reads)
     by_reads = _sum(jobs, lambda job: job.bytes_client if job.reads else None)
@@ -112,7 +112,7 @@ def trial_row(data: TrialData) -> TrialRow:
         servers=", ".join(data.trial.servers),
         program=trial.client,
         arranged=tuple(data.arranged),
-        started=str(data.start),
+        started=str(data.trial.start),
         placed=str(trial.placement),
         clients_by_worker=json.dumps(Counter(job.host for job in jobs if job.start), sort_keys=True),
         jobs_ok=ok,
@@ -124,7 +124,7 @@ def trial_row(data: TrialData) -> TrialRow:
         wall_time_s=wall_time_s,
         wall_time_error_s=wall_time_error_s,
         natural_skew_ms=_spread_ms(job.start.wall_ns for job in jobs if job.start),
-        start_skew_ms=_spread_ms(job.late_ns if data.start.gated else job.begin_wall_ns for job in jobs),
+        start_skew_ms=_spread_ms(job.late_ns if data.trial.start.gated else job.begin_wall_ns for job in jobs),
         delivered_mbps=taken.mbps,
         client_mbps=taken.client_mbps,
         summed_mbps=taken.summed_mbps,
@@ -227,7 +227,7 @@ def _reasons(data: TrialData) -> list[str]:
         named = ", ".join(clients[:CLIENTS_NAMED]) + (", …" if len(clients) > CLIENTS_NAMED else "")
         reasons.append(f"{len(clients)} of {len(data.jobs)} clients {status} ({named})")
     reasons += [f"client {job.index} was started {job.starts} times" for job in data.jobs if job.starts > 1]
-    if data.start.gated and data.go_wall_ns is None:
+    if data.trial.start.gated and data.go_wall_ns is None:
         reasons.append("the gate never opened")
     if data.end_ns is None and any(job.end for job in data.jobs):
         reasons.append("the last client ended before the window began, or more than a week after")

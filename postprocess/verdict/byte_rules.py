@@ -38,7 +38,7 @@ ON_THE_PATH = 0.5  # of what the storage moved: a door that carries less is not 
     " the client's fsync and the sampler's interface",
 )
 def missing_bytes(data: TrialData, row: TrialRow) -> Measured:
-    if data.traits.settles:
+    if data.trial.declared.settles:
         yield from _missing_at_ends(data)
     counts = _from_disks(data)
     fetched = [count for count in counts if count is not None]
@@ -77,7 +77,7 @@ def _from_disks(data: TrialData) -> list[int | None]:
 )
 def missing_at_a_worker(data: TrialData, row: TrialRow) -> Measured:
     read = bytes_reported(data)
-    if not read or data.measure.far_end != "workers" or moved_around(data) is None or not data.traits.settles:
+    if not read or data.measure.far_end != "workers" or moved_around(data) is None or not data.trial.declared.settles:
         return
     cached = data.trial.reads_again and data.trial.protocol == "file"  # by the worker's own mount
     for worker in by_host(sampled for sampled in data.sampled if sampled.samples.role == "worker"):
@@ -143,7 +143,7 @@ def _excess(data: TrialData, row: TrialRow) -> Measured:
 def _is_foreign(data: TrialData, row: TrialRow) -> bool:
     """Whether an excess that went nobody knows where is somebody else's: the storage is not quiet, or none is usual."""
     most = max((share for _, _, share in idle_rates(data, row)), default=0.0)
-    return most > (idle_traffic.limits.suspect or 0.0) or data.traits.reads_whole
+    return most > (idle_traffic.limits.suspect or 0.0) or data.trial.declared.reads_whole
 
 
 @bytes_rule(
@@ -180,11 +180,11 @@ def bytes_not_compared(data: TrialData, row: TrialRow) -> Measured:
         yield silent, f"{silent} clients do not tell how many bytes they {measure.did}"
         yield moved_around(data) is None, f"what the storage {measure.direction} around the window is not known"
         yield not (silent or bytes_reported(data)), f"the clients tell that they {measure.did} nothing"
-        yield data.writes and not data.verified, "nobody has looked at what was written"
+        yield bool(data.trial.writes) and not data.verified, "nobody has looked at what was written"
         if measure.far_end == "storage":
             other_end = together(data, data.far_end, measure.far_direction)
             yield other_end is None, "what the other end of the copies had is not known"
-    if not data.traits.settles:
+    if not data.trial.declared.settles:
         for missing, words in _missing_at_ends(data):
             rest = f"{words}, and the rest was in a cache still when the sampling ended"
             yield float(missing > (missing_bytes.limits.suspect or 0.0)), rest
@@ -199,7 +199,7 @@ def bytes_not_compared(data: TrialData, row: TrialRow) -> Measured:
 )
 def written_late(data: TrialData, row: TrialRow) -> Measured:
     late, written = bytes_late(data), bytes_reported(data)
-    if late is not None and written and data.traits.settles:
+    if late is not None and written and data.trial.declared.settles:
         yield 100 * late / written, f"{mb(late)} of what the clients wrote reached the storage after the last end"
 
 

@@ -113,7 +113,7 @@ def counts_apart(data: TrialData, row: TrialRow) -> Measured:
     remedy="one of the counts is wrong: see bytes_app and bytes_client in jobs.csv",
 )
 def uncounted_bytes(data: TrialData, row: TrialRow) -> Measured:
-    if data.traits.taken_in == "bytes_client":
+    if data.trial.declared.taken_in == "bytes_client":
         counts = _two_counts(data)
         yield from _worst((100 * (process - app - own) / max(app, 1), words) for app, process, own, words in counts)
 
@@ -172,7 +172,7 @@ def other_columns(data: TrialData, row: TrialRow) -> Measured:
 )
 def not_whole(data: TrialData, row: TrialRow) -> Measured:
     ended = [job for job in data.jobs if job.ok]
-    if not data.traits.reads_whole or not ended:
+    if not data.trial.declared.reads_whole or not ended:
         return
     if data.trial.work.for_s is None:
         sizes = [(f"client {job.index}", job.bytes_taken or 0, job.expected_bytes) for job in ended]
@@ -216,7 +216,7 @@ def started_beside(data: TrialData, row: TrialRow) -> Measured:
 )
 def not_all_active(data: TrialData, row: TrialRow) -> Measured:
     share = row.slices.all_active_share
-    if data.start.overlapping and row.jobs > 1 and share is not None:
+    if data.trial.start.overlapping and row.jobs > 1 and share is not None:
         active = f"all clients {data.measure.did} together for {row.slices.all_active_s:.1f} s"
         yield 100 * (1 - share), f"{active}, {share:.0%} of the window"
 
@@ -228,7 +228,7 @@ def not_all_active(data: TrialData, row: TrialRow) -> Measured:
 )
 def late_begin(data: TrialData, row: TrialRow) -> Measured:
     late = [(job.last_late_ns / 1e6, job.index) for job in data.jobs if job.last_late_ns is not None]
-    if data.start.gated and late:
+    if data.trial.start.gated and late:
         most_ms, index = max(late, key=lambda pair: pair[0])
         yield from of_window(row, most_ms / 1e3, f"client {index} began {most_ms:.0f} ms after the go")
 
@@ -262,7 +262,7 @@ def early_begin(data: TrialData, row: TrialRow) -> Measured:
 
 def _after_go_ms(data: TrialData) -> dict[int, float]:
     """How long after its go each client began, where they were told when to."""
-    return {job.index: job.late_ns / 1e6 for job in data.jobs if data.start.gated and job.late_ns is not None}
+    return {job.index: job.late_ns / 1e6 for job in data.jobs if data.trial.start.gated and job.late_ns is not None}
 
 
 @rule(
@@ -272,7 +272,7 @@ def _after_go_ms(data: TrialData) -> dict[int, float]:
 )
 def fast_client(data: TrialData, row: TrialRow) -> Measured:
     rates = {job.index: job.bytes_app * 8e-6 / job.run_s for job in data.jobs if job.ok and job.run_s and job.bytes_app}
-    if not data.start.at_one_instant or len(rates) < 2:
+    if not data.trial.start.at_one_instant or len(rates) < 2:
         return
     usual, fastest = statistics.median_low(rates.values()), max(rates, key=lambda index: rates[index])
     if usual:
@@ -287,7 +287,7 @@ def fast_client(data: TrialData, row: TrialRow) -> Measured:
     remedy="a client did not wait for its turn: see begin and end in jobs.csv",
 )
 def not_alone(data: TrialData, row: TrialRow) -> Measured:
-    if not data.start.in_turn:
+    if not data.trial.start.in_turn:
         return
     ends = [(job.go.wall_ns, job.ended_wall_ns) for job in data.jobs if job.go and job.ended_wall_ns is not None]
     changes = sorted([(begin, 1) for begin, _ in ends] + [(end or 0, -1) for _, end in ends])
