@@ -72,21 +72,12 @@ def test_clients_are_dealt_to_workers(placement, hosts):
         ("placement = { hosts = [] }", "at least one worker"),
         ('placement = { hosts = ["$(trial)"] }', "must be a host name"),
         ('cores = "own"', 'one of "free", "pinned"'),
-    ],
-)
-def test_another_placement_is_refused(load, text, told):
-    with pytest.raises(ConfigError, match=told):
-        load(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
+        # Of pools that cannot hold it.
         ("placement = { per_worker = 1 }", "1 on each of the 3 workers of pool public are too few for a batch of 4"),
         ('placement = { hosts = ["wn9.example"] }', r"wn9\.example is no worker of pool public \(wn1\.example, "),
     ],
 )
-def test_a_pool_that_cannot_hold_it_is_told_before_anything_runs(load, planned, text, told):
+def test_another_placement_is_refused_before_anything_runs(load, planned, text, told):
     with pytest.raises(ConfigError, match=told):
         planned(load(text))
 

@@ -182,16 +182,18 @@ def test_where_one_client_writes_for_all_a_client_has_its_rate(folder):
     assert row["client_mbps"] == row["summed_mbps"] == pytest.approx(row["delivered_mbps"])
 
 
-def test_what_nobody_has_looked_at_is_not_valid(folder):
-    row = written(folder, WIRE, looked_at=False)
+@pytest.mark.parametrize(
+    ("arrived", "looked_at", "words"),
+    [
+        pytest.param(WIRE, False, "nobody has looked at what was written", id="nobody has looked"),
+        pytest.param(both(WIRE, moving(100, 20.5, 22.5)), True, "reached the storage after the last end",
+                     id="a client says that all is there, and is not believed"),
+    ],
+)  # fmt: skip
+def test_what_is_not_known_to_be_there_is_not_valid(folder, arrived, looked_at, words):
+    row = written(folder, arrived, looked_at=looked_at)
     assert row["verdict"] == "SUSPECT"
-    assert "nobody has looked at what was written" in row["verdict_reasons"]
-
-
-def test_a_client_that_says_all_is_there_and_is_not_believed(folder):
-    row = written(folder, both(WIRE, moving(100, 20.5, 22.5)))
-    assert row["verdict"] == "SUSPECT"
-    assert "reached the storage after the last end" in row["verdict_reasons"]
+    assert words in row["verdict_reasons"]
 
 
 def test_what_a_client_leaves_to_a_cache_is_counted_when_it_comes(folder):

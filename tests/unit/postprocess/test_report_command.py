@@ -100,14 +100,14 @@ def test_of_a_run_that_has_not_started_tables_say_so(tmp_path):
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path):
-    run = write_run(tmp_path / "run", SMALL)
+    run = write_run(tmp_path / "run", BARE)
     (tmp_path / "file").write_text("")
     with pytest.raises(TierbenchError, match=r"cannot be written: .*; --output FILE"):
         run_report(run, tmp_path / "file" / "page.html", silent)
 
 
 def test_a_damaged_table_is_told_with_its_remedy(tmp_path):
-    run = write_run(tmp_path / "run", SMALL)
+    run = write_run(tmp_path / "run", BARE)
     path = run / "trials.csv"
     path.write_text(path.read_text().replace(",1,direct.root", ",one,direct.root"))
     with pytest.raises(TierbenchError, match=r"trials\.csv: cannot be read: .*`tierbench tables"):

@@ -3,21 +3,13 @@
 import numpy as np
 import pytest
 
+from tests.unit.postprocess.test_uncertainty import trial
 from tierbench.dags.claims import Claim, Expected
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
 from tierbench.postprocess.compare.sequential import Question, look_at, question_of
-from tierbench.postprocess.schema.columns import row_of
-from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict.counting import looks
 
 QUESTION = Question("access", "jobs", looks=looks(3, 10))
-
-
-def trial(access, repeat, mbps, jobs=8, **changes):
-    return row_of(TrialRow, {
-        "configuration": f"{access}/root", "access": access, "workload": "root", "jobs": jobs, "repeat": repeat,
-        "position": repeat, "state": "complete", "delivered_mbps": mbps, **changes,
-    })  # fmt: skip
 
 
 def trials(rates, repeats=4, scatter=0.01, seed=1, **changes):

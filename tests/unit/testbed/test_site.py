@@ -41,6 +41,11 @@ role = "storage"
 """
 
 
+STORAGE = 'role = "storage"\n'
+DOOR = '\n[samplers.door]\nhost = "door.example"\ninterface = "eth1"\nrole = "door"\nvia = "ssh"\n'
+AGAIN = '\n[samplers.again]\nhost = "oss.example"\ninterface = "eth1"\nrole = "gateway"\n'
+
+
 @pytest.fixture
 def load(tmp_path):
     """Read the small site with one piece of its text replaced."""
@@ -115,17 +120,17 @@ def test_the_testbeds_own_table_is_left_to_it(load):
             '[access.bridge.to]\nprefix = "ftp://far.example:2811/"\nfolder = "/in"\nhost = "far.example"\n[storage]',
             r'access\.bridge\.to\.host: there is no "far\.example"',
         ),
+        (STORAGE, STORAGE + DOOR, r'access\.bridge\.path: "door\.example" is flushed by a job'),
+        (STORAGE, STORAGE + AGAIN, r'"oss\.example" is sampled by samplers\.oss already'),
+        *(
+            ('interface = "eth0"', f"interface = {several}", r"samplers\.oss.*interface")
+            for several in ('["eth0", "eth0"]', "[]", '["eth0", "no such"]', '["eth0", 1]')
+        ),
     ],
 )
 def test_what_does_not_fit_is_named(load, old, new, complaint):
     with pytest.raises(ConfigError, match=complaint):
         load(old, new)
-
-
-def test_what_is_flushed_is_in_the_pool(load):
-    door = '[samplers.door]\nhost = "door.example"\ninterface = "eth1"\nrole = "door"\nvia = "ssh"\n'
-    with pytest.raises(ConfigError, match=r'access\.bridge\.path: "door\.example" is flushed by a job'):
-        load('role = "storage"\n', f'role = "storage"\n\n{door}')
 
 
 def test_storage_is_as_many_servers_and_interfaces_as_it_is(load):
@@ -140,18 +145,6 @@ def test_the_links_are_measured_from_the_first_server_unless_one_is_named(load):
     assert load('sampled = "oss.example"\n', "").server.host == "oss.example"
     named = SITE.replace('sampled = "oss.example"', 'sampled = "oss2.example"')
     assert load(SITE, named + more).server.host == "oss2.example"
-
-
-@pytest.mark.parametrize("several", ['["eth0", "eth0"]', "[]", '["eth0", "no such"]', '["eth0", 1]'])
-def test_interfaces_are_told_once_each(load, several):
-    with pytest.raises(ConfigError, match=r"samplers\.oss.*interface"):
-        load('interface = "eth0"', f"interface = {several}")
-
-
-def test_a_host_is_sampled_once(load):
-    second = '\n[samplers.again]\nhost = "oss.example"\ninterface = "eth1"\nrole = "gateway"\n'
-    with pytest.raises(ConfigError, match=r'"oss\.example" is sampled by samplers\.oss already'):
-        load('role = "storage"\n', f'role = "storage"\n{second}')
 
 
 WORKERS = ["wn3", "wn1", "wn2"]

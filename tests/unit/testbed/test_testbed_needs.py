@@ -77,18 +77,20 @@ def test_an_unreachable_package_source_leaves_no_half_root_file_system(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("setting", "complaint"),
+    ("arguments", "complaint"),
     [
-        ("rtt_sm=14", 'testbed.rtt_sm: unknown key (did you mean "rtt_ms"?)'),
-        ("rtt_ms=fast", 'testbed.rtt_ms: must be a number, not "fast"'),
-        ("rtt_ms=-1", "testbed.rtt_ms: must be in 0 … 2000, not -1.0"),
-        ("suite=trixy", '(did you mean "trixie"?)'),
-        ("rates_mbps.wam=10", '(did you mean "wan"?)'),
-        ("rtt_ms", "must be KEY=VALUE"),
+        (["up", "--set", "rtt_sm=14"], 'testbed.rtt_sm: unknown key (did you mean "rtt_ms"?)'),
+        (["up", "--set", "rtt_ms=fast"], 'testbed.rtt_ms: must be a number, not "fast"'),
+        (["up", "--set", "rtt_ms=-1"], "testbed.rtt_ms: must be in 0 … 2000, not -1.0"),
+        (["up", "--set", "suite=trixy"], '(did you mean "trixie"?)'),
+        (["up", "--set", "rates_mbps.wam=10"], '(did you mean "wan"?)'),
+        (["up", "--set", "rtt_ms"], "must be KEY=VALUE"),
+        (["status"], "there is no testbed 'default'; `tierbench testbed up` makes one"),
+        (["down", "--name", "../x"], "cannot name a testbed"),
     ],
 )
-def test_a_wrong_setting_is_named_with_what_would_do(tmp_path, setting, complaint):
-    result = tierbench("testbed", "up", "--set", setting, home=tmp_path)
+def test_what_is_wrong_with_a_setting_or_a_name_is_told_and_nothing_is_made(tmp_path, arguments, complaint):
+    result = tierbench("testbed", *arguments, home=tmp_path)
     assert result.returncode == 2
     assert complaint in only_line(result)
     assert list(tmp_path.iterdir()) == []
@@ -100,19 +102,6 @@ def test_a_site_file_without_a_testbed_is_refused(tmp_path):
     result = tierbench("testbed", "up", "--config", str(site), home=tmp_path)
     assert result.returncode == 2
     assert "has no [testbed] table" in only_line(result)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["status"], "there is no testbed 'default'; `tierbench testbed up` makes one"),
-        (["down", "--name", "../x"], "cannot name a testbed"),
-    ],
-)
-def test_a_name_that_is_none_or_of_no_testbed_is_refused(tmp_path, arguments, complaint):
-    result = tierbench("testbed", *arguments, home=tmp_path)
-    assert result.returncode == 2
-    assert complaint in only_line(result)
 
 
 def test_a_build_that_is_broken_off_leaves_no_process(tmp_path, monkeypatch):
