@@ -30,7 +30,7 @@ from tierbench.postprocess.stats import Compared, Interval, over, student
 from tierbench.postprocess.tables.load_run import read_results
 from tierbench.submit import cli
 
-SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(4, 8))
+SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(4, 8), samples=False)
 
 
 def make(path, **changes_to_shape):
@@ -140,7 +140,7 @@ def test_what_differs_between_runs(tmp_path, before, after, parting, others):
 
 def test_other_tuning_keeps_from_comparing_and_another_kernel_is_told(tmp_path):
     changed = {"tuning": {"net.ipv4.tcp_congestion_control": "bbr"}, "kernel": "another"}
-    found = differences(read(tmp_path / "a"), read(tmp_path / "b", changes=changed))
+    found = differences(read(tmp_path / "a", samples=True), read(tmp_path / "b", samples=True, changes=changed))
     assert [(d.what, d.parts) for d in found] == [
         ("net.ipv4.tcp_congestion_control on oss.uf.test", True),
         ("kernel on oss.uf.test", False),
