@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.sampler_process import PATIENCE_S, finish, read, records_in, until
 from tests.unit.shipped import PYTHON, ship
-from tierbench.monitors.sampling import mounts, packages
+from tierbench.monitors.sampler import mounts, packages
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may make interfaces")
