@@ -48,11 +48,11 @@ class Delivered:
 
 
 def delivered(data: TrialData) -> Delivered:
-    begin, end = data.begin_ns, data.end_ns
     counts = [count for job in data.jobs if (count := job.bytes_taken) is not None]
     silent = any(job.ok and job.bytes_taken is None for job in data.jobs)
-    if not counts or silent or begin is None or end is None:
+    if not counts or silent or data.window_ns is None:
         return Delivered()
+    begin, end = data.window_ns
     taken, working = sum(counts), [job for job in data.jobs if job.has_work]
     rates = [job.bytes_taken * 8e-6 / job.run_s for job in working if job.bytes_taken is not None and job.run_s]
     around = together(data, data.far_end, data.measure.far_direction)  # in whole intervals: none of it is left out

@@ -93,13 +93,13 @@ def part(data: TrialData) -> Part | None:
 
     Of clients in turn it is the time in which that client was at work which took longest.
     """
-    begin, end = data.begin_ns, data.end_ns
-    if begin is None or end is None or end <= begin:
+    if data.window_ns is None:
         return None
+    begin, end = data.window_ns
     turns = [
-        (last - begin, begin, job)
+        (last - first, first, job)
         for job in data.jobs
-        if data.trial.start.in_turn and (begin := job.begin_wall_ns) and (last := job.ended_wall_ns)
+        if data.trial.start.in_turn and (first := job.begin_wall_ns) and (last := job.ended_wall_ns)
     ]
     if turns:
         length, begin, job = max(turns, key=lambda turn: turn[0])
@@ -124,10 +124,9 @@ def resources(data: TrialData, of: Part) -> list[Resource]:
 
 def server_cpu_s(data: TrialData) -> float | None:
     """CPU time of all servers that the data passed, over the window; None where it is not known of each."""
-    begin, end = data.begin_ns, data.end_ns
-    if begin is None or end is None or end <= begin:
+    if data.window_ns is None:
         return None
-    window, cores = Part(begin, end, "", data.jobs), []
+    window, cores = Part(*data.window_ns, "", data.jobs), []
     moved = _moved(data, window)
     for interfaces in by_host(data.sampled):
         if interfaces[0].samples.role in SERVERS:

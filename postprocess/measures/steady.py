@@ -159,14 +159,14 @@ def slices(data: TrialData, taken: Delivered, ceiling_mbps: float | None = None)
     """The steady-state slice and the all-active window of a trial."""
     if data.trial.start.in_turn:  # no part of its window is like another, and at no time is more than one active
         return Slices()
-    steadily, active, begin, end = _steady(data, taken, ceiling_mbps), data.all_active_ns, data.begin_ns, data.end_ns
-    if active is None or begin is None or end is None or end <= begin:
+    steadily, active = _steady(data, taken, ceiling_mbps), data.all_active_ns
+    if active is None or data.window_ns is None:
         return steadily
     active_ns = max(0, active[1] - active[0])
     return replace(
         steadily,
         all_active_s=active_ns / 1e9,
-        all_active_share=active_ns / (end - begin),
+        all_active_share=active_ns / (data.window_ns[1] - data.window_ns[0]),
         all_active_delivered_mbps=taken.mean_mbps(*active),
         all_active_mbps=traffic(data.storage, *active, data.window_ns, data.measure.counter).mean_mbps,
     )

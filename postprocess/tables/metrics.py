@@ -196,9 +196,9 @@ def _sampling(data: TrialData) -> Sampling:
         resets=sum(_intervals_with(interfaces, lambda interface: interface.reset) for interfaces in hosts),
         samplers_cut=trailers.count(None),
     )
-    begin, end = data.begin_ns, data.end_ns
-    if begin is None or end is None or not data.storage:
+    if data.window_ns is None or not data.storage:
         return sampling
+    begin, end = data.window_ns
     samples, gaps, longest = 0, 0, 0.0
     for server, *_ in by_host(data.storage):
         times = server.samples.time_ns
@@ -236,7 +236,7 @@ def _reasons(data: TrialData) -> list[str]:
     elif not data.storage and "storage" not in data.trial.roles.values():
         reasons.append("no storage server was sampled")
     for server in by_host(data.storage):
-        reasons += uncovered(server, data.begin_ns, data.end_ns, data.measure)
+        reasons += uncovered(server, data.window_ns, data.measure)
     return reasons
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tierbench.dags.measure import Measure
+from tierbench.postprocess.measures.traffic import Window
 from tierbench.postprocess.records import clocks
 from tierbench.postprocess.records.samples import described
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
@@ -25,18 +26,19 @@ def host_not_covered(data: TrialData, row: TrialRow) -> Measured:
     missing = list(data.missing_optional)
     for interfaces in by_host(data.sampled):
         if interfaces[0].samples.host not in storage:
-            missing += uncovered(interfaces, data.begin_ns, data.end_ns, None)
+            missing += uncovered(interfaces, data.window_ns)
     yield len(missing), ", ".join(abridged(missing))
 
 
-def uncovered(interfaces: Sequence[Sampled], begin: int | None, end: int | None, measure: Measure | None) -> list[str]:
+def uncovered(interfaces: Sequence[Sampled], window: Window | None, measure: Measure | None = None) -> list[str]:
     """Which parts of the window are missing in a host's samples, and in what is measured if it is part of that."""
     sampled = interfaces[0]
     host = f"samples of {sampled.samples.host}"
     if not len(sampled.samples):
         return [f"{host}: not one was written"]
-    if begin is None or end is None:
+    if window is None:
         return []
+    begin, end = window
     times = sampled.samples.time_ns
     reasons = []
     if times[0] > begin:
