@@ -168,10 +168,6 @@ class Job:
         return self.go.go_wall_ns if self.go else None
 
     @property
-    def first_byte_wall_ns(self) -> int | None:
-        return self.end.first_byte_wall_ns if self.end else None
-
-    @property
     def expected_bytes(self) -> int | None:
         return self.start.expected_bytes if self.start else None
 

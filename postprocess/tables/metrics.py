@@ -65,7 +65,7 @@ def job_row(trial: Definition, job: Job) -> JobRow:
         "begin_after_go_ms": _times(1e-6, job.late_ns),
         "last_begin_after_go_ms": _times(1e-6, job.last_late_ns) if job.work else None,
         "open_s": _times(1e-9, _difference(recorded.get("opened_wall_ns"), job.begin_wall_ns)),
-        "first_byte_s": _times(1e-9, _difference(job.first_byte_wall_ns, job.begin_wall_ns)),
+        "first_byte_s": _times(1e-9, _difference(recorded.get("first_byte_wall_ns"), job.begin_wall_ns)),
         "run_s": job.run_s,
         "bytes_expected": job.expected_bytes,
         "rate_mbps": _times(8e-6, _ratio(job.bytes_app, job.run_s)),

@@ -253,8 +253,8 @@ def empty_begin(data: TrialData, row: TrialRow) -> Measured:
 def early_begin(data: TrialData, row: TrialRow) -> Measured:
     before = {client: -late_ms for client, late_ms in _after_go_ms(data).items()}
     for job in data.jobs if before else ():
-        if job.go_wall_ns and job.first_byte_wall_ns:
-            before[job.index] = max(before[job.index], (job.go_wall_ns - job.first_byte_wall_ns) / 1e6)
+        if job.go_wall_ns and job.end and job.end.first_byte_wall_ns:
+            before[job.index] = max(before[job.index], (job.go_wall_ns - job.end.first_byte_wall_ns) / 1e6)
     if before:
         first = max(before, key=lambda index: before[index])
         yield before[first], f"client {first} {data.measure.did} {before[first]:.1f} ms before the go"
