@@ -10,9 +10,19 @@ from matplotlib.figure import Figure as Canvas
 from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD
 from tierbench.postprocess.measures.over_time import read_over_time
 from tierbench.postprocess.plots.canvas import FOLDED, SHOWN, Look, Missing, Picture
-from tierbench.postprocess.plots.ladder import Plot, Series, error_bars, ladder_of, metric_ladder, metric_strip
+from tierbench.postprocess.plots.ladder import (
+    Plot,
+    Series,
+    error_bars,
+    gain_ladder,
+    ladder_of,
+    metric_ladder,
+    metric_strip,
+    saturation_plot,
+    scaling_plot,
+    slope_ladder,
+)
 from tierbench.postprocess.plots.single_trials import bottleneck_chart, start_skew, timelines, typical, uses
-from tierbench.postprocess.plots.steps import gain_ladder, saturation_plot, scaling_plot, slope_ladder
 from tierbench.postprocess.schema import rows as tables
 from tierbench.postprocess.schema.run_rows import SummaryRow
 from tierbench.postprocess.tables.factors import Panel, level_name, rows_at
@@ -156,7 +166,7 @@ def sheets_of(plots: Sequence[tuple[Panel, Plot]], column: str) -> Iterator[Shee
         for start in range(0, len(own), MANY):
             part = [f"part {start // MANY + 1}"] if len(own) > MANY else []
             own_id = ".".join(filter(None, [*ids, *(word.replace(" ", "-") for word in part)]))
-            yield Sheet(own_id or "all", ", ".join(filter(None, [*names, *part])), own[start : start + MANY])
+            yield Sheet(own_id, ", ".join(filter(None, [*names, *part])), own[start : start + MANY])
 
 
 def as_the_papers(results: Results) -> bool:
@@ -165,9 +175,10 @@ def as_the_papers(results: Results) -> bool:
     return (layout.lines, layout.x, layout.counterpart) == (ACCESS, JOBS, "")
 
 
-def _of_sheet(figure: Figure, sheet: Sheet, caption: str, plot: Canvas, place: str = FOLDED) -> Picture:
-    title = f"{figure.title}, {sheet.name}" if sheet.name else figure.title
-    return Picture(f"{figure.name}.{sheet.id}", title, caption, plot, place)
+def _picture(figure: Figure, suffix: str, what: str, caption: str, plot: Canvas, place: str = FOLDED) -> Picture:
+    """A figure of some panels, told from those of others by what they are."""
+    title = f"{figure.title}, {what}" if what else figure.title
+    return Picture(f"{figure.name}.{suffix or 'all'}", title, caption, plot, place)
 
 
 def _ladder(figure: Figure, drawing: Drawing) -> Drawn:
@@ -193,7 +204,7 @@ def ladder_picture(figure: Figure, sheet: Sheet, caption: str) -> Picture:
     draw = metric_strip if flat else metric_ladder
     plot = draw(sheet.plots, figure.column, worded(figure.label, directions))
     place = SHOWN if figure.name == RATE_FIGURE.name else FOLDED
-    return _of_sheet(figure, sheet, f"{words} {worded(caption, directions)}".strip(), plot, place)
+    return _picture(figure, sheet.id, sheet.name, f"{words} {worded(caption, directions)}".strip(), plot, place)
 
 
 def volatility_column(rows: list[SummaryRow]) -> str:
@@ -227,7 +238,7 @@ def _steps(
         results = drawing.results
         there = [(panel, plot) for panel, plot in drawing.plots if has(plot)]
         for sheet in sheets_of(there, figure.column):
-            yield _of_sheet(figure, sheet, drawing.caption(figure), draw(sheet.plots), place)
+            yield _picture(figure, sheet.id, sheet.name, drawing.caption(figure), draw(sheet.plots), place)
         if results.factors[JOBS].several and not there and figure.missing:
             reasons = (row.why for row in results.saturations if row.why) if draw is saturation_plot else iter(())
             yield Missing(figure.title, next(reasons, figure.missing))
@@ -256,12 +267,8 @@ def _timelines(figure: Figure, drawing: Drawing, panel: Panel) -> Iterator[Pictu
         x = results.layout.x
         place = f"at its {'largest' if results.factors[x].numeric else 'last'} {x}" if x != JOBS else "with most jobs"
         caption = f"For each {results.layout.lines} the trial {place} whose rate is nearest the median."
-        yield Picture(
-            f"{figure.name}.{panel.id or 'all'}",
-            f"{figure.title}, {panel.name}".removesuffix(", "),
-            drawing.caption(replace(figure, caption=caption)),
-            timelines(courses),
-        )
+        caption = drawing.caption(replace(figure, caption=caption))
+        yield _picture(figure, panel.id, panel.name, caption, timelines(courses))
 
 
 def _resources(figure: Figure, drawing: Drawing, panel: Panel) -> Iterator[Picture]:
@@ -275,16 +282,13 @@ def _resources(figure: Figure, drawing: Drawing, panel: Panel) -> Iterator[Pictu
         return
     at = level_name(results.layout.x, x)
     short = f" \N{MULTIPLICATION SIGN}{x}" if results.layout.x == JOBS else f", {at}"
-    yield Picture(
-        f"{figure.name}.{panel.id or 'all'}",
-        f"{figure.title}, {panel.name}{short}",
+    caption = (
         f"How much of each resource was in use {'with' if results.layout.x == JOBS else 'at'} {at}, from the data to"
-        " the jobs: mean over the trials;"
-        " lines reach from the least to the most of them. Of several hosts alike, the busiest. Resources without"
-        " a known ceiling, or of which no trial used 5 %, are in resources.csv only.",
-        bottleneck_chart(rows, results.layout.lines, drawing.looks),
-        SHOWN,
+        " the jobs: mean over the trials; lines reach from the least to the most of them. Of several hosts alike, the"
+        " busiest. Resources without a known ceiling, or of which no trial used 5 %, are in resources.csv only."
     )
+    chart = bottleneck_chart(rows, results.layout.lines, drawing.looks)
+    yield _picture(figure, panel.id, f"{panel.name}{short}", caption, chart, SHOWN)
 
 
 def _of_bytes(results: Results) -> bool:

@@ -12,9 +12,8 @@ from tests.unit.synthetic_report import RATES, Shape, write_run
 from tierbench.dags.levels import Factor
 from tierbench.postprocess.plots import canvas, gallery
 from tierbench.postprocess.plots.canvas import OTHERS, PAPER, PAPER_METHODS, looks
-from tierbench.postprocess.plots.ladder import INTERVAL, SPREAD, Ladder, error_bars, metric_ladder
+from tierbench.postprocess.plots.ladder import INTERVAL, SPREAD, Ladder, error_bars, metric_ladder, slopes
 from tierbench.postprocess.plots.single_trials import typical, uses
-from tierbench.postprocess.plots.steps import slopes
 from tierbench.postprocess.schema.rows import ResourceRow
 from tierbench.postprocess.tables.factors import Panel
 from tierbench.postprocess.tables.load_run import read_results

@@ -13,7 +13,7 @@ from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tierbench.dags.levels import Factor, Scaling, scaling_problems
 from tierbench.postprocess.plots.canvas import looks
 from tierbench.postprocess.plots.gallery import plot_of
-from tierbench.postprocess.plots.steps import scaling_plot
+from tierbench.postprocess.plots.ladder import scaling_plot
 from tierbench.postprocess.report.notes import scaling_of
 from tierbench.postprocess.report.page_tables import scaling_table
 from tierbench.postprocess.report.papers import papers_table
