@@ -111,7 +111,7 @@ def _rebuild(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from tierbench.postprocess.history.export import as_csv, write_parquet
+    from tierbench.postprocess.history.sentences import as_csv, write_parquet
 
     chronicle = _chronicle(arguments, arguments.nightly)
     if arguments.csv:

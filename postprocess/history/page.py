@@ -17,7 +17,7 @@ from tierbench.postprocess.history.rows import MEASURED, Night, Value
 from tierbench.postprocess.history.sentences import sentence, unmeasured, what_else
 from tierbench.postprocess.plots.canvas import looks, page_colors
 from tierbench.postprocess.report.markup import Frame, Markup, element, svg, table, unbroken
-from tierbench.postprocess.report.page import document, sections
+from tierbench.postprocess.report.page import Sections, document, sections
 from tierbench.postprocess.report.write import writing
 from tierbench.postprocess.wording import NOTHING, counted, figures
 
@@ -43,7 +43,7 @@ def history_page(chronicle: Chronicle, watch: Watch) -> str:
     )
 
 
-def _sections(chronicle: Chronicle, watch: Watch) -> Iterator[tuple[str, str, list[Markup | None]]]:
+def _sections(chronicle: Chronicle, watch: Watch) -> Sections:
     yield "now", "As it stands", list(_standing(chronicle, watch))
     drawn = [_drawing(chronicle, name, watch) for name in chronicle.configurations] if chronicle.measured else []
     legend = (

@@ -25,7 +25,16 @@ from tierbench.postprocess.plots.gallery import (
 from tierbench.postprocess.plots.ladder import Plot, Series
 from tierbench.postprocess.report.markup import Markup, element, table, unbroken
 from tierbench.postprocess.report.notes import without_suspects
-from tierbench.postprocess.report.page import Drawn, began_at, document, gallery, relative, sections, site_notes
+from tierbench.postprocess.report.page import (
+    Drawn,
+    Sections,
+    began_at,
+    document,
+    gallery,
+    relative,
+    sections,
+    site_notes,
+)
 from tierbench.postprocess.report.page_tables import held_predictions
 from tierbench.postprocess.tables.factors import Panel, level_name
 from tierbench.postprocess.tables.load_run import Results
@@ -98,9 +107,7 @@ def comparison_page(runs: Sequence[Results], drawn: Drawn, page: Path, plots: Pa
     return document(title, [element("header", *head), *sections(_sections(runs, drawn, page, plots))])
 
 
-def _sections(
-    runs: Sequence[Results], drawn: Drawn, page: Path, plots: Path
-) -> Iterator[tuple[str, str, list[Markup | None]]]:
+def _sections(runs: Sequence[Results], drawn: Drawn, page: Path, plots: Path) -> Sections:
     called = run_names(runs)
     pairs = [_Pair(runs[0], run, called[0], name) for run, name in zip(runs[1:], called[1:], strict=True)]
     rate = runs[0].rate

@@ -50,6 +50,7 @@ FILES = (*names.TABLES, names.SCHEMA, names.PLAN, names.SITE, names.EXPERIMENT)
 
 
 Drawn = Sequence[Picture | Missing]
+Sections = Iterator[tuple[str, str, list[Markup | None]]]  # of a page: anchor, heading, content
 FIRST = 3  # answers that stand on the first screen, if there are many more
 
 
@@ -81,8 +82,8 @@ def first_screen(said_by_run: Sequence[Answer], grid: Markup | None, lead: Pictu
 
 def _sections(
     results: Results, said_by_run: Sequence[Answer], looks: Mapping[str, Look], drawn: Drawn, page: Path, folder: str
-) -> Iterator[tuple[str, str, list[Markup | None]]]:
-    """The page's further parts: anchor, heading, content."""
+) -> Sections:
+    """The page's further parts."""
     notes = [_answer_notes(said, alone=len(said_by_run) == 1) for said in said_by_run]
     named = results.layout.counterpart
     counterpart = element("p", element("b", "Counterpart: "), named, class_="note") if named else None
@@ -297,7 +298,7 @@ def relative(target: Path, page: Path) -> str:
     return quote(os.path.relpath(target.resolve(), page.resolve().parent))
 
 
-def sections(parts: Iterator[tuple[str, str, list[Markup | None]]]) -> Iterator[Markup]:
+def sections(parts: Sections) -> Iterator[Markup]:
     """The parts that have content, after a line of links to them."""
     shown = [(name, heading, [piece for piece in content if piece]) for name, heading, content in parts]
     shown = [(name, heading, content) for name, heading, content in shown if content]

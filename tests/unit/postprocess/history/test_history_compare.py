@@ -13,9 +13,9 @@ from tests.unit.postprocess.history.test_history import DAY_NS, FIRST_NS
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER, judgement
 from tierbench.postprocess.history.database import History, chronicle
-from tierbench.postprocess.history.export import COLUMNS, as_csv, rows, write_parquet
 from tierbench.postprocess.history.rows import NightMark, write_night_mark
 from tierbench.postprocess.history.runs import rebuild
+from tierbench.postprocess.history.sentences import COLUMNS, as_csv, table_rows, write_parquet
 from tierbench.postprocess.stats import Interval
 from tierbench.submit.cli import main
 
@@ -216,7 +216,7 @@ def test_parquet_holds_what_the_csv_does_and_has_its_types_where_nothing_was_mea
     path, known = tmp_path / "t.parquet", chronicle_of(nights)
     assert history(nights, "export", "quick", "--parquet", str(path)) == 0
     table = parquet.read_table(path)
-    assert [tuple(row.values()) for row in table.to_pylist()] == list(rows(known))
+    assert [tuple(row.values()) for row in table.to_pylist()] == list(table_rows(known))
     assert table.column_names == list(COLUMNS)
     for of_nights in (known.nights, []):
         write_parquet(dataclasses.replace(known, values={}, verdicts={}, nights=of_nights), path)
