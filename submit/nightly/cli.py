@@ -159,7 +159,7 @@ def _look(nightly: Nightly, now: datetime) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from tierbench.submit.nightly.start_night import start
+    from tierbench.submit.nightly.steps import start
 
     night = start(find_nightly(arguments.nightly), True, say)
     return 0 if night and night.outcome == "running" else 1
@@ -212,21 +212,21 @@ def _ack(arguments: argparse.Namespace) -> int:
 def _step(arguments: argparse.Namespace) -> int:
     """A step of a night; it never fails for what the next steps can do without."""
     from tierbench.dags.graphs import NOTHING_TO_DO
-    from tierbench.submit.nightly.finish_night import finish, goes_on, needs_confirmation
-    from tierbench.submit.nightly.start_night import start
+    from tierbench.submit.nightly.steps import finish, goes_on, needs_confirmation, start
 
     nightly = find_nightly(arguments.nightly)
     folder = arguments.folder.absolute().resolve()
     try:
-        if arguments.step == "begin":
-            night = start(nightly, False, say)
-            return 1 if night and night.outcome == "failed" else 0
-        if arguments.step == "close":
-            finish(nightly, folder, say)
-            return 0
-        if arguments.step == "links":
-            return 0 if goes_on(nightly, folder, say) else NOTHING_TO_DO
-        return 0 if needs_confirmation(nightly, folder, say) else NOTHING_TO_DO
+        match arguments.step:
+            case "begin":
+                night = start(nightly, False, say)
+                return 1 if night and night.outcome == "failed" else 0
+            case "links":
+                return 0 if goes_on(nightly, folder, say) else NOTHING_TO_DO
+            case "judge":
+                return 0 if needs_confirmation(nightly, folder, say) else NOTHING_TO_DO
+        finish(nightly, folder, say)
+        return 0
     except (TierbenchError, OSError) as error:
         say(f"{arguments.step}: {error}")
         return {"judge": NOTHING_TO_DO, "links": 0}.get(arguments.step, 1)

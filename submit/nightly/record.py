@@ -31,7 +31,6 @@ DELIVERED, NOBODY = "delivered", "nobody"
 CHECKED_NIGHTS = 14  # the last ones, whose DAGs may linger
 ENDING_S = 60.0  # a DAG leaves the queue within seconds of its night's end,
 LINGERING_S = 1800.0  # and finishes the night within minutes of the last trial's, also where the links hang
-RENAMED = {"told": "deliveries", "said": "reported"}  # in records of an older version
 
 
 @dataclass(frozen=True)
@@ -210,11 +209,7 @@ def write(nightly: Nightly, night: Night) -> Night:
 
 
 def read(directory: Path) -> Night:
-    path = directory / names.NIGHT_RECORD
-    content = json_files.read(path)
-    if isinstance(content, dict):
-        content = {RENAMED.get(name, name): value for name, value in content.items()}
-    return json_files.typed(Night, content, str(path))
+    return json_files.read_as(Night, directory / names.NIGHT_RECORD)
 
 
 def nights(nightly: Nightly) -> list[Night]:
@@ -267,7 +262,7 @@ def finish_dead_nights(nightly: Nightly, say: Say) -> Night | None:
         if night.outcome == "running" and waiting:
             at_work = night
         elif night.outcome == "running":
-            from tierbench.submit.nightly.finish_night import finish  # which loads much, and mostly no night is dead
+            from tierbench.submit.nightly.steps import finish  # which loads much, and mostly no night is dead
 
             why = "its DAG was gone from the queue before it had finished the night"
             finish(nightly, place, say, why if night.cluster else "it was interrupted as it started")

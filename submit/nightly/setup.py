@@ -21,9 +21,9 @@ from tierbench.postprocess.history.database import default_place, doubt_of_place
 from tierbench.site_configs.site import Site, find_site
 from tierbench.spec import resolved, unknown_name
 from tierbench.submit.nightly.messages import webhook_host, write_webhook
-from tierbench.submit.nightly.prepare import point
 from tierbench.submit.nightly.record import Nightly, Say, Terms, locked, new_nightly
 from tierbench.submit.nightly.schedule import SCHEDULERS, parse_calendar
+from tierbench.submit.nightly.steps import point
 from tierbench.submit.planning import asked_experiment
 
 # What a night needs to know of whoever has set it up; HTCondor and systemd start it with next to nothing.

@@ -6,7 +6,7 @@ from tests.unit.report_page import silent
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench import names
 from tierbench.postprocess.history.rows import NightMark, write_night_mark
-from tierbench.submit.nightly import finish_night, record
+from tierbench.submit.nightly import record, steps
 from tierbench.submit.nightly.record import Change, Night
 from tierbench.submit.pool import PoolError
 
@@ -29,7 +29,7 @@ def measured(nightly, planned=LAST, run=True, **changes):
 
 
 def close(nightly, night):
-    return finish_night.finish(nightly, record.folder(nightly, night), silent)
+    return steps.finish(nightly, record.folder(nightly, night), silent)
 
 
 def fails(why):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.night_of_quick import NOW
 from tests.unit.webhook_receiver import receiving
-from tierbench.submit.nightly import finish_night, messages
+from tierbench.submit.nightly import messages, steps
 from tierbench.submit.nightly.record import Nightly, Terms
 
 
@@ -17,7 +17,7 @@ def _alone_here(monkeypatch, tmp_path):
     monkeypatch.setenv("TIERBENCH_NIGHTS", str(tmp_path / "nights"))
     monkeypatch.setenv("TIERBENCH_HISTORY", str(tmp_path / "history.sqlite"))
     monkeypatch.setattr(messages, "PATIENCE_S", 120.0)  # a busy machine takes its time to answer
-    monkeypatch.setattr(finish_night, "_make_report", lambda _: None)  # which takes many seconds
+    monkeypatch.setattr(steps, "_make_report", lambda _: None)  # which takes many seconds
 
 
 @pytest.fixture
@@ -44,5 +44,5 @@ def receiver():
 def found(monkeypatch):
     """What the history says has changed."""
     those = []
-    monkeypatch.setattr(finish_night, "changes", lambda _: those)
+    monkeypatch.setattr(steps, "changes", lambda _: those)
     return those

@@ -21,7 +21,7 @@ from tierbench.postprocess.history.database import History, chronicle
 from tierbench.postprocess.history.rows import NightMark, write_night_mark
 from tierbench.submit import pool
 from tierbench.submit.cli import main
-from tierbench.submit.nightly import finish_night, record, schedule, start_night
+from tierbench.submit.nightly import record, schedule, steps
 from tierbench.submit.nightly.record import Night, Nightly, locked
 
 LATE, LATE_WHY = "direct.root.x008.r1", ("SUSPECT", "the sampler was late")
@@ -37,10 +37,10 @@ def test_a_night_of_which_nothing_is_to_be_expected_begins_no_further_repetition
     nightly = define()
     night = measured(nightly, outcome="running", begun_wall_s=time.time() - 3600 * hours)
     looked = []
-    monkeypatch.setattr(finish_night, "Run", lambda _: Mock(trials=list))
-    monkeypatch.setattr(finish_night, "from_json", Mock())
-    monkeypatch.setattr(finish_night, "hopeless", lambda _: hopeless)
-    monkeypatch.setattr(finish_night, "leave_ceilings", lambda *_: looked.append("links"))
+    monkeypatch.setattr(steps, "Run", lambda _: Mock(trials=list))
+    monkeypatch.setattr(steps, "from_json", Mock())
+    monkeypatch.setattr(steps, "hopeless", lambda _: hopeless)
+    monkeypatch.setattr(steps, "leave_ceilings", lambda *_: looked.append("links"))
     folder = record.folder(nightly, night)
     assert main(["nightly", "step", "quick", "links", str(folder)]) == (NOTHING_TO_DO if why else 0)
     assert looked == ([] if why else ["links"])
@@ -84,8 +84,8 @@ def test_no_night_is_expected_while_it_is_paused(define):
 
 def test_a_night_begins_once_though_the_scheduler_means_it_twice(define, monkeypatch):
     nightly = define(patience_s=0.0)
-    monkeypatch.setattr(start_night, "prepare", fails("the storage cannot be reached"))
-    began = [start_night.start(nightly, False, silent) for _ in range(2)]
+    monkeypatch.setattr(steps, "prepare", fails("the storage cannot be reached"))
+    began = [steps.start(nightly, False, silent) for _ in range(2)]
     assert [night and night.outcome for night in began] == ["failed", None]
     assert len([night for night in record.nights(nightly) if night.outcome == "failed"]) == 1
 
@@ -110,7 +110,7 @@ def test_the_night_before_still_at_work_is_a_record_and_no_second_night(define, 
     nightly = define()
     record.write(nightly, Night((LAST - timedelta(days=1)).timestamp(), "running", cluster=7))
     monkeypatch.setattr(pool, "in_queue", lambda cluster: cluster == 7)
-    night = start_night.start(nightly, False, silent)
+    night = steps.start(nightly, False, silent)
     assert night and night.outcome == "still-running"
     assert "still at work, as job 7" in night.sentences[0]
 
@@ -133,9 +133,9 @@ def test_no_night_begins_while_another_nightly_measures_at_its_site(
     other.change(dataclasses.replace(nightly.terms, site=site))
     record.write(other, Night(LAST.timestamp(), "running", cluster=cluster))
     monkeypatch.setattr(pool, "in_queue", lambda _: queued)
-    monkeypatch.setattr(start_night, "prepare", lambda *_: None)
-    monkeypatch.setattr(start_night, "_submitted", lambda *_: 8)
-    night = start_night.start(nightly, False, silent)
+    monkeypatch.setattr(steps, "prepare", lambda *_: None)
+    monkeypatch.setattr(steps, "_submitted", lambda *_: 8)
+    night = steps.start(nightly, False, silent)
     assert night and night.outcome == outcome
     assert outcome == "running" or "the nightly other measures at the same site" in night.reason
 
@@ -144,7 +144,7 @@ def test_a_beginning_that_hangs_is_a_record_of_the_next_night(define, monkeypatc
     nightly = define()
     monkeypatch.setattr(locked.__wrapped__, "__defaults__", (0.0,))
     with locked(nightly.directory):
-        night = start_night.start(nightly, False, silent)
+        night = steps.start(nightly, False, silent)
     assert night and night.outcome == "still-running"
     assert "another `tierbench nightly`" in night.sentences[0]
 
@@ -160,7 +160,7 @@ def test_who_looks_while_a_night_begins_does_not_take_it_for_dead(define):
 def test_a_night_without_room_for_its_record_is_told_all_the_same(define, monkeypatch, receiver):
     nightly = define(webhook=receiver.url)
     monkeypatch.setattr(record, "write", _full)
-    start_night.start(nightly, False, silent)
+    steps.start(nightly, False, silent)
     assert "No space left on device" in str(receiver.bodies[0]["text"])
 
 
@@ -191,9 +191,9 @@ def test_a_dag_that_stays_in_the_queue_when_its_night_is_over_is_removed(define,
 
 def test_a_pool_that_is_down_is_one_record_and_one_message(define, monkeypatch, receiver):
     nightly = define(webhook=receiver.url, patience_s=0.0)
-    monkeypatch.setattr(start_night, "prepare", fails("cannot ask the pool for its slots: no collector"))
-    start_night.start(nightly, False, silent)
-    assert start_night.start(nightly, False, silent) is None
+    monkeypatch.setattr(steps, "prepare", fails("cannot ask the pool for its slots: no collector"))
+    steps.start(nightly, False, silent)
+    assert steps.start(nightly, False, silent) is None
     (body,) = receiver.bodies
     assert body["state"] == "UNKNOWN"
     assert "cannot ask the pool for its slots" in str(body["text"])
@@ -205,7 +205,7 @@ def closed(define, monkeypatch, receiver):
 
     def closed(verdicts):
         nightly = define(webhook=receiver.url, since=LAST - timedelta(minutes=1))
-        monkeypatch.setattr(finish_night, "_make_tables", lambda *_: None)  # they are there
+        monkeypatch.setattr(steps, "_make_tables", lambda *_: None)  # they are there
         night = record.write(nightly, Night(LAST.timestamp(), "running", cluster=7))
         shape = dataclasses.replace(SHAPE, verdicts=verdicts)
         run = write_run(record.folder(nightly, night) / names.NIGHT_RUN, shape)

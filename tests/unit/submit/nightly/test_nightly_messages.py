@@ -15,7 +15,7 @@ from tests.unit.night_of_quick import LAST, SINCE_NS, WORSE, close, fails, measu
 from tierbench import names
 from tierbench.postprocess.history.database import History
 from tierbench.submit import pool
-from tierbench.submit.nightly import finish_night, messages, record
+from tierbench.submit.nightly import messages, record, steps
 from tierbench.submit.nightly.monitoring import Health
 from tierbench.submit.nightly.record import Change, Night, Terms
 
@@ -128,7 +128,7 @@ def test_a_webhook_is_told_of_by_its_host_alone(define, receiver, found, tmp_pat
     nightly = define(webhook="127.0.0.1")
     messages.write_webhook(nightly, f"{receiver.url}/T000/secret")
     said = []
-    night = finish_night.finish(nightly, record.folder(nightly, measured(nightly)), said.append)
+    night = steps.finish(nightly, record.folder(nightly, measured(nightly)), said.append)
     assert (night.deliveries, len(receiver.bodies)) == ({"webhook 127.0.0.1": "delivered"}, 1)
     assert "message to webhook 127.0.0.1: delivered" in said
     holding = [path for path in tmp_path.rglob("*") if path.is_file() and b"T000" in path.read_bytes()]

@@ -16,9 +16,9 @@ from tierbench.site_configs.site import find_site
 from tierbench.submit import links, pool
 from tierbench.submit.links import with_rounds_before
 from tierbench.submit.nightly import messages, setup
-from tierbench.submit.nightly.prepare import of_a_night
 from tierbench.submit.nightly.record import Terms
 from tierbench.submit.nightly.setup import choose_control, variant
+from tierbench.submit.nightly.steps import of_a_night
 from tierbench.submit.pool import PoolError
 
 SITE = find_site("testbed")
