@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from tierbench.checked_text import Line, Setting
 from tierbench.dags.levels import JOBS, Factors, unknown_levels
@@ -18,11 +18,7 @@ SUFFIX = ".reference.toml"
 RUNGS = {"least": 0, "second": 1, "most": -1}  # of a ladder of batches, whatever their sizes are
 
 Kind = Literal["faster", "slower", "equal", "at_least", "value"]
-FASTER: Kind = "faster"
-SLOWER: Kind = "slower"
-EQUAL: Kind = "equal"
-AT_LEAST: Kind = "at_least"
-VALUE: Kind = "value"
+FASTER, SLOWER, EQUAL, AT_LEAST, VALUE = get_args(Kind)
 TOLERANT = (EQUAL, VALUE)
 ANSWERS = REPRODUCED, CONTRADICTED, INCONCLUSIVE, NOT_TESTED = (
     "reproduced", "contradicted", "inconclusive", "not tested",

@@ -39,7 +39,7 @@ def add_command(
     subcommands: Any, name: str, run: Callable[[argparse.Namespace], int], text: str, more: str = "", examples: str = ""
 ) -> argparse.ArgumentParser:
     """A sub-command; its own help says more than the list of all does, if there is more to say."""
-    form = argparse.RawDescriptionHelpFormatter if more or examples else argparse.HelpFormatter
+    form = argparse.RawDescriptionHelpFormatter if "\n" in more + examples else argparse.HelpFormatter
     parser: argparse.ArgumentParser = subcommands.add_parser(
         name, help=text, description=more or f"{text}.", epilog=examples and f"examples:\n{examples}",
         formatter_class=form,

@@ -20,11 +20,10 @@ from tierbench.spec import find_definition
 from tierbench.submit.planning import Planned
 from tierbench.submit.preview import MAKE_MBPS
 from tierbench.submit.progress import Run, Stage
-from tierbench.testbed.offered import offered
 from tierbench.testbed.rootfs import Say
 from tierbench.testbed.run import ASKED_TO_END, attach, run, waits_for_us
 from tierbench.testbed.settings import Settings, demands, load, with_demands
-from tierbench.testbed.testbed import SHIPPED, Testbed
+from tierbench.testbed.testbed import SHIPPED, Testbed, offered
 
 SCALED = "-scaled"
 UP_S = 20.0  # of a testbed, before its first job
@@ -58,14 +57,9 @@ def seconds_of(name: str) -> float:
     }
     pool = {pool: [f"{pool}-{number}" for number in range(number)] for pool, number in counts.items() if number}
     plan = expand(site, experiment, pool)
-    replicas = sum(
-        replica_set.count * replica_set.nominal_bytes
-        for replica_set in plan.replicas.values()
-        if replica_set.lies_ready
-    )
-    trials_s = (
-        Planned(plan, site, experiment, "").run_s * least_repeats(experiment.repeats) / most_repeats(experiment.repeats)
-    )
+    replicas = sum(own.count * own.nominal_bytes for own in plan.replicas.values() if own.lies_ready)
+    repeated = least_repeats(experiment.repeats) / most_repeats(experiment.repeats)
+    trials_s = Planned(plan, site, experiment, "").run_s * repeated
     return UP_S + replicas * 8e-6 / min(MAKE_MBPS, settings.rates_mbps.storage) + trials_s
 
 

@@ -37,9 +37,6 @@ class AccessMethod:
     prefix: str
     caches: tuple[str, ...]  # the hosts whose mounts keep what has been read
 
-    def url(self, path: str) -> str:
-        return self.prefix + path
-
 
 @dataclass(frozen=True)
 class Reading:
@@ -86,10 +83,8 @@ class Check:
     def make_files(self, megabytes: int, count: int) -> dict[str, str]:
         """Make files of random bytes on the remote file system; their paths and digests."""
         directory = f"{DATA}/check-{secrets.token_hex(4)}"
-        make = (
-            f"mkdir {directory}; cd {directory}; for n in $(seq {count}); do"
-            f" head -c {megabytes}M /dev/urandom >$n; done; sha256sum *"
-        )
+        make = f"for n in $(seq {count}); do head -c {megabytes}M /dev/urandom >$n; done; sha256sum *"
+        make = f"mkdir {directory}; cd {directory}; {make}"
         lines = self._writer.run("sh", "-euc", make, user=USER, timeout=600).stdout.splitlines()
         return {f"{directory}/{name}": digest for digest, name in map(str.split, lines)}
 
@@ -109,7 +104,7 @@ class Check:
     def read(self, method: AccessMethod, paths: dict[str, str], megabytes: int) -> Outcome:
         """Read one of the files in a job on each of the method's workers, all at once."""
         before = self.sent()
-        jobs = [(worker, method.url(path)) for worker, path in zip(method.workers, paths, strict=False)]
+        jobs = [(worker, method.prefix + path) for worker, path in zip(method.workers, paths, strict=False)]
         results = self._run_jobs(jobs)
         sent = self.sent() - before
         readings = (

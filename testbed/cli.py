@@ -9,7 +9,7 @@ from typing import Any
 
 from tierbench.errors import ConfigError
 from tierbench.spec import NAMED
-from tierbench.submit.console import warn
+from tierbench.submit.console import add_command, add_group, warn
 from tierbench.testbed import settings, terminal
 from tierbench.testbed.check import check
 from tierbench.testbed.run import attach, more, run
@@ -21,7 +21,6 @@ Kerberos, NAT and a WAN with delay and rate cap, each host in namespaces of its 
 (MooseFS behind a Kerberos gate) takes the place of Kerberized Lustre, which needs kernel modules.
 """
 EXAMPLES = """\
-examples:
   tierbench testbed up                                bring it up, as site-configs/testbed.toml says
   tierbench testbed up --name far --set rtt_ms=53     another one beside it, farther away
   tierbench testbed check                             read by each access method from a real job on each worker
@@ -40,20 +39,12 @@ Testbeds and the cached root file systems live in $TIERBENCH_HOME (default /var/
 
 def register(subcommands: Any) -> None:
     """Add `testbed` and its own sub-commands to the command line."""
-    parser = subcommands.add_parser(
-        "testbed",
-        help="Emulate a Tier-2/Tier-3 pair on this machine",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    text = "Emulate a Tier-2/Tier-3 pair on this machine"
+    _, verbs = add_group(subcommands, "testbed", text, DESCRIPTION, EXAMPLES)
 
     def verb(name: str, run: Any, what: str, more: str = "") -> argparse.ArgumentParser:
-        description = f"{what[0].upper()}{what[1:]}. {more}"
-        sub: argparse.ArgumentParser = verbs.add_parser(name, help=what, description=description)
+        sub = add_command(verbs, name, run, what, f"{what[0].upper()}{what[1:]}. {more}")
         sub.add_argument("--name", default="default", help="which testbed, if there are several (%(default)s)")
-        sub.set_defaults(run=run)
         return sub
 
     up = verb("up", _up, "bring it up; finds it running if it is")

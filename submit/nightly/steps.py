@@ -32,18 +32,7 @@ from tierbench.submit.links import leave_ceilings
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.messages import Message, deliver
 from tierbench.submit.nightly.monitoring import changes, note_message, record_in_history, suspected, write_textfile
-from tierbench.submit.nightly.record import (
-    DELIVERED,
-    NOBODY,
-    Change,
-    Night,
-    Nightly,
-    Say,
-    all_nightlies,
-    duration,
-    finish_dead_nights,
-    record_missed,
-)
+from tierbench.submit.nightly.record import DELIVERED, NOBODY, Change, Night, Nightly, Say, duration
 from tierbench.submit.nightly.schedule import local_zone
 from tierbench.submit.planning import Planned, asked_experiment, expanded, preflight, refuse, ship_programs
 from tierbench.submit.pool import PoolError
@@ -59,13 +48,11 @@ T = TypeVar("T")
 
 def prepare(nightly: Nightly, night: Night, shift: int = 0) -> Planned:
     """The night's plan, in an order of its own, with all there that its trials need."""
-    site, experiment = find_site(nightly.terms.site), asked_experiment(str(nightly.experiment))
-    experiment = of_a_night(experiment, int(night.planned_wall_s / 60) + shift)
-    planned = expanded(site, experiment)
+    experiment = of_a_night(asked_experiment(str(nightly.experiment)), int(night.planned_wall_s / 60) + shift)
+    planned = expanded(find_site(nightly.terms.site), experiment)
     if isinstance(planned.slots, str):
         raise PoolError(planned.slots)
-    given, folder = f"{nightly.experiment} --site {nightly.terms.site}", record.folder(nightly, night)
-    refuse(preflight(planned, given, folder))
+    refuse(preflight(planned, f"{nightly.experiment} --site {nightly.terms.site}", record.folder(nightly, night)))
     return planned
 
 
@@ -132,13 +119,13 @@ def _start(nightly: Nightly, now: datetime, asked_for: bool, say: Say) -> Night 
     if planned is None:
         return None
     try:
-        record_missed(nightly, planned)
+        record.record_missed(nightly, planned)
     except OSError as error:  # a full disk, which this night reports
         say(f"missed nights: {error}")
     night = Night(planned.timestamp(), "running", begun_wall_s=time.time(), asked_for=asked_for)
     say(f"the night of {night.label} starts")
     try:
-        at_work = _retry(nightly, lambda: finish_dead_nights(nightly, say), say)
+        at_work = _retry(nightly, lambda: record.finish_dead_nights(nightly, say), say)
         if at_work:
             why = f"the night of {at_work.label} is still at work, as job {at_work.cluster}"
             return finish_unmeasured(nightly, night.now(outcome="still-running", reason=why), say)
@@ -157,7 +144,7 @@ def _start(nightly: Nightly, now: datetime, asked_for: bool, say: Say) -> Night 
 def _put_on_record(nightly: Nightly, night: Night) -> None:
     """Record it as running, unless another of this user's nightlies is measuring at its site."""
     with record.locked(record.home()):
-        others = [other for other in all_nightlies() if other.name != nightly.name]
+        others = [other for other in record.all_nightlies() if other.name != nightly.name]
         for other in [other for other in others if other.terms.site == nightly.terms.site]:
             for its in record.nights(other):
                 if _is_at_work(other, its):

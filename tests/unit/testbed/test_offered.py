@@ -8,9 +8,8 @@ from tierbench.dags.experiment import SHIPPED as EXPERIMENTS
 from tierbench.errors import BusyError, ConfigError
 from tierbench.site_configs import site as sites
 from tierbench.site_configs.site import find_site, load_site
-from tierbench.testbed.offered import links, offered
 from tierbench.testbed.settings import SUFFIX, Settings, check_demands, demands, load, with_demands
-from tierbench.testbed.testbed import SHIPPED
+from tierbench.testbed.testbed import SHIPPED, links, offered
 
 FAR = ["rtt_ms=53", "rates_mbps.wan=500", "rates_mbps.worker=50"]
 
