@@ -14,20 +14,11 @@ from tierbench.dags.shipping import submission_problems
 from tierbench.postprocess.history.database import default_place, doubt_of_place
 from tierbench.site_configs.site import Site, Submission, find_site
 from tierbench.spec import NAMED
-from tierbench.submit import catalogue, pool, probes
+from tierbench.submit import catalogue, planning, pool, probes
 from tierbench.submit.catalogue import Catalogue
 from tierbench.submit.console import add_command, as_json, document, say, show
 from tierbench.submit.links import links
-from tierbench.submit.planning import (
-    STATES,
-    Finding,
-    Planned,
-    asked_experiment,
-    checks,
-    credentials,
-    matching_slots,
-    table,
-)
+from tierbench.submit.planning import STATES, Finding, Planned, asked_experiment, matching_slots, table
 from tierbench.submit.pool import PoolError, Slots
 from tierbench.submit.probes import Report
 from tierbench.submit.questions import Visit, contents, pools_of, used_accesses, visits
@@ -90,10 +81,10 @@ def _sections(
         needed = {folder: {*replicas.files} for folder, replicas in experiment.used_replicas.items()}
         whole = {folder: listed for folder, listed in entries.items() if listed.keys() >= needed[folder]}
         plan = expand(site, experiment, workers, whole)
-        yield list(checks(Planned(plan, site, experiment, slots)))
+        yield list(planning.checks(Planned(plan, site, experiment, slots)))
     else:
         yield [Finding("bad", "the site's file", problem) for problem in submission_problems(site)]
-        yield list(credentials(accesses, 0.0))
+        yield list(planning.credentials(accesses, 0.0))
     place = default_place()
     if place.exists() and (doubt := doubt_of_place(place)):
         yield [Finding("doubtful", "nightly", doubt)]

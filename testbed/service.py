@@ -95,12 +95,12 @@ class Service:
     complete: Callable[[Bed], None] = lambda _: None  # when all services have started
     questions: Callable[[Bed], Iterable[Question]] = lambda _: ()  # for `testbed status`
 
-
-def wait_for(questions: Iterable[Question]) -> None:
-    """Return when what was started answers."""
-    for question in questions:
-        if question.log:
-            question.wait()
+    def bring_up(self, bed: Bed) -> None:
+        """Start it; return when what was started answers."""
+        self.start(bed)
+        for question in self.questions(bed):
+            if question.log:
+                question.wait()
 
 
 def start_delay_line(wan: RunningHost, name: str, rtt_file: str, queues: Iterable[int]) -> None:

@@ -35,11 +35,9 @@ from tierbench.testbed.service import (
     Bed,
     Question,
     Reply,
-    Service,
     at_once,
     delay_line_listens,
     start_delay_line,
-    wait_for,
     waves,
 )  # fmt: skip
 from tierbench.testbed.services import services, topology
@@ -235,13 +233,9 @@ def assemble(bed: Bed, site: str, rootfs: Path, say: Say) -> None:
     say("networks, and the WAN between the sites")
     _wire(bed)
 
-    def start(service: Service) -> None:
-        service.start(bed)
-        wait_for(service.questions(bed))
-
     for wave in waves(services(bed.settings)):
         say(", ".join(service.name for service in wave if service.name))
-        at_once(start, wave)
+        at_once(lambda service: service.bring_up(bed), wave)
 
     say("waiting for the pool to be complete")
     at_once(lambda service: service.complete(bed), services(bed.settings))

@@ -155,13 +155,13 @@ def _look(nightly: Nightly, now: datetime) -> None:
     # Another process that is at work on it sees to that.
     with contextlib.suppress(TierbenchError, OSError), record.locked(nightly.directory, patience_s=0):
         record.record_missed(nightly, now - nightly.calendar.window)
-        finish_dead_nights(nightly, lambda _: None)
+        finish_dead_nights(nightly)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from tierbench.submit.nightly.steps import start
 
-    night = start(find_nightly(arguments.nightly), True, say)
+    night = start(find_nightly(arguments.nightly, say), True)
     return 0 if night and night.outcome == "running" else 1
 
 
@@ -214,18 +214,18 @@ def _step(arguments: argparse.Namespace) -> int:
     from tierbench.dags.graphs import NOTHING_TO_DO
     from tierbench.submit.nightly.steps import finish, goes_on, needs_confirmation, start
 
-    nightly = find_nightly(arguments.nightly)
+    nightly = find_nightly(arguments.nightly, say)
     folder = arguments.folder.absolute().resolve()
     try:
         match arguments.step:
             case "begin":
-                night = start(nightly, False, say)
+                night = start(nightly, False)
                 return 1 if night and night.outcome == "failed" else 0
             case "links":
-                return 0 if goes_on(nightly, folder, say) else NOTHING_TO_DO
+                return 0 if goes_on(nightly, folder) else NOTHING_TO_DO
             case "judge":
-                return 0 if needs_confirmation(nightly, folder, say) else NOTHING_TO_DO
-        finish(nightly, folder, say)
+                return 0 if needs_confirmation(nightly, folder) else NOTHING_TO_DO
+        finish(nightly, folder)
         return 0
     except (TierbenchError, OSError) as error:
         say(f"{arguments.step}: {error}")

@@ -20,7 +20,7 @@ from tierbench.postprocess.history.rows import FAILED, MISSED, Acknowledgement, 
 from tierbench.postprocess.history.rows import Night as NightRow
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.messages import shown_channel
-from tierbench.submit.nightly.record import Change, Night, Nightly, Say, duration
+from tierbench.submit.nightly.record import Change, Night, Nightly, duration
 
 CRITICAL_RATIO = 0.75  # of what an access method had
 UNMEASURED = {"failed": FAILED, "missed": MISSED, "still-running": MISSED}
@@ -31,13 +31,13 @@ ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 IN_A_LABEL = str.maketrans({"'": "", "=": ":", "|": "/"})  # which may hold anything but what ends it
 
 
-def record_in_history(nightly: Nightly, night: Night, measured: list[Path], say: Say) -> None:
+def record_in_history(nightly: Nightly, night: Night, measured: list[Path]) -> None:
     """Put a night into the history, with its runs; and the nights without a run that it does not have yet."""
     from tierbench.postprocess.history.runs import night_of  # which loads much
 
     with _history(nightly) as history:
         for run in measured:
-            history.record(*night_of(run, say=say))
+            history.record(*night_of(run, say=nightly.say))
         for each in [*record.nights(nightly), night]:
             if each.outcome in UNMEASURED and not record.run_directories(record.folder(nightly, each)):
                 planned = int(each.planned_wall_s * 1e9)

@@ -56,8 +56,8 @@ class Terms:
 class Nightly:
     """A nightly by its directory."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path, say: Say = lambda _: None) -> None:
+        self.directory, self.say = directory, say  # where its steps tell what they do
 
     @property
     def name(self) -> str:
@@ -98,11 +98,11 @@ def all_nightlies() -> Iterator[Nightly]:
         yield Nightly(path.parent)
 
 
-def find_nightly(name: str) -> Nightly:
+def find_nightly(name: str, say: Say = lambda _: None) -> Nightly:
     nightlies = {nightly.name: nightly for nightly in all_nightlies()}
     if name not in nightlies:
         raise ConfigError(f"{unknown_name('nightly', name, nightlies)}; they are in {home()} (${HOME_VARIABLE})")
-    return nightlies[name]
+    return Nightly(nightlies[name].directory, say)
 
 
 def new_nightly(name: str) -> Nightly:
@@ -246,7 +246,7 @@ def record_missed(nightly: Nightly, until: datetime) -> list[Night]:
     return [write(nightly, night) for night in missed if night.folder_name not in already]
 
 
-def finish_dead_nights(nightly: Nightly, say: Say) -> Night | None:
+def finish_dead_nights(nightly: Nightly) -> Night | None:
     """The night that is at work; one whose DAG died is finished.
 
     A DAG that stays in the queue though all is done is taken out of it: when the scheduler was killed DAGMan goes on,
@@ -256,7 +256,9 @@ def finish_dead_nights(nightly: Nightly, say: Say) -> Night | None:
     for night in _recent(nightly):
         place, waiting = folder(nightly, night), night.cluster is not None and pool.in_queue(night.cluster)
         if waiting and night.cluster is not None and _is_over(night, place):
-            say(f"the night of {night.label} is over, and its job {night.cluster} in the queue still; it is removed")
+            nightly.say(
+                f"the night of {night.label} is over, and its job {night.cluster} in the queue still; it is removed"
+            )
             pool.forget(night.cluster)
             waiting = False
         if night.outcome == "running" and waiting:
@@ -265,7 +267,7 @@ def finish_dead_nights(nightly: Nightly, say: Say) -> Night | None:
             from tierbench.submit.nightly.steps import finish  # which loads much, and mostly no night is dead
 
             why = "its DAG was gone from the queue before it had finished the night"
-            finish(nightly, place, say, why if night.cluster else "it was interrupted as it started")
+            finish(nightly, place, why if night.cluster else "it was interrupted as it started")
     return at_work
 
 

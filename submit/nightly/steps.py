@@ -32,7 +32,7 @@ from tierbench.submit.links import leave_ceilings
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.messages import Message, deliver
 from tierbench.submit.nightly.monitoring import changes, note_message, record_in_history, suspected, write_textfile
-from tierbench.submit.nightly.record import DELIVERED, NOBODY, Change, Night, Nightly, Say, duration
+from tierbench.submit.nightly.record import DELIVERED, NOBODY, Change, Night, Nightly, duration
 from tierbench.submit.nightly.schedule import local_zone
 from tierbench.submit.planning import Planned, asked_experiment, expanded, preflight, refuse, ship_programs
 from tierbench.submit.pool import PoolError
@@ -63,12 +63,12 @@ def of_a_night(experiment: Experiment, seed: int) -> Experiment:
     return dataclasses.replace(experiment, seed=experiment.seed + seed)
 
 
-def write_night(nightly: Nightly, night: Night, ready: Planned, say: Say) -> Path:
+def write_night(nightly: Nightly, night: Night, ready: Planned) -> Path:
     """The night's run and its DAG, unless they have been written; where the DAG is."""
     folder = record.folder(nightly, night)
     dag = folder / names.NIGHT_DAG
     if not dag.exists():
-        _write(nightly, night, ready, folder / names.NIGHT_RUN, say)
+        _write(nightly, night, ready, folder / names.NIGHT_RUN)
         for name, text in repetition_dags(ready.plan, ready.experiment):
             (folder / names.NIGHT_RUN / name).write_text(text, encoding="utf-8")
         (folder / names.NIGHT_AGAIN).mkdir(exist_ok=True)  # DAGMan wants the places of all nodes at once
@@ -76,7 +76,7 @@ def write_night(nightly: Nightly, night: Night, ready: Planned, say: Say) -> Pat
     return dag
 
 
-def write_confirmation(nightly: Nightly, night: Night, configurations: Sequence[str], say: Say) -> None:
+def write_confirmation(nightly: Nightly, night: Night, configurations: Sequence[str]) -> None:
     """A run of these configurations and the control alone, or of all (""), to see whether they have changed."""
     ready = prepare(nightly, night, shift=1)
     wanted, every = {*configurations, nightly.terms.control}, "" in configurations
@@ -85,12 +85,12 @@ def write_confirmation(nightly: Nightly, night: Night, configurations: Sequence[
     plan = dataclasses.replace(ready.plan, trials=tuple(trials), configurations=tuple(used.values()))
     place = record.folder(nightly, night) / names.NIGHT_AGAIN
     place.rmdir()
-    _write(nightly, night, dataclasses.replace(ready, plan=plan), place, say)
+    _write(nightly, night, dataclasses.replace(ready, plan=plan), place)
 
 
-def _write(nightly: Nightly, night: Night, ready: Planned, run: Path, say: Say) -> None:
+def _write(nightly: Nightly, night: Night, ready: Planned, run: Path) -> None:
     write_run(ready.plan, ready.site, ready.experiment, run)
-    ship_programs(ready.experiment, run, say)
+    ship_programs(ready.experiment, run, nightly.say)
     planned, rerun = int(night.planned_wall_s * 1e9), run.name == names.NIGHT_AGAIN
     write_night_mark(run, NightMark(nightly.name, planned, rerun=rerun, control=nightly.terms.control))
 
@@ -100,44 +100,44 @@ def point(trial: Trial) -> str:
     return f"{trial.configuration.name} \N{MULTIPLICATION SIGN}{trial.jobs}"
 
 
-def start(nightly: Nightly, asked_for: bool, say: Say) -> Night | None:
+def start(nightly: Nightly, asked_for: bool) -> Night | None:
     """Start the night that is due, or one that is asked for now; None if that one has been started already."""
     now = datetime.now(UTC)
     try:
         with record.locked(nightly.directory):
-            return _start(nightly, now, asked_for, say)
+            return _start(nightly, now, asked_for)
     except BusyError as error:  # as where a start hangs on a mount that does not answer
-        planned = None if asked_for else _due(nightly, now, say)
+        planned = None if asked_for else _due(nightly, now)
         if planned is None:
             raise
         night = Night(planned.timestamp(), "still-running", str(error), time.time())
-        return finish_unmeasured(nightly, night, say)
+        return finish_unmeasured(nightly, night)
 
 
-def _start(nightly: Nightly, now: datetime, asked_for: bool, say: Say) -> Night | None:
-    planned = now if asked_for else _due(nightly, now, say)
+def _start(nightly: Nightly, now: datetime, asked_for: bool) -> Night | None:
+    planned = now if asked_for else _due(nightly, now)
     if planned is None:
         return None
     try:
         record.record_missed(nightly, planned)
     except OSError as error:  # a full disk, which this night reports
-        say(f"missed nights: {error}")
+        nightly.say(f"missed nights: {error}")
     night = Night(planned.timestamp(), "running", begun_wall_s=time.time(), asked_for=asked_for)
-    say(f"the night of {night.label} starts")
+    nightly.say(f"the night of {night.label} starts")
     try:
-        at_work = _retry(nightly, lambda: record.finish_dead_nights(nightly, say), say)
+        at_work = _retry(nightly, lambda: record.finish_dead_nights(nightly))
         if at_work:
             why = f"the night of {at_work.label} is still at work, as job {at_work.cluster}"
-            return finish_unmeasured(nightly, night.now(outcome="still-running", reason=why), say)
-        _retry(nightly, lambda: _put_on_record(nightly, night), say)
-        ready = _retry(nightly, lambda: prepare(nightly, night), say)
-        cluster = _retry(nightly, lambda: _submitted(nightly, night, ready, say), say)
+            return finish_unmeasured(nightly, night.now(outcome="still-running", reason=why))
+        _retry(nightly, lambda: _put_on_record(nightly, night))
+        ready = _retry(nightly, lambda: prepare(nightly, night))
+        cluster = _retry(nightly, lambda: _submitted(nightly, night, ready))
     except KeyboardInterrupt:
-        finish_unmeasured(nightly, night.now(outcome="failed", reason="it was interrupted as it started"), say)
+        finish_unmeasured(nightly, night.now(outcome="failed", reason="it was interrupted as it started"))
         raise
     except (TierbenchError, OSError) as error:
-        return finish_unmeasured(nightly, night.now(outcome="failed", reason=str(error)), say)
-    say(f"the night of {night.label} is at work as job {cluster}")
+        return finish_unmeasured(nightly, night.now(outcome="failed", reason=str(error)))
+    nightly.say(f"the night of {night.label} is at work as job {cluster}")
     return night.now(cluster=cluster)
 
 
@@ -164,22 +164,22 @@ def _is_at_work(nightly: Nightly, night: Night) -> bool:
         return True
 
 
-def _due(nightly: Nightly, now: datetime, say: Say) -> datetime | None:
+def _due(nightly: Nightly, now: datetime) -> datetime | None:
     """When the night was planned that is to start now, unless it has started already."""
     if nightly.terms.paused:
-        say(f"{nightly.name} is paused")
+        nightly.say(f"{nightly.name} is paused")
         return None
     planned = nightly.calendar.meant(now, local_zone())
     if planned is None:
         return None
     before = [night for night in record.nights(nightly) if night.planned == planned and night.outcome != "missed"]
     if before:  # as where 02:30 comes twice
-        say(f"the night of {before[0].label} has been {before[0].outcome} already")
+        nightly.say(f"the night of {before[0].label} has been {before[0].outcome} already")
         return None
     return planned
 
 
-def _retry(nightly: Nightly, ask: Callable[[], T], say: Say) -> T:
+def _retry(nightly: Nightly, ask: Callable[[], T]) -> T:
     """An answer of the pool or the storage, asked for again for a while where there is none."""
     limit = min(nightly.terms.patience_s, nightly.calendar.longest_gap.total_seconds() / 4)
     deadline, reported = time.monotonic() + limit, False
@@ -190,14 +190,14 @@ def _retry(nightly: Nightly, ask: Callable[[], T], say: Say) -> T:
             if time.monotonic() + RETRY_S > deadline:
                 raise
             if not reported:
-                say(f"{error}; asking again for up to {limit / 60:.0f} min")
+                nightly.say(f"{error}; asking again for up to {limit / 60:.0f} min")
             reported = True
             time.sleep(RETRY_S)
 
 
-def _submitted(nightly: Nightly, night: Night, ready: Planned, say: Say) -> int:
+def _submitted(nightly: Nightly, night: Night, ready: Planned) -> int:
     """The number of the job that the night's DAG becomes."""
-    dag = write_night(nightly, night, ready, say)
+    dag = write_night(nightly, night, ready)
     submitted = time.time()
     with held_back():
         cluster = pool.submit_dag(dag)
@@ -209,9 +209,9 @@ def _submitted(nightly: Nightly, night: Night, ready: Planned, say: Say) -> int:
 class Problems:
     """What went wrong beside the night itself."""
 
-    def __init__(self, say: Say) -> None:
+    def __init__(self, nightly: Nightly) -> None:
         self.lines: list[str] = []
-        self.say = say
+        self.say = nightly.say
 
     def attempt(self, what: str, step: Callable[..., object], *given: object) -> None:
         try:
@@ -221,7 +221,7 @@ class Problems:
             self.say(self.lines[-1])
 
 
-def goes_on(nightly: Nightly, folder: Path, say: Say) -> bool:
+def goes_on(nightly: Nightly, folder: Path) -> bool:
     """Whether the night goes on with another repetition, before which the links are measured; its record says why not.
 
     A host that does not answer keeps each of its trials waiting for a slot.
@@ -234,49 +234,49 @@ def goes_on(nightly: Nightly, folder: Path, say: Say) -> bool:
     elif hopeless_why := hopeless(list(Run(run).trials())):
         why = f"all its trials were INVALID for one reason, so it ended before its last repetition: {hopeless_why}"
     if why:
-        say(why)
+        nightly.say(why)
         record.write(nightly, night.now(reason=why))
         return False
-    leave_ceilings(find_site(nightly.terms.site), from_json(files.read_text(run / names.PLAN)), run, say)
+    leave_ceilings(find_site(nightly.terms.site), from_json(files.read_text(run / names.PLAN)), run, nightly.say)
     return True
 
 
-def needs_confirmation(nightly: Nightly, folder: Path, say: Say) -> bool:
+def needs_confirmation(nightly: Nightly, folder: Path) -> bool:
     """Whether something seems to have changed; then a run that is to confirm it is written."""
     if (folder / names.NIGHT_AGAIN / names.PLAN).exists():  # asked once more, as after a restart of the scheduler
         return True
     night = record.read(folder)
-    _make_tables(folder / names.NIGHT_RUN, say)
-    record_in_history(nightly, night, [folder / names.NIGHT_RUN], say)
+    _make_tables(nightly, folder / names.NIGHT_RUN)
+    record_in_history(nightly, night, [folder / names.NIGHT_RUN])
     doubtful = suspected(nightly)
     if doubtful:
-        say(f"{', '.join(doubtful) or 'all'} seem to have changed; they are measured again")
-        write_confirmation(nightly, night, doubtful, say)
+        nightly.say(f"{', '.join(doubtful) or 'all'} seem to have changed; they are measured again")
+        write_confirmation(nightly, night, doubtful)
     return bool(doubtful)
 
 
-def finish(nightly: Nightly, folder: Path, say: Say, died: str = "") -> Night:
+def finish(nightly: Nightly, folder: Path, died: str = "") -> Night:
     """Finish a night that was at work; `died` says why its DAG did not do so."""
-    night, runs, problems = record.read(folder), record.run_directories(folder), Problems(say)
+    night, runs, problems = record.read(folder), record.run_directories(folder), Problems(nightly)
     if night.outcome == "running":
         for run in runs:
-            problems.attempt("tables", _make_tables, run, say)
+            problems.attempt("tables", _make_tables, nightly, run)
         night = record.write(nightly, _with_outcome(night, runs[0] if runs else None, died))
     return night if night.deliveries else _conclude(nightly, night, runs, problems)
 
 
-def finish_unmeasured(nightly: Nightly, night: Night, say: Say) -> Night:
+def finish_unmeasured(nightly: Nightly, night: Night) -> Night:
     """Finish a night that did not come to measure anything; its message needs no record."""
-    problems = Problems(say)
+    problems = Problems(nightly)
     night = night.now(ended_wall_s=time.time())
-    say(f"the night of {night.label}: {night.outcome}: {night.reason}")
+    nightly.say(f"the night of {night.label}: {night.outcome}: {night.reason}")
     problems.attempt("the night's record", record.write, nightly, night)
     return _conclude(nightly, night, [], problems)
 
 
 def _conclude(nightly: Nightly, night: Night, runs: list[Path], problems: Problems) -> Night:
     """History, reports, what has changed, one message, the text file for Prometheus; in this order."""
-    problems.attempt("the history", record_in_history, nightly, night, runs, problems.say)
+    problems.attempt("the history", record_in_history, nightly, night, runs)
     for run in runs if night.outcome == "measured" else ():
         problems.attempt("the report", _make_report, run)
     changed: list[Change] = []
@@ -284,7 +284,7 @@ def _conclude(nightly: Nightly, night: Night, runs: list[Path], problems: Proble
     message = Message.of(nightly, night, changed, problems.lines)
     deliveries = deliver(message) if message.sentences else {NOBODY: "there was nothing to tell"}
     for channel, how in deliveries.items():
-        problems.say(f"message to {channel}: {how}")
+        nightly.say(f"message to {channel}: {how}")
     if message.sentences:
         arrived = {channel: how == DELIVERED for channel, how in deliveries.items() if channel != NOBODY}
         text = "\n".join(message.sentences)
@@ -328,10 +328,10 @@ def _unfinished(run: Path) -> list[str]:
     return [reason for reason, _ in Counter(trial.reasons[0] for trial in trials).most_common()]
 
 
-def _make_tables(run: Path, say: Say) -> None:
+def _make_tables(nightly: Nightly, run: Path) -> None:
     from tierbench.postprocess.tables.write import tables
 
-    say(f"tables of {run}")
+    nightly.say(f"tables of {run}")
     tables(run)
 
 

@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime, timedelta
 
-from tests.unit.report_page import silent
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench import names
 from tierbench.postprocess.history.rows import NightMark, write_night_mark
@@ -29,7 +28,7 @@ def measured(nightly, planned=LAST, run=True, **changes):
 
 
 def close(nightly, night):
-    return steps.finish(nightly, record.folder(nightly, night), silent)
+    return steps.finish(nightly, record.folder(nightly, night))
 
 
 def fails(why):

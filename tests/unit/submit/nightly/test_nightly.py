@@ -12,7 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tests.unit.night_of_quick import LAST, NOW, SHAPE, close, fails, measured, silent
+from tests.unit.night_of_quick import LAST, NOW, SHAPE, close, fails, measured
 from tests.unit.synthetic_report import write_run
 from tierbench import names
 from tierbench.dags.graphs import NOTHING_TO_DO
@@ -85,7 +85,7 @@ def test_no_night_is_expected_while_it_is_paused(define):
 def test_a_night_begins_once_though_the_scheduler_means_it_twice(define, monkeypatch):
     nightly = define(patience_s=0.0)
     monkeypatch.setattr(steps, "prepare", fails("the storage cannot be reached"))
-    began = [steps.start(nightly, False, silent) for _ in range(2)]
+    began = [steps.start(nightly, False) for _ in range(2)]
     assert [night and night.outcome for night in began] == ["failed", None]
     assert len([night for night in record.nights(nightly) if night.outcome == "failed"]) == 1
 
@@ -110,7 +110,7 @@ def test_the_night_before_still_at_work_is_a_record_and_no_second_night(define, 
     nightly = define()
     record.write(nightly, Night((LAST - timedelta(days=1)).timestamp(), "running", cluster=7))
     monkeypatch.setattr(pool, "in_queue", lambda cluster: cluster == 7)
-    night = steps.start(nightly, False, silent)
+    night = steps.start(nightly, False)
     assert night and night.outcome == "still-running"
     assert "still at work, as job 7" in night.sentences[0]
 
@@ -135,7 +135,7 @@ def test_no_night_begins_while_another_nightly_measures_at_its_site(
     monkeypatch.setattr(pool, "in_queue", lambda _: queued)
     monkeypatch.setattr(steps, "prepare", lambda *_: None)
     monkeypatch.setattr(steps, "_submitted", lambda *_: 8)
-    night = steps.start(nightly, False, silent)
+    night = steps.start(nightly, False)
     assert night and night.outcome == outcome
     assert outcome == "running" or "the nightly other measures at the same site" in night.reason
 
@@ -144,7 +144,7 @@ def test_a_beginning_that_hangs_is_a_record_of_the_next_night(define, monkeypatc
     nightly = define()
     monkeypatch.setattr(locked.__wrapped__, "__defaults__", (0.0,))
     with locked(nightly.directory):
-        night = steps.start(nightly, False, silent)
+        night = steps.start(nightly, False)
     assert night and night.outcome == "still-running"
     assert "another `tierbench nightly`" in night.sentences[0]
 
@@ -160,7 +160,7 @@ def test_who_looks_while_a_night_begins_does_not_take_it_for_dead(define):
 def test_a_night_without_room_for_its_record_is_told_all_the_same(define, monkeypatch, receiver):
     nightly = define(webhook=receiver.url)
     monkeypatch.setattr(record, "write", _full)
-    steps.start(nightly, False, silent)
+    steps.start(nightly, False)
     assert "No space left on device" in str(receiver.bodies[0]["text"])
 
 
@@ -172,7 +172,7 @@ def test_a_night_that_died_has_its_books_closed_by_whoever_looks_next(define, mo
     nightly = define()
     record.write(nightly, Night(LAST.timestamp(), "running", cluster=7))
     monkeypatch.setattr(pool, "in_queue", lambda _: False)
-    assert record.finish_dead_nights(nightly, silent) is None
+    assert record.finish_dead_nights(nightly) is None
     (night,) = record.nights(nightly)
     assert (night.outcome, night.reason.split(" before")[0]) == ("failed", "its DAG was gone from the queue")
 
@@ -185,15 +185,15 @@ def test_a_dag_that_stays_in_the_queue_when_its_night_is_over_is_removed(define,
     monkeypatch.setattr(pool, "forget", removed.append)
     measured(nightly, run=False, cluster=7, deliveries={"nobody": ""})
     running = record.write(nightly, Night((LAST + timedelta(days=1)).timestamp(), "running", cluster=8))
-    assert record.finish_dead_nights(nightly, silent) == running
+    assert record.finish_dead_nights(nightly) == running
     assert removed == [7]
 
 
 def test_a_pool_that_is_down_is_one_record_and_one_message(define, monkeypatch, receiver):
     nightly = define(webhook=receiver.url, patience_s=0.0)
     monkeypatch.setattr(steps, "prepare", fails("cannot ask the pool for its slots: no collector"))
-    steps.start(nightly, False, silent)
-    assert steps.start(nightly, False, silent) is None
+    steps.start(nightly, False)
+    assert steps.start(nightly, False) is None
     (body,) = receiver.bodies
     assert body["state"] == "UNKNOWN"
     assert "cannot ask the pool for its slots" in str(body["text"])

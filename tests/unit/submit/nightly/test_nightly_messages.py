@@ -128,7 +128,8 @@ def test_a_webhook_is_told_of_by_its_host_alone(define, receiver, found, tmp_pat
     nightly = define(webhook="127.0.0.1")
     messages.write_webhook(nightly, f"{receiver.url}/T000/secret")
     said = []
-    night = steps.finish(nightly, record.folder(nightly, measured(nightly)), said.append)
+    nightly.say = said.append
+    night = steps.finish(nightly, record.folder(nightly, measured(nightly)))
     assert (night.deliveries, len(receiver.bodies)) == ({"webhook 127.0.0.1": "delivered"}, 1)
     assert "message to webhook 127.0.0.1: delivered" in said
     holding = [path for path in tmp_path.rglob("*") if path.is_file() and b"T000" in path.read_bytes()]
