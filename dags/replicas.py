@@ -39,15 +39,12 @@ class Replicas:
     name: str = derived("")
     made: ClassVar[bool] = True  # once, for many trials
     has_files: ClassVar[bool] = True  # as files on the storage, if only for the time of a trial
+    suffix: ClassVar[str] = ".root"
 
     @property
     def is_written(self) -> bool:
         """Whether each trial writes it, and removes it again."""
         return self.has_files and not self.made
-
-    @property
-    def suffix(self) -> str:
-        return ".root"
 
     @property
     def nominal_bytes(self) -> int:
@@ -71,7 +68,6 @@ class Replicas:
 class TreeReplicas(Replicas):
     """ROOT files with one tree of random numbers: so many branches, each an array of so many leaves."""
 
-    kind: Literal["tree"]
     branches: int = bounded(20, 1, 10_000)
     leaves: int = bounded(1000, 1, 1_000_000)
     basket_kb: int = bounded(32, 1, 65_536)
@@ -84,20 +80,15 @@ class TreeReplicas(Replicas):
 class NtupleReplicas(TreeReplicas):
     """The same numbers as an RNTuple; of ROOT's own clusters a file of 50 MB has one, and no latency."""
 
-    kind: Literal["rntuple"]  # type: ignore[assignment]
     events: int = bounded(dataclasses.MISSING, 1, 1_000_000_000)
     cluster_events: int = bounded(dataclasses.MISSING, 1, 1_000_000_000)
-
-    @property
-    def suffix(self) -> str:
-        return ".rntuple.root"  # by which the root client knows how to open it
+    suffix: ClassVar[str] = ".rntuple.root"  # by which the root client knows how to open it
 
 
 @dataclass(frozen=True, kw_only=True)
 class HiggsReplicas(Replicas):
     """ROOT files with events in which to look for Higgs bosons that decay to four leptons."""
 
-    kind: Literal["higgs"]
     basket_kb: int = bounded(32, 1, 65_536)
     codec: Codec = "zlib-1"
 
@@ -106,7 +97,6 @@ class HiggsReplicas(Replicas):
 class CopiedReplicas(Checked, Replicas):
     """Copies, under unique names, of the files that a glob pattern finds on the storage."""
 
-    kind: Literal["copies"]
     source: Glob
 
     def problems(self) -> Iterator[str]:
@@ -114,7 +104,7 @@ class CopiedReplicas(Checked, Replicas):
             yield f'source: must end in a suffix that all copies can have, like "*.root", not "{self.suffix}"'
 
     @property
-    def suffix(self) -> str:
+    def suffix(self) -> str:  # type: ignore[override]
         return PurePath(self.source).suffix
 
 
@@ -122,18 +112,13 @@ class CopiedReplicas(Checked, Replicas):
 class RandomReplicas(Replicas):
     """Files of random bytes, which nothing on the way can compress."""
 
-    kind: Literal["random"]
-
-    @property
-    def suffix(self) -> str:
-        return ".dat"
+    suffix: ClassVar[str] = ".dat"
 
 
 @dataclass(frozen=True, kw_only=True)
 class DoublingReplicas(Checked, RandomReplicas):
     """Files of random bytes, each twice as large as the one before: from size_mb to up_to_mb, and so on again."""
 
-    kind: Literal["doubling"]  # type: ignore[assignment]
     up_to_mb: float = bounded(dataclasses.MISSING, 0.001, 10_000_000)
 
     def problems(self) -> Iterator[str]:
@@ -158,7 +143,6 @@ class WrittenFiles(RandomReplicas):
     multifile: a file each; partfile: all write parts of one file; serial: the first client writes one file for all.
     """
 
-    kind: Literal["written"]  # type: ignore[assignment]
     count: int = bounded(MOST, 1, MOST)
     pattern: Literal["multifile", "partfile", "serial"] = "multifile"
     check: Literal["size", "adler32"] = "size"
@@ -172,7 +156,6 @@ class StreamedBytes(RandomReplicas):
     Where commands read files of their own, `reads` is the folder of them, which caches are emptied of.
     """
 
-    kind: Literal["streamed"]  # type: ignore[assignment]
     count: int = bounded(MOST, 1, MOST)
     size_mb: float = bounded(0.0, 0, 10_000_000)
     reads: AbsolutePath | None = None

@@ -76,12 +76,10 @@ def adding(directory: Path) -> Iterator[tuple[Catalogue, IO[str]]]:
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
     """With nobody else who makes this set; on a file system without locks, in the hope of it."""
-    lock = path.with_name(f".{path.name}.lock")
+    busy = BusyError(f"{path}: another `tierbench replicas` makes this set; wait for its end")
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(files.locked(lock, gone=True))
-        except BlockingIOError:
-            raise BusyError(f"{path}: another `tierbench replicas` makes this set; wait for its end") from None
+            stack.enter_context(files.locked(path.with_name(f".{path.name}.lock"), gone=True, held=busy))
         except OSError as error:
             if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
                 raise

@@ -129,17 +129,12 @@ class Testbed:
     def _write_record(self, settings: Settings, complete: bool) -> None:
         files.replace(self._record, json.dumps({"settings": asdict(settings), "complete": complete}, indent=2))
 
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _locked(self) -> contextlib.AbstractContextManager[None]:
         """See to it that nobody else brings it up or down meanwhile."""
         locks = home() / "locks"
         locks.mkdir(parents=True, exist_ok=True)
-        with contextlib.ExitStack() as stack:
-            try:
-                stack.enter_context(files.locked(locks / self.name, gone=True))
-            except BlockingIOError:
-                raise BusyError(f"testbed {self.name!r} is being brought up or down by another process") from None
-            yield
+        busy = BusyError(f"testbed {self.name!r} is being brought up or down by another process")
+        return files.locked(locks / self.name, gone=True, held=busy)
 
     # -- up ------------------------------------------------------------------------------------------
 

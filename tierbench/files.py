@@ -113,9 +113,12 @@ def poll(ready: "Callable[[], Any]", limit_s: float, every_s: float = POLL_S) ->
 
 @contextlib.contextmanager
 def locked(
-    path: "str | Path", limit_s: float = 0.0, waits: "Callable[[], object]" = lambda: None, gone: bool = False
-) -> "Iterator[None]":
-    """Hold a lock; BlockingIOError if somebody else does for so long. The kernel frees it when this process ends.
+    path: "str | Path", limit_s: float = 0.0, waits: "Callable[[], object]" = lambda: None, gone: bool = False,
+    held: "Exception | None" = None,
+) -> "Iterator[None]":  # fmt: skip
+    """Hold a lock; BlockingIOError, or what is given as `held`, if somebody else does for so long.
+
+    The kernel frees it when this process ends.
 
     Its file can be opened by those alone who may write it, so who may only read holds nobody up; `gone` removes it.
     """
@@ -132,9 +135,9 @@ def locked(
             if limit_s == math.inf:
                 fcntl.flock(number, fcntl.LOCK_EX)  # without a delay: trials pass their lock on many times a second
             elif not poll(lambda: _taken(number), limit_s):
-                raise BlockingIOError(errno.EAGAIN, "somebody else holds it", str(path))
+                raise held or BlockingIOError(errno.EAGAIN, "somebody else holds it", str(path))
         if _identity(number) != _identity_of(path):  # who had it has removed it
-            raise BlockingIOError(errno.EAGAIN, "somebody else has just held it", str(path))
+            raise held or BlockingIOError(errno.EAGAIN, "somebody else has just held it", str(path))
         yield
         if gone:
             with contextlib.suppress(FileNotFoundError):  # its folder is gone too

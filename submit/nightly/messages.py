@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from email.message import EmailMessage
 from urllib.parse import urlsplit
 
-from tierbench import names
+from tierbench import files, names
 from tierbench.errors import ConfigError
 from tierbench.submit import pool
 from tierbench.submit.nightly import record
@@ -209,10 +209,10 @@ def _run(command: list[str], text: bytes) -> None:
 def write_webhook(nightly: Nightly, url: str) -> None:
     """Leave the URL in a file for its owner alone, or remove the file."""
     path = nightly.directory / names.WEBHOOK
-    path.unlink(missing_ok=True)
     if url:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(f"{url}\n")
+        files.replace(path, f"{url}\n", 0o600)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def webhook_url(nightly: Nightly) -> str:

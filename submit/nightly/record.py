@@ -10,7 +10,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -116,18 +116,13 @@ def new_nightly(name: str) -> Nightly:
     return nightly
 
 
-@contextmanager
-def locked(place: Path, patience_s: float = 30.0) -> Iterator[None]:
+def locked(place: Path, patience_s: float = 30.0) -> AbstractContextManager[None]:
     """The lock of a nightly's directory, so that one process at a time starts, finishes or changes a night; or of all.
 
     That of all nightlies of this user, in `home()`, is held for a moment as a night is put on record.
     """
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(files.locked(place / names.NIGHTLY_LOCK, patience_s))
-        except BlockingIOError:
-            raise BusyError(f"{place.name}: another `tierbench nightly` is starting or finishing a night") from None
-        yield
+    busy = BusyError(f"{place.name}: another `tierbench nightly` is starting or finishing a night")
+    return files.locked(place / names.NIGHTLY_LOCK, patience_s, held=busy)
 
 
 @dataclass(frozen=True)

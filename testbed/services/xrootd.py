@@ -150,7 +150,6 @@ def certify(bed: Bed, server: RunningHost) -> None:
     names = server.run("ls", AUTHORITIES).stdout.split()
     for host in bed.pool:
         if host is not server:
-            host.run("mkdir", "-p", AUTHORITIES)
             for name in names:
                 host.put(f"{AUTHORITIES}/{name}", server.read(f"{AUTHORITIES}/{name}"))
 

@@ -142,7 +142,7 @@ def test_no_night_begins_while_another_nightly_measures_at_its_site(
 
 def test_a_beginning_that_hangs_is_a_record_of_the_next_night(define, monkeypatch):
     nightly = define()
-    monkeypatch.setattr(locked.__wrapped__, "__defaults__", (0.0,))
+    monkeypatch.setattr(locked, "__defaults__", (0.0,))
     with locked(nightly.directory):
         night = steps.start(nightly, False)
     assert night and night.outcome == "still-running"
