@@ -88,8 +88,8 @@ def _alone(path: Path) -> Iterator[None]:
 
 def catalogues(site: Site, experiment: Experiment) -> dict[str, dict[str, Entry]]:
     """For each set of replicas whose catalogue can be read from here, by its folder: what is known of its files."""
-    found = {folder: fetched(site, folder) for folder in experiment.used_replicas}
-    return {folder: catalogue.entries for folder, catalogue in found.items() if catalogue is not None}
+    readable = {folder: fetched(site, folder) for folder in experiment.used_replicas}
+    return {folder: catalogue.entries for folder, catalogue in readable.items() if catalogue is not None}
 
 
 def fetched(site: Site, folder: str) -> Catalogue | None:

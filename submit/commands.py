@@ -18,10 +18,10 @@ from tierbench.dags.write import write_run
 from tierbench.errors import BusyError, ConfigError, TierbenchError, exit_status, held_back
 from tierbench.site_configs.site import find_site
 from tierbench.spec import NAMED, resolved
-from tierbench.submit import pool
+from tierbench.submit import pool, programs
 from tierbench.submit.console import Quiet, add_command, as_json, experiment_at_site, run_directory, say, show, warn
 from tierbench.submit.links import leave_ceilings
-from tierbench.submit.planning import asked_experiment, expanded, preflight, refuse, ship_programs
+from tierbench.submit.planning import asked_experiment, expanded, preflight, refuse
 from tierbench.submit.pool import PoolError, have_command_on_path
 from tierbench.submit.preview import plan_document, preview
 from tierbench.submit.progress import FIRST, Run
@@ -120,7 +120,7 @@ def _written(arguments: argparse.Namespace, incomplete: bool) -> Run:
     write_run(plan, site, experiment, directory)
     asked = Asked(resolved(arguments.experiment), resolved(arguments.site), arguments.only)
     json_files.write(directory / names.ASKED, asked)
-    ship_programs(experiment, directory, say)
+    programs.ship(experiment, directory / names.PROGRAMS, say)
     return Run(directory)
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast, get_args
 
-from tierbench import names
 from tierbench.dags.credentials import by_kind
 from tierbench.dags.experiment import Experiment, find_experiment
 from tierbench.dags.hosts import sampled_hosts, slot_problems
@@ -23,7 +22,7 @@ from tierbench.errors import UnmetNeed
 from tierbench.errors import refuse as refuse_problems
 from tierbench.site_configs.site import Access, Site
 from tierbench.starts import IN_TURN
-from tierbench.submit import pool, programs
+from tierbench.submit import pool
 from tierbench.submit.catalogue import catalogues
 from tierbench.submit.pool import PoolError, Slots
 from tierbench.submit.questions import REMEDIES, used_accesses
@@ -121,13 +120,6 @@ def matching_slots(site: Site, pools: Iterable[str]) -> dict[str, Slots] | str:
         return {name: pool.matching_slots(site.pools[name].requirements) for name in pools}
     except PoolError as error:
         return str(error)
-
-
-def ship_programs(experiment: Experiment, directory: Path, say: Callable[[str], None]) -> None:
-    """Put what the clients have to have compiled beside their scripts in a run directory."""
-    sources = {source for file in experiment.client_files for source in file.ships}
-    if any(source.suffix == programs.PROGRAM for source in sources):
-        say(programs.ship(sorted(sources), directory / names.PROGRAMS))
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tierbench.dags.experiment import Experiment
 from tierbench.errors import UnmetNeed
 from tierbench.wrappers.clients.root import find_root_executable
 
@@ -33,16 +34,19 @@ class Root:
     flags: tuple[str, ...]
 
 
-def ship(sources: Sequence[Path], directory: Path) -> str:
-    """Put the programs made of these sources into a directory from which jobs take them; what was done, in words."""
+def ship(experiment: Experiment, directory: Path, say: Callable[[str], None]) -> None:
+    """Put what the clients have to have compiled into a directory from which jobs take it, if that is possible."""
+    sources = sorted({source for file in experiment.client_files for source in file.ships})
+    if not (built := [source.stem for source in sources if source.suffix == PROGRAM]):
+        return
     try:
         cache = _compiled(sources)
     except NotCompiled as reason:
-        return f"ROOT programs are not compiled ({reason}); {INTERPRETED}"
-    built = [source.stem for source in sources if source.suffix == PROGRAM]
+        say(f"ROOT programs are not compiled ({reason}); {INTERPRETED}")
+        return
     for program in built:
         shutil.copy2(cache / program, directory)
-    return f"{' and '.join(built)} compiled for ROOT {find_root().version}"
+    say(f"{' and '.join(built)} compiled for ROOT {find_root().version}")
 
 
 def command(source: Path, arguments: Sequence[str | float]) -> list[str]:

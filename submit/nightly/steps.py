@@ -27,14 +27,14 @@ from tierbench.errors import BusyError, TierbenchError, UnmetNeed, held_back
 from tierbench.postprocess.history.rows import NightMark, write_night_mark
 from tierbench.postprocess.schema.columns import parted
 from tierbench.site_configs.site import find_site
-from tierbench.submit import pool
+from tierbench.submit import pool, programs
 from tierbench.submit.links import leave_ceilings
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.messages import Message, deliver
 from tierbench.submit.nightly.monitoring import changes, note_message, record_in_history, suspected, write_textfile
 from tierbench.submit.nightly.record import DELIVERED, NOBODY, Change, Night, Nightly, duration
 from tierbench.submit.nightly.schedule import local_zone
-from tierbench.submit.planning import Planned, asked_experiment, expanded, preflight, refuse, ship_programs
+from tierbench.submit.planning import Planned, asked_experiment, expanded, preflight, refuse
 from tierbench.submit.pool import PoolError
 from tierbench.submit.progress import Run, hopeless
 from tierbench.submit.repetitions import repeated
@@ -90,7 +90,7 @@ def write_confirmation(nightly: Nightly, night: Night, configurations: Sequence[
 
 def _write(nightly: Nightly, night: Night, ready: Planned, run: Path) -> None:
     write_run(ready.plan, ready.site, ready.experiment, run)
-    ship_programs(ready.experiment, run, nightly.say)
+    programs.ship(ready.experiment, run / names.PROGRAMS, nightly.say)
     planned, rerun = int(night.planned_wall_s * 1e9), run.name == names.NIGHT_AGAIN
     write_night_mark(run, NightMark(nightly.name, planned, rerun=rerun, control=nightly.terms.control))
 
