@@ -36,7 +36,6 @@ from tierbench.postprocess.schema.run_rows import FILES
 from tierbench.testbed.host import wait_until
 
 DOCUMENT = Path(__file__).parents[2] / "docs/runs.md"
-WITH_MOUNT = {"dgt.fiu.test", "vmuf.uf.test", "wn03.fiu.test", "wn04.fiu.test"}
 
 # The server's counter is interpolated at the window's edges, so the period is short beside windows of some seconds.
 # ROOT looks at what it has opened for 0.1 s without reading, which is little beside them, too.

@@ -76,11 +76,17 @@ def folder(tmp_path):
     return synthetic.write_trial(tmp_path)
 
 
+@pytest.fixture(scope="session")
+def real(tmp_path_factory):
+    """The run directory of a testbed's trial: direct, four root clients, two workers. Tests change copies of it."""
+    folder = tmp_path_factory.mktemp("real")
+    shutil.unpack_archive(Path(__file__).parent / "data/direct-trial.tar.gz", folder, filter="data")
+    return folder / "run"
+
+
 @pytest.fixture
-def real_run(tmp_path):
-    """The run directory of a testbed's trial: direct, four root clients, two workers."""
-    shutil.unpack_archive(Path(__file__).parent / "data/direct-trial.tar.gz", tmp_path, filter="data")
-    return tmp_path / "run"
+def real_run(real, tmp_path):
+    return Path(shutil.copytree(real, tmp_path / "run"))
 
 
 @pytest.fixture

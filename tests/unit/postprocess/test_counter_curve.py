@@ -10,7 +10,7 @@ from tierbench.postprocess.records.increments import refresh_distance_s
 from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.tables.write import trial_tables
 
-MBPS, SENT = 400.0, 400e6 / 8 * 20  # what a synthetic trial's storage sends in its window of 20 s
+MBPS = 400.0  # what a synthetic trial's storage sends
 
 
 def sampled(folder, tx_bytes, period, phase):

@@ -3,8 +3,6 @@
 import os
 import random
 import re
-import shutil
-import tarfile
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +15,6 @@ from tierbench.errors import TierbenchError
 from tierbench.postprocess.tables.write import tables, trial_tables
 from tierbench.submit.cli import main
 
-REAL = Path(__file__).parents[1] / "data/direct-trial.tar.gz"  # of a testbed: direct, four root clients, two workers
 DAMAGES = int(os.environ.get("TIERBENCH_DAMAGES", "100"))
 PARTS = 6  # which may run side by side
 MOST_OFF = 0.03
@@ -93,18 +90,9 @@ class Run:
         return sorted(path for path in self.directory.rglob("*") if path.suffix in kinds)
 
 
-@pytest.fixture(scope="module")
-def real(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("real")
-    with tarfile.open(REAL) as archive:
-        archive.extractall(folder, filter="data")
-    return Run(folder / "run")
-
-
 @pytest.fixture
-def run(real, tmp_path):
-    shutil.copytree(real.directory, tmp_path / "run")
-    return Run(tmp_path / "run")
+def run(real_run):
+    return Run(real_run)
 
 
 def damages(files, part):

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -13,17 +12,14 @@ from tierbench.postprocess.records.ceilings import read_ceilings
 from tierbench.postprocess.schema.rows import TRIAL_FILES
 from tierbench.postprocess.tables.write import trial_tables
 
-HERE = Path(__file__).parents[1]
-REAL, TABLES = HERE / "data/direct-trial.tar.gz", HERE / "fixtures/direct-trial"
+TABLES = Path(__file__).parents[1] / "fixtures/direct-trial"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(real, tmp_path_factory):
     """The real trial's folder, with its tables made anew."""
-    directory = tmp_path_factory.mktemp("real")
-    with tarfile.open(REAL) as archive:
-        archive.extractall(directory, filter="data")
-    (found,) = directory.glob(f"run/{names.TRIALS}/*")
+    run = shutil.copytree(real, tmp_path_factory.mktemp("real") / "run")
+    (found,) = run.glob(f"{names.TRIALS}/*")
     trial_tables(found)
     return found
 
