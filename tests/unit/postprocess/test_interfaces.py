@@ -90,14 +90,16 @@ def test_each_interface_is_seen_by_itself(tmp_path):
     assert whole.values[len(whole.values) // 2] == pytest.approx(400)
 
 
+# Of two drivers, one of which says it late.
+DIFFERING = {
+    "eth0": synthetic.during(200, SECONDS), "eth1": lambda time: synthetic.during(200, SECONDS)(time // 0.8 * 0.8),
+}  # fmt: skip
+
+
 def test_interfaces_whose_drivers_differ_are_drawn_with_one_step(tmp_path):
-    sent = {
-        "eth0": synthetic.during(200, SECONDS),
-        "eth1": lambda time: synthetic.during(200, SECONDS)(time // 0.8 * 0.8),
-    }
-    folder = trial(tmp_path, {synthetic.OSS: sent})
+    folder = trial(tmp_path, {synthetic.OSS: DIFFERING})
     times = synthetic.ticks(-2, 23, 0.2)
-    synthetic.write_interfaces(folder / f"samples/{synthetic.OSS}.samples", times, sent, period_s=0.2)
+    synthetic.write_interfaces(folder / f"samples/{synthetic.OSS}.samples", times, DIFFERING, period_s=0.2)
     whole = read_over_time(tmp_path, trial_tables(folder).trial_id).storage
     assert whole is not None
     inside = (whole.edges[:-1] >= 0) & (whole.edges[1:] <= SECONDS)
@@ -160,12 +162,8 @@ class TestCounters:
         assert unknown == [("eth1", "10.000000")]
 
     def test_a_driver_that_says_it_late_is_one_interfaces(self, tmp_path):
-        sent = {
-            "eth0": synthetic.during(200, SECONDS),
-            "eth1": lambda time: synthetic.during(200, SECONDS)(time // 0.8 * 0.8),
-        }
         path = tmp_path / "oss.samples"
-        synthetic.write_interfaces(path, synthetic.ticks(-2, 23, 0.2), sent, period_s=0.2)
+        synthetic.write_interfaces(path, synthetic.ticks(-2, 23, 0.2), DIFFERING, period_s=0.2)
         found = [intervals(one).resolution_s("tx_bytes") for one in read_samples(path).by_interface()]
         assert found == [pytest.approx(0.2), pytest.approx(0.8, rel=0.05)]
 
