@@ -185,7 +185,7 @@ def _commands_of(pid: int) -> list[int]:
         return []
     if words[1:3] == [b"-m", b"tierbench"]:
         return [pid]
-    return [found for child in children for found in _commands_of(int(child))]
+    return [command for child in children for command in _commands_of(int(child))]
 
 
 def _taken_along(definition: Path, *hosts: RunningHost) -> str:

@@ -117,8 +117,13 @@ class Testbed:
         return hosts[name]
 
     def status(self) -> list[Reply]:
-        """What each host and daemon replies when it is asked how it is."""
-        return status(Bed(self.topology, self.hosts))
+        """What each host and daemon replies when it is asked how it is, host by host in the topology's order."""
+        bed = Bed(self.topology, self.hosts)
+        questions = [Question(bed[WAN], "delay", partial(_delay, bed))]
+        questions += [Question(host, "host", partial(_running, host)) for host in bed.hosts.values()]
+        questions += [question for service in services(bed.settings) for question in service.questions(bed)]
+        with ThreadPoolExecutor(8) as pool:
+            return sorted(pool.map(Question.put, questions), key=lambda reply: list(bed.hosts).index(reply.host))
 
     def _recorded(self) -> dict[str, Any]:
         if not self.exists:
@@ -265,15 +270,6 @@ def _wire(bed: Bed) -> None:
     at_once(lambda host: host.wire(bed.topology), bed.where(lambda host: host.nics))
     if _delay_method(bed) == "delay-line":
         start_delay_line(wan, "delayline", network.RTT_FILE, network.QUEUES.values())
-
-
-def status(bed: Bed) -> list[Reply]:
-    """What each host and daemon replies, host by host in the topology's order."""
-    questions = [Question(bed[WAN], "delay", partial(_delay, bed))]
-    questions += [Question(host, "host", partial(_running, host)) for host in bed.hosts.values()]
-    questions += [question for service in services(bed.settings) for question in service.questions(bed)]
-    with ThreadPoolExecutor(8) as pool:
-        return sorted(pool.map(Question.put, questions), key=lambda reply: list(bed.hosts).index(reply.host))
 
 
 def _running(host: RunningHost) -> str:
