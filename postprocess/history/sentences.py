@@ -26,7 +26,6 @@ from tierbench.postprocess.history.alarms import (
 from tierbench.postprocess.history.database import Chronicle
 from tierbench.postprocess.history.rows import MEASURED, Night
 from tierbench.postprocess.stats import Interval
-from tierbench.postprocess.tables.write import arrow, no_formula
 from tierbench.postprocess.wording import NOTHING, change_percent, counted, figures, listed, moment, with_interval
 
 THIS_MONTH = 27  # nights within which a day of the month says it all
@@ -210,6 +209,8 @@ def table_rows(chronicle: Chronicle) -> Iterator[tuple[Any, ...]]:
 
 
 def as_csv(chronicle: Chronicle) -> str:
+    from tierbench.postprocess.tables.write import no_formula  # which loads much, and a check needs sentences alone
+
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -220,6 +221,8 @@ def as_csv(chronicle: Chronicle) -> str:
 
 def write_parquet(chronicle: Chronicle, path: Path) -> None:
     """The same as Parquet, where pyarrow is installed; each column is of its type, also where nothing was measured."""
+    from tierbench.postprocess.tables.write import arrow
+
     pyarrow = arrow("--csv")
     types = pyarrow.schema([(name, pyarrow.type_for_alias(kind)) for name, kind in COLUMNS.items()])
     content = [dict(zip(COLUMNS, row, strict=True)) for row in table_rows(chronicle)]
