@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from tierbench.wrappers.child import Run, run_program
 from tierbench.wrappers.client import Client, Option, check_size
@@ -32,7 +32,9 @@ class Root(Client):
     """The thesis' root routine: reads every event in full."""
 
     program = "root_read"
-    unable = {"http": "CERN's wheel of ROOT reads no https, as it has neither Davix nor libRCurlHttp; http does"}
+    unable: "ClassVar[Mapping[str, str]]" = {
+        "http": "CERN's wheel of ROOT reads no https, as it has neither Davix nor libRCurlHttp; http does"
+    }
     kinds: "tuple[str, ...] | None" = ("tree", "rntuple", "higgs", "copies")
     memory_mb = 384
     usual_excess = 0.05

@@ -132,3 +132,46 @@ def test_who_makes_files_finds_the_root_that_the_systems_python_has(wheel, tmp_p
     monkeypatch.setattr(os, "defpath", str(tmp_path))
     assert Root.missing({"setup": ""}) == ""
     assert find_root().version == "6.08.00"
+
+
+def test_a_staged_file_is_copied_after_the_go_and_read_from_there(job):
+    root_program(job, process_read_bytes=40)
+    job.script(
+        "bin/xrdcp", f'ls {job.folder}/arguments 2>/dev/null; for last; do :; done; head -c 100 /dev/zero > "$last"'
+    )
+    end = job.end("staged", options={"branches": 0.3})
+    assert (end["status"], end["bytes_client"], end["events"]) == ("ok", 100, 12)
+    assert (end["detail"]["copied_bytes"], end["detail"]["local_read_bytes"]) == (100, 40)
+    assert (job.folder / "arguments").read_text().split()[0].endswith("/staged.root")
+
+
+@pytest.mark.parametrize(
+    ("copy", "status", "message"),
+    [
+        ("echo no such file >&2; exit 54", "open-failed", "no such file"),
+        ('for last; do :; done; head -c 99 /dev/zero > "$last"', "short-read", "99"),
+    ],
+)
+def test_a_file_that_could_not_be_staged_is_told(job, copy, status, message):
+    root_program(job, file_bytes=99)
+    job.script("bin/xrdcp", copy)
+    end = job.end("staged")
+    assert (end["status"], message in end["message"]) == (status, True)
+    assert not end["events"] or status == "short-read"
+
+
+def test_https_is_staged_by_htcondors_plugin_which_is_shown_the_token(job):
+    root_program(job)
+    job.script("bin/condor_config_val", f"echo {job.folder}/bin")
+    job.script(
+        "bin/curl_plugin",
+        f'cp "$2" {job.folder}/asked; cp $_CONDOR_CREDS/staged.use {job.folder}/shown',
+        f"head -c 100 /dev/zero > $(sed -n 's/.*LocalFileName = .\\([^\\\"]*\\).*/\\1/p' {job.folder}/asked)",
+    )
+    (job.folder / "token").write_text("secret")
+    job.offer("https://door/f.root", 100)
+    job.environment["BEARER_TOKEN_FILE"] = str(job.folder / "token")
+    end = job.end("staged")
+    assert (end["status"], end["bytes_client"]) == ("ok", 100)
+    assert "staged+https://door/f.root" in (job.folder / "asked").read_text()
+    assert '"access_token": "secret"' in (job.folder / "shown").read_text()

@@ -1,0 +1,95 @@
+"""Stage-in: the file is copied to the worker's disk, and ROOT reads the copy from there."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from tierbench.wrappers.child import Run, run_program
+from tierbench.wrappers.client import absent, python
+from tierbench.wrappers.clients.root import Root
+from tierbench.wrappers.credentials import KINDS
+
+COPY, STAGED = "staged.root", "staged.json"
+# ROOT starts, and waits, before the go. The copy leaves the page cache, or reading it would be reading memory.
+STAGE = """
+import subprocess
+local, report, command = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+reader = subprocess.Popen(sys.argv[4:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+if reader.stdout.readline() != b"ready\\n":
+    sys.exit(max(1, reader.wait()))
+wait_for_go()
+begin = time.time()
+failed = subprocess.call(command, stdin=subprocess.DEVNULL, stdout=2)
+if failed:
+    reader.stdin.close()
+    reader.wait()
+    sys.exit(failed if 0 < failed < 126 else 1)
+copied = time.time()
+with open(local, "rb+") as file:
+    os.fsync(file.fileno())
+    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    end = {"copied_bytes": os.fstat(file.fileno()).st_size}
+end.update(copy_s=copied - begin, flush_s=time.time() - copied)
+reader.communicate(b"\\n")
+with open(report, "w") as out:
+    json.dump(end, out)
+sys.exit(reader.returncode if reader.returncode >= 0 else 128 - reader.returncode)
+"""
+# HTCondor's own plugin, called by the job: what HTCondor transfers by itself is there before a job can wait for the go.
+PLUGIN = """
+printf '[ LocalFileName = "%s"; Url = "%s"; ]\\n' "$3" "$2" > "$3.in"
+"$1" -infile "$3.in" -outfile "$3.out" && exit
+sed -n 's/^ *TransferError *= */HTCondor could not fetch it: /p' "$3.out" >&2
+exit 1
+"""
+
+
+class Staged(Root):
+    """Copies the whole file to the job's scratch directory after the go: by xrdcp, by https with HTCondor's plugin."""
+
+    protocols = ("xrootd", "http")
+    unable = {}
+    reads_whole = True
+    usual_excess = 0.01
+    options = {name: option for name, option in Root.options.items() if name != "starting"}
+
+    @classmethod
+    def missing_by(cls, protocol: str) -> str:
+        if protocol == "xrootd":
+            return absent("xrdcp")
+        return absent("condor_config_val") or ("" if os.access(_plugin(), os.X_OK) else "HTCondor has no curl_plugin")
+
+    def held_command(self) -> "list[str]":
+        return self.command()
+
+    def command(self) -> "list[str]":
+        local = self.job.scratch / COPY
+        options = {**self.job.options, "starting": False}
+        reader = Root(self.job._replace(url=str(local), options=options))
+        return python(STAGE, local, self.job.scratch / STAGED, json.dumps(self._copying(local)), *reader.command())
+
+    def _copying(self, local: Path) -> "list[str]":
+        if self.job.remote:
+            return ["xrdcp", "-f", "--nopbar", self.job.url, str(local)]
+        url, token = self.job.url, os.environ.get(KINDS["token"].variable)
+        if not token:
+            return ["sh", "-c", PLUGIN, "sh", _plugin(), url, str(local)]
+        folder = self.job.scratch / "credentials"
+        folder.mkdir(mode=0o700)
+        credential = {"access_token": Path(token).read_text().strip(), "expires_in": 3600}
+        (folder / "staged.use").write_text(json.dumps(credential))
+        shown = ["env", f"_CONDOR_CREDS={folder}"]
+        return [*shown, "sh", "-c", PLUGIN, "sh", _plugin(), f"staged+{url}", str(local)]
+
+    def outcome(self, run: Run) -> "dict[str, Any]":
+        staged = self.job.report(STAGED)
+        if not staged:
+            return self.judged(run, None)
+        end = super().outcome(run)
+        end["detail"] = {**end.get("detail", {}), **staged, "local_read_bytes": end["bytes_client"]}
+        return {**end, "bytes_client": staged["copied_bytes"], "bytes_source": "copy"}
+
+
+def _plugin() -> str:
+    return run_program("condor_config_val", "LIBEXEC").output.strip() + "/curl_plugin"
