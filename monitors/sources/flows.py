@@ -76,12 +76,15 @@ class Flows(Source):
     def _keep_asking(self) -> None:
         before, asked_ns = None, 0  # type: dict[bytes, Flow] | None, int
         pause = threading.Event()
-        while True:
-            now_ns, flows = mono_ns(), sending_flows()
-            both = before is not None and flows is not None
-            self.latest = summary(before or {}, flows or {}, (now_ns - asked_ns) / 1e9) if both else UNKNOWN
-            before, asked_ns = flows, now_ns
-            pause.wait(PERIOD_S)
+        try:
+            while True:
+                now_ns, flows = mono_ns(), sending_flows()
+                both = before is not None and flows is not None
+                self.latest = summary(before or {}, flows or {}, (now_ns - asked_ns) / 1e9) if both else UNKNOWN
+                before, asked_ns = flows, now_ns
+                pause.wait(PERIOD_S)
+        finally:  # or what was last seen would be told for ever
+            self.latest = UNKNOWN
 
 
 def summary(before: "Mapping[bytes, Flow]", after: "Mapping[bytes, Flow]", seconds: float) -> "tuple[int, ...]":
@@ -136,7 +139,7 @@ def _dump(family: int) -> "Iterator[bytes]":
                 if kind == ERROR:
                     raise OSError("the kernel does not tell of its connections")
                 yield answer[HEADER:length]
-                answer = answer[(length + 3) & ~3 :]
+                answer = answer[max(HEADER, (length + 3) & ~3) :]
 
 
 def _info(message: bytes) -> bytes:

@@ -17,6 +17,7 @@ import pytest
 
 from tests.unit.sampler_process import PATIENCE_S, read
 from tests.unit.shipped import PYTHON, ship
+from tierbench.monitors.sources import flows
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not Path("/dev/net/tun").exists(), reason="only root may make namespaces and interfaces"
@@ -166,3 +167,14 @@ def test_a_flow_that_fills_its_window_has_that_each_round_trip(
     if window:
         assert gauges["tcp_flow_min_rtt_us"] / 1e6 == pytest.approx(RTT_S, rel=0.1)
         assert rate == pytest.approx(gauges[window] / (gauges["tcp_flow_rtt_us"] / 1e6), rel=within)
+
+
+def test_what_was_last_seen_is_not_told_for_ever_if_asking_breaks(monkeypatch):
+    answers = iter([{}, {}])
+    monkeypatch.setattr(flows, "PERIOD_S", 0)
+    monkeypatch.setattr(flows, "sending_flows", lambda: next(answers))  # and then StopIteration, which nobody expects
+    source = flows.Flows.__new__(flows.Flows)
+    source.latest = (3,) * 8
+    with pytest.raises(StopIteration):
+        source._keep_asking()
+    assert source.look() == flows.UNKNOWN
