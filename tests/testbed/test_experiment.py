@@ -35,7 +35,7 @@ from tierbench.postprocess.schema.columns import columns_of
 from tierbench.postprocess.schema.run_rows import FILES
 from tierbench.testbed.host import wait_until
 
-DOCUMENT = Path(__file__).parents[2] / "docs/runs.md"
+WORKFLOW = Path(__file__).parents[2] / "docs/workflow.py"
 
 # The server's counter is interpolated at the window's edges, so the period is short beside windows of some seconds.
 # ROOT looks at what it has opened for 0.1 s without reading, which is little beside them, too.
@@ -452,10 +452,9 @@ def test_a_dag_by_hand_does_without_tierbench_and_gets_its_tables_later(by_hand:
 
 
 def submit_in_a_workflow(access_point: AccessPoint) -> tuple[list[str], Ran]:
-    """A run between two steps, by the program of docs/runs.md; the nodes as they ended, and the run."""
-    (program,) = re.findall(r"^```python\n(.*?)^```$", DOCUMENT.read_text(), re.DOTALL | re.MULTILINE)
+    """A run between two steps, by docs/workflow.py; the nodes as they ended, and the run."""
     access_point.write("workflow")
-    access_point.put("workflow.py", program)
+    access_point.put("workflow.py", WORKFLOW.read_text())
     run, folder = f"{HOME}/workflow", f"{HOME}/of-my-own"
     status, _ = access_point.command("python3", f"{HOME}/workflow.py", run, folder, check=False)
     log = (access_point.there("of-my-own") / "workflow.dag.dagman.out").read_text()
