@@ -38,9 +38,10 @@ sys.exit(reader.returncode if reader.returncode >= 0 else 128 - reader.returncod
 """
 # HTCondor's own plugin, called by the job: what HTCondor transfers by itself is there before a job can wait for the go.
 PLUGIN = """
+if [ -n "$SSL_CERT_DIR" ]; then export X509_CERT_DIR="${X509_CERT_DIR:-$SSL_CERT_DIR}"; fi
 printf '[ LocalFileName = "%s"; Url = "%s"; ]\\n' "$3" "$2" > "$3.in"
 "$1" -infile "$3.in" -outfile "$3.out" && exit
-sed -n 's/^ *TransferError *= */HTCondor could not fetch it: /p' "$3.out" >&2
+grep -o 'TransferError = "[^"]*"' "$3.out" >&2
 exit 1
 """
 

@@ -165,13 +165,24 @@ def test_https_is_staged_by_htcondors_plugin_which_is_shown_the_token(job):
     job.script("bin/condor_config_val", f"echo {job.folder}/bin")
     job.script(
         "bin/curl_plugin",
-        f'cp "$2" {job.folder}/asked; cp $_CONDOR_CREDS/staged.use {job.folder}/shown',
+        f'cp "$2" {job.folder}/asked; echo "$X509_CERT_DIR" > {job.folder}/trusted; cp $_CONDOR_CREDS/staged.use {job.folder}/shown',
         f"head -c 100 /dev/zero > $(sed -n 's/.*LocalFileName = .\\([^\\\"]*\\).*/\\1/p' {job.folder}/asked)",
     )
     (job.folder / "token").write_text("secret")
     job.offer("https://door/f.root", 100)
+    job.environment["SSL_CERT_DIR"] = "/etc/grid"
     job.environment["BEARER_TOKEN_FILE"] = str(job.folder / "token")
     end = job.end("staged")
     assert (end["status"], end["bytes_client"]) == ("ok", 100)
+    assert (job.folder / "trusted").read_text() == "/etc/grid\n"
     assert "staged+https://door/f.root" in (job.folder / "asked").read_text()
     assert '"access_token": "secret"' in (job.folder / "shown").read_text()
+
+
+def test_why_htcondors_plugin_failed_is_told(job):
+    root_program(job)
+    job.script("bin/condor_config_val", f"echo {job.folder}/bin")
+    job.script("bin/curl_plugin", """echo '[ A = 1; TransferError = "no such certificate"; B = 2 ]' > "$4"; exit 1""")
+    job.offer("https://door/f.root", 100)
+    end = job.end("staged")
+    assert (end["status"], "no such certificate" in end["message"]) == ("open-failed", True)
