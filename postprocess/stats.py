@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +17,7 @@ from tierbench.postprocess.digits import Numbers
 
 LEVEL = 0.95
 RESOLUTION = 0.001  # of a rate: clients start within 10 ms in windows of 10 s, so trials resolve no less
+OTHER_SCATTER = 0.01  # how probable it may be that the scatter of workloads differs by chance
 STRAY = 0.01  # how often a run without a stray trial is said to have one
 DOUBT, DOUBT_OF_STRAYS = 1.5, 0.5  # standard errors by which variances may differ more than they seem to
 LEAST_TRIALS, LEAST_POINTS = 3, 3  # of a point, and in a repetition, for a stray trial to be told from its neighbours
@@ -210,6 +211,44 @@ def blocks(values: Values) -> tuple[Blocks, list[tuple[Hashable, Hashable]]]:
         del used[stray]
         model = without
     return model, strays
+
+
+class BlocksByKind:
+    """Blocks for all points together, or for each kind (workload) by itself where their scatter is not the same.
+
+    A ratio of reads that scatter by 1 % is not to be as wide as that of others which scatter by 20 %.
+    """
+
+    def __init__(self, values: Values, kind: Callable[[Hashable], Hashable]) -> None:
+        parts: dict[Hashable, dict[tuple[Hashable, Hashable], float]] = {}
+        for key, value in values.items():
+            parts.setdefault(kind(key[0]), {})[key] = value
+        made = {each: blocks(part) for each, part in parts.items()}
+        self._kind = kind
+        if not _scatter_differs([model for model, _ in made.values()]):
+            self._kind, made = (lambda _: None), {None: blocks(values)}
+        self._blocks = {each: model for each, (model, _) in made.items()}
+        self.strays = [stray for _, strays in made.values() for stray in strays]
+
+    def ratio(self, point: Hashable, against: Hashable) -> Compared | None:
+        """The one over the other, of the same kind."""
+        model = self._blocks.get(self._kind(point))
+        return model.ratio(point, against) if model else None
+
+
+def _scatter_differs(models: Sequence[Blocks]) -> bool:
+    """Whether one variance for all models is beyond chance (Bartlett's test)."""
+    from scipy import stats
+
+    freedom = np.array([model.df for model in models])
+    if len(models) < 2 or freedom.min() < 1:
+        return False
+    squares = np.array([model.squares.sum() for model in models])
+    variances = np.maximum(squares / freedom, RESOLUTION**2)
+    total = freedom.sum()
+    spread = total * math.log(variances @ freedom / total) - float(freedom @ np.log(variances))
+    correction = 1 + ((1 / freedom).sum() - 1 / total) / (3 * (len(models) - 1))
+    return bool(stats.chi2.sf(spread / correction, len(models) - 1) < OTHER_SCATTER)
 
 
 def moderated(squares: Numbers, freedom: Numbers, doubt: float = DOUBT) -> tuple[Numbers, Numbers]:

@@ -29,8 +29,8 @@ from tierbench.postprocess.compare.claims import answer, ceilings_at, claim_of, 
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
 from tierbench.postprocess.measures.bottleneck import LATENCY, NIC, UNEXPLAINED, WINDOW
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, TrialRow
-from tierbench.postprocess.stats import Blocks, Compared, Interval
-from tierbench.postprocess.tables.factors import batch_name, level_of, rows_at
+from tierbench.postprocess.stats import BlocksByKind, Compared, Interval
+from tierbench.postprocess.tables.factors import batch_name, level_of, rows_at, workload_of
 from tierbench.postprocess.verdict.counting import LEAST_REPEATS, counts, looks_of, values_of
 from tierbench.postprocess.wording import between, counted, factor
 from tierbench.starts import IN_TURN
@@ -156,7 +156,7 @@ def look_at(trials: Iterable[TrialRow], question: Question) -> Look:
 def _of_lines(
     at: Mapping[Point, Sequence[TrialRow]], usable: Mapping[Point, Sequence[TrialRow]], question: Question
 ) -> Iterator[Comparison]:
-    model = _model(usable, question.metric)
+    model = _model(usable, question.metric, question.lines)
     places = _places(at, question.lines)
     along = [] if question.x in (JOBS, question.lines) else _places(at, question.x)  # notes compare along x, too
     number = (2 if question.claims else 1) * (len(places) + len(along)) * stats.over_looks(len(question.looks) or 1)
@@ -192,7 +192,7 @@ def _of_claims(
             continue  # nothing of this plan is about it
         ends = [those[0] for those in points]
         if claim.factor:
-            compared = _model(usable, claim.metric).ratio(*ends)
+            compared = _model(usable, claim.metric, claim.factor).ratio(*ends)
         else:
             values = values_of(usable[ends[0]], claim.metric)
             compared = Compared(stats.mean_interval(values), len(values) - 1.0 if len(values) > 1 else None)
@@ -237,12 +237,12 @@ def outcome(ratio: Interval, same_within: float = WITHIN) -> str:
     return FASTER if low > 1 else SLOWER if high < 1 else INCONCLUSIVE
 
 
-def _model(usable: Mapping[Point, Sequence[TrialRow]], metric: str) -> Blocks:
+def _model(usable: Mapping[Point, Sequence[TrialRow]], metric: str, factor: str) -> BlocksByKind:
     values: dict[tuple[Hashable, Hashable], float] = {
         (point, trial.repeat): trial[metric]
         for point, rows in usable.items() for trial in rows if (trial[metric] or 0) > 0
     }  # fmt: skip
-    return stats.blocks(values)[0]
+    return BlocksByKind(values, (lambda _: None) if factor in (WORKLOAD, PAIR) else workload_of)
 
 
 def _places(at: Mapping[Point, Sequence[TrialRow]], lines: str) -> list[list[Point]]:

@@ -257,7 +257,8 @@ def _raise_limit(results: Results, label: str) -> list[str]:
 
 def _doubts(results: Results, trials: list[TrialRow], deciding: list[TrialRow]) -> Iterator[str]:
     """What weakens an answer: of a panel's trials, and of those that the sentence is about."""
-    if far := [trial for trial in strays(results.trials, results.rate) if trial in trials]:
+    across = results.layout.lines in (WORKLOAD, PAIR)
+    if far := [trial for trial in strays(results.trials, results.rate, across=across) if trial in trials]:
         rates = [f"{trial.trial} ({figures(trial[results.rate], results.unit)})" for trial in far]
         yield f"{far_off(rates)} of ratios."
     if 1 < (repeats := len({trial.repeat for trial in deciding})) < FEW:

@@ -7,6 +7,7 @@ the factor found at the point that the experiment names; their interval adds bot
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import statistics
@@ -27,8 +28,8 @@ from tierbench.postprocess.schema.run_rows import (
     ScalingRow,
     SummaryRow,
 )
-from tierbench.postprocess.stats import Compared, Interval, blocks, mean_interval
-from tierbench.postprocess.tables.factors import order
+from tierbench.postprocess.stats import BlocksByKind, Compared, Interval, Values, mean_interval
+from tierbench.postprocess.tables.factors import order, workload_of
 from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, VALID, counts, grouped, valid, values_of
 from tierbench.starts import NATURAL, TOGETHER
 
@@ -85,10 +86,13 @@ def ratio_rows(trials: Iterable[TrialRow], axes: Sequence[Factor] = (), *, pairs
     counting = [row for row in trials if counts(row)]
     factors = (*BUILT_IN, *(axis.name for axis in axes))
     along = order(axes)
-    models = {metric: _Model(counting, metric) for metric in COMPARED}
-    of_valid = models
-    if not all(map(valid, counting)):
-        of_valid = {metric: _Model(filter(valid, counting), metric) for metric in COMPARED}
+    alone = list(filter(valid, counting))
+
+    @functools.cache
+    def models(metric: str, across: bool) -> tuple[_Model, _Model]:
+        """By all that count, and by those alone that are VALID."""
+        every = _Model(counting, metric, across)
+        return every, every if len(alone) == len(counting) else _Model(alone, metric, across)
 
     def others(row: Row) -> list[Any]:
         return [along(row, name) for name in factors if name not in varied]
@@ -102,24 +106,25 @@ def ratio_rows(trials: Iterable[TrialRow], axes: Sequence[Factor] = (), *, pairs
         for members in grouped(counting, others):
             levels = list(grouped(members, level))
             for metric, (these, those) in itertools.product(COMPARED, itertools.permutations(levels, 2)):
-                row = _ratio(factor, these, those, models[metric], of_valid[metric])
+                row = _ratio(factor, these, those, *models(metric, WORKLOAD in varied))
                 rows += [row] if row else []
     return rows
 
 
-def strays(trials: Iterable[TrialRow], metric: str) -> list[TrialRow]:
-    """The trials that count, and are left out of ratios all the same, since they are far off all others."""
-    return _Model(trials, metric).strays
+def strays(trials: Iterable[TrialRow], metric: str, *, across: bool = False) -> list[TrialRow]:
+    """The trials that count, and are left out of ratios, also `across` workloads, since they are far off all others."""
+    return _Model(trials, metric, across).strays
 
 
 class _Model:
-    """What a metric is at each point, by the trials that count and have it."""
+    """What a metric is at each point, by the trials that count and have it; of workloads apart, or `across` them."""
 
-    def __init__(self, trials: Iterable[TrialRow], metric: str) -> None:
+    def __init__(self, trials: Iterable[TrialRow], metric: str, across: bool = False) -> None:
         self.metric = metric
         having = {(_point(row), row.repeat): row for row in trials if counts(row) and (row[metric] or 0) > 0}
-        self._blocks, stray = blocks({at: row[metric] for at, row in having.items()})
-        self.strays = [having[at] for at in stray]  # type: ignore[index]
+        values: Values = {at: row[metric] for at, row in having.items()}
+        self._blocks = BlocksByKind(values, (lambda _: None) if across else workload_of)
+        self.strays = [having[at] for at in self._blocks.strays]  # type: ignore[index]
         self._compared: dict[tuple[Hashable, Hashable], Compared | None] = {}
 
     def ratio(self, these: Sequence[TrialRow], those: Sequence[TrialRow]) -> Compared | None:

@@ -88,8 +88,15 @@ class Staged(Root):
         if not staged:
             return self.judged(run, None)
         end = super().outcome(run)
-        end["detail"] = {**end.get("detail", {}), **staged, "local_read_bytes": end["bytes_client"]}
-        return {**end, "bytes_client": staged["copied_bytes"], "bytes_source": "copy"}
+        detail = {
+            **end.get("detail", {}),
+            **staged,
+            "local_bytes": end["bytes_app"],
+            "local_read_bytes": end["bytes_client"],
+        }
+        detail.pop("column_bytes", None)  # of what was read here, and not of what the job received
+        copied = staged["copied_bytes"]
+        return {**end, "bytes_app": copied, "bytes_client": copied, "bytes_source": "copy", "detail": detail}
 
 
 def _plugin() -> str:

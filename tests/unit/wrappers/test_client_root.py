@@ -165,7 +165,8 @@ def test_https_is_staged_by_htcondors_plugin_which_is_shown_the_token(job):
     job.script("bin/condor_config_val", f"echo {job.folder}/bin")
     job.script(
         "bin/curl_plugin",
-        f'cp "$2" {job.folder}/asked; echo "$X509_CERT_DIR" > {job.folder}/trusted; cp $_CONDOR_CREDS/staged.use {job.folder}/shown',
+        f'cp "$2" {job.folder}/asked; echo "$X509_CERT_DIR" > {job.folder}/trusted',
+        f"cp $_CONDOR_CREDS/staged.use {job.folder}/shown",
         f"head -c 100 /dev/zero > $(sed -n 's/.*LocalFileName = .\\([^\\\"]*\\).*/\\1/p' {job.folder}/asked)",
     )
     (job.folder / "token").write_text("secret")
