@@ -3,9 +3,11 @@
 usage: python benchmarks/interval_coverage.py [--runs 400]
 
 Each line of the first table is for one kind of scatter: for so many repetitions of eight points the share of intervals
-that hold the true ratio, and their median width over that of Student's t from pairs. The second
-has the share of runs in which nothing differs and something is said to: by the answer, and by `compare`. The third is
-of runs that end when they are answered: one of so many lines is better by a true ratio, and 5 % are no difference.
+that hold the true ratio, and their median width over that of Student's t from pairs. The second is of two workloads
+with a scatter of their own, four points each: that share for each, and the width over that of one model for both. The
+third has the share of runs in which nothing differs and something is said to: by the answer, and by `compare`. The
+fourth is of runs that end when they are answered: one of so many lines is better by a true ratio, and 5 % are no
+difference.
 """
 
 import itertools
@@ -16,7 +18,7 @@ from frame import options
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER
 from tierbench.postprocess.compare.sequential import Question, look_at
 from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.stats import blocks, changes, simultaneous, student, tukey
+from tierbench.postprocess.stats import BlocksByKind, blocks, changes, simultaneous, student, tukey
 from tierbench.postprocess.verdict.counting import looks
 
 KINDS = ("equal", "variances 1 and 16", "heavy tails (t3)", "hours twice the scatter")
@@ -44,6 +46,23 @@ def coverage(chance, kind, repeats, runs, points=8):
             logs = [np.log(values[one, repeat] / values[other, repeat]) for repeat in range(repeats)]
             pairs.append(2 * student(repeats - 1) * np.std(logs, ddof=1) / repeats**0.5)
     return f"{np.mean(held):.3f} ({np.median(ours) / np.median(pairs):.2f})"
+
+
+def workloads(chance, scatters, repeats, runs, points=4):
+    held, widths = np.zeros(2), [([], []), ([], [])]
+    pairs = list(itertools.combinations(range(points), 2))
+    for _ in range(runs):
+        rates = np.exp(chance.normal(0, np.array(scatters)[:, None, None], (2, points, repeats)))
+        values = {((at[0], at[1]), at[2]): float(rate) for at, rate in np.ndenumerate(rates)}
+        models = BlocksByKind(values, lambda point: point[0]), blocks(values)[0]
+        for workload, (one, other) in itertools.product((0, 1), pairs):
+            ratios = [model.ratio((workload, one), (workload, other)).ratio for model in models]
+            held[workload] += ratios[0].low <= 1 <= ratios[0].high
+            for of, ratio in zip(widths[workload], ratios, strict=True):
+                of.append(np.log(ratio.high / ratio.low))
+    shares = held / (runs * len(pairs))
+    of_both = (np.median(ours) / np.median(joint) for ours, joint in widths)
+    return "; ".join(f"{share:.3f} ({width:.2f})" for share, width in zip(shares, of_both, strict=True))
 
 
 def false_answer(chance, kind, points, panels, repeats, runs):
@@ -102,6 +121,10 @@ def main():
     print("| scatter | n = 2 | 3 | 5 | 10 |\n|---|---|---|---|---|")
     for kind in KINDS:
         print(f"| {kind} |", " | ".join(coverage(chance, kind, n, runs) for n in (2, 3, 5, 10)), "|", flush=True)
+    print("\n| scatter of two workloads | n = 2 | 3 | 5 |\n|---|---|---|---|")
+    for scatters in ((0.05, 0.05), (0.02, 0.05), (0.02, 0.08), (0.01, 0.2)):
+        cells = (workloads(chance, scatters, n, runs) for n in (2, 3, 5))
+        print(f"| {' and '.join(f'{each:.0%}' for each in scatters)} |", " | ".join(cells), "|", flush=True)
     print("\n| equal points | panels | scatter | answer | compare |\n|---|---|---|---|---|")
     equal = ((points, 1, KINDS[0]) for points in (2, 4, 12, 24))
     for points, panels, kind in (*equal, (4, 4, KINDS[0]), (4, 1, KINDS[1]), (4, 1, KINDS[3])):

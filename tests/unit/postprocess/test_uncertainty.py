@@ -1,5 +1,7 @@
 """Confidence intervals over repetitions: their true coverage, and what they are taken over."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -7,7 +9,7 @@ from scipy import stats
 from tests.unit import synthetic_run as synthetic
 from tierbench.postprocess.schema.columns import row_of
 from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.stats import blocks, changes, mean_interval, simultaneous, tukey
+from tierbench.postprocess.stats import BlocksByKind, blocks, changes, mean_interval, simultaneous, tukey
 from tierbench.postprocess.stats import round_trips as fitted
 from tierbench.postprocess.tables.run_tables import ratio_rows, summary_rows
 from tierbench.postprocess.tables.write import tables
@@ -171,6 +173,23 @@ def test_ratios_hold_the_truth_as_often_as_they_say(points, repeats):
         found = [model.ratio(one, other).ratio for one in range(points) for other in range(one)]
         held += [ratio.low <= 1 <= ratio.high for ratio in found]
     assert np.mean(held) == pytest.approx(0.955, abs=0.025)
+
+
+@pytest.mark.parametrize(("scatters", "narrowed"), [((0.05, 0.05), 1.0), ((0.01, 0.2), 0.12)])
+def test_a_workload_that_scatters_less_has_ratios_as_narrow_as_its_own(scatters, narrowed):
+    chance, widths, held = np.random.default_rng(3), [], []
+    for _ in range(60):
+        values = {
+            ((workload, point), repeat): np.exp(chance.normal(0, scatter))
+            for workload, scatter in enumerate(scatters) for point in range(4) for repeat in range(3)
+        }  # fmt: skip
+        models = BlocksByKind(values, lambda point: point[0]), blocks(values)[0]
+        for one, other in itertools.combinations(range(4), 2):
+            ratios = [model.ratio((0, one), (0, other)).ratio for model in models]
+            held.append(ratios[0].low <= 1 <= ratios[0].high)
+            widths.append([np.log(ratio.high / ratio.low) for ratio in ratios])
+    assert np.divide(*np.median(widths, axis=0)) == pytest.approx(narrowed, abs=0.05)
+    assert np.mean(held) > 0.92
 
 
 def test_eight_points_of_three_trials_have_narrower_ratios_than_pairs():
