@@ -10,12 +10,14 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from tierbench import json_files, names
 from tierbench.json_files import Damaged
 from tierbench.postprocess.records.definition import by_role, read_or_tell, role_of
-from tierbench.postprocess.records.samples import Card
+
+if TYPE_CHECKING:
+    from tierbench.postprocess.records.samples import Card  # which loads numpy; the doctor does without
 
 # A line that carries less than this of what it should is limited by something else: TCP itself takes a few per cent.
 AGREES = 0.85
