@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import ClassVar, Literal
 
 from tierbench import names
-from tierbench.checked_text import AbsolutePath, Glob, Name
+from tierbench.checked_text import AbsolutePath, Glob, Key, Name
 from tierbench.spec import Checked, bounded, derived
 
 MOST = 1_000_000  # files of a set
@@ -33,7 +33,7 @@ class Entry:
 class Replicas:
     """A set of files, all alike and each unique, of about the same size."""
 
-    kind: str
+    kind: Key
     count: int = bounded(dataclasses.MISSING, 1, MOST)
     size_mb: float = bounded(dataclasses.MISSING, 0.001, 10_000_000)
     name: str = derived("")
