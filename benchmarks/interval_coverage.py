@@ -18,16 +18,18 @@ from frame import options
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER
 from tierbench.postprocess.compare.sequential import Question, look_at
 from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.stats import BlocksByKind, blocks, changes, simultaneous, student, tukey
+from tierbench.postprocess.stats import ApartBlocks, blocks, changes, simultaneous, student, tukey
 from tierbench.postprocess.verdict.counting import looks
 
-KINDS = ("equal", "variances 1 and 16", "heavy tails (t3)", "hours twice the scatter")
+KINDS = ("equal", "variances 1 and 16", "heavy tails (t3)", "hours twice the scatter", "one point 80 times the others")
 
 
 def draw(chance, kind, points, repeats):
     scatter = np.full(points, 0.05)
     if kind == KINDS[1]:
         scatter[::2] /= 4
+    if kind == KINDS[4]:
+        scatter[1:] /= 80
     noise = chance.standard_t(3, (points, repeats)) if kind == KINDS[2] else chance.normal(0, 1, (points, repeats))
     hours = chance.normal(0, 0.1, repeats) if kind == KINDS[3] else np.zeros(repeats)
     rates = np.exp(scatter[:, None] * noise + hours)
@@ -38,7 +40,7 @@ def coverage(chance, kind, repeats, runs, points=8):
     held, ours, pairs = [], [], []
     for _ in range(runs):
         values = draw(chance, kind, points, repeats)
-        model, _ = blocks(values)
+        model = ApartBlocks(values, lambda _: None)
         for one, other in itertools.combinations(range(points), 2):
             ratio = model.ratio(one, other).ratio
             held.append(ratio.low <= 1 <= ratio.high)
@@ -54,7 +56,7 @@ def workloads(chance, scatters, repeats, runs, points=4):
     for _ in range(runs):
         rates = np.exp(chance.normal(0, np.array(scatters)[:, None, None], (2, points, repeats)))
         values = {((at[0], at[1]), at[2]): float(rate) for at, rate in np.ndenumerate(rates)}
-        models = BlocksByKind(values, lambda point: point[0]), blocks(values)[0]
+        models = ApartBlocks(values, lambda point: point[0]), blocks(values)[0]
         for workload, (one, other) in itertools.product((0, 1), pairs):
             ratios = [model.ratio((workload, one), (workload, other)).ratio for model in models]
             held[workload] += ratios[0].low <= 1 <= ratios[0].high

@@ -10,6 +10,7 @@ import functools
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from tierbench.postprocess.digits import Numbers
 
 LEVEL = 0.95
 RESOLUTION = 0.001  # of a rate: clients start within 10 ms in windows of 10 s, so trials resolve no less
-OTHER_SCATTER = 0.01  # how probable it may be that the scatter of workloads differs by chance
+OTHER_SCATTER = 0.01  # how probable it may be that scatter differs by chance, of workloads or of a point
 STRAY = 0.01  # how often a run without a stray trial is said to have one
 DOUBT, DOUBT_OF_STRAYS = 1.5, 0.5  # standard errors by which variances may differ more than they seem to
 LEAST_TRIALS, LEAST_POINTS = 3, 3  # of a point, and in a repetition, for a stray trial to be told from its neighbours
@@ -138,17 +139,17 @@ class Blocks:
         self.trials = [key for key, value in values.items() if value > 0]
         logs = np.log([values[key] for key in self.trials])
         self.points = {point: place for place, point in enumerate(dict.fromkeys(key[0] for key in self.trials))}
-        repeats = {repeat: place for place, repeat in enumerate(dict.fromkeys(key[1] for key in self.trials))}
+        self.repeats = {repeat: place for place, repeat in enumerate(dict.fromkeys(key[1] for key in self.trials))}
         self.at = np.array([self.points[point] for point, _ in self.trials], dtype=int)
-        during = np.array([repeats[repeat] for _, repeat in self.trials], dtype=int)
-        there = np.zeros((len(self.points), len(repeats)))
+        during = np.array([self.repeats[repeat] for _, repeat in self.trials], dtype=int)
+        there = np.zeros((len(self.points), len(self.repeats)))
         there[self.at, during] = 1.0
         self.counts = there.sum(1)
         self.beside = there.sum(0)[during]  # how many trials each one's repetition has
         self.share = there / self.counts[:, None]
         self.laplacian = np.diag(there.sum(0)) - there.T @ self.share
         self.inverse = np.linalg.pinv(self.laplacian, hermitian=True)
-        self.own = np.eye(len(repeats))[during] - self.share[self.at]
+        self.own = np.eye(len(self.repeats))[during] - self.share[self.at]
         self.means = np.bincount(self.at, logs, len(self.points)) / self.counts
         self.shifts = self.inverse @ self.own.T @ logs
         self.rest = logs - (self.means - self.share @ self.shifts)[self.at] - self.shifts[during]
@@ -213,27 +214,58 @@ def blocks(values: Values) -> tuple[Blocks, list[tuple[Hashable, Hashable]]]:
     return model, strays
 
 
-class BlocksByKind:
-    """Blocks for all points together, or for each kind (workload) by itself where their scatter is not the same.
+class ApartBlocks:
+    """Blocks for all points together, but for what scatters otherwise: by what is noisy nobody else gets uncertain.
 
-    A ratio of reads that scatter by 1 % is not to be as wide as that of others which scatter by 20 %.
+    Each kind (workload) is by itself where the scatter of kinds differs, and of a kind the points that do not scatter
+    far more than the others. The ratio to one that does is by the pairs of both.
     """
 
     def __init__(self, values: Values, kind: Callable[[Hashable], Hashable]) -> None:
-        parts: dict[Hashable, dict[tuple[Hashable, Hashable], float]] = {}
-        for key, value in values.items():
-            parts.setdefault(kind(key[0]), {})[key] = value
-        made = {each: blocks(part) for each, part in parts.items()}
-        self._kind = kind
-        if not _scatter_differs([model for model, _ in made.values()]):
-            self._kind, made = (lambda _: None), {None: blocks(values)}
-        self._blocks = {each: model for each, (model, _) in made.items()}
-        self.strays = [stray for _, strays in made.values() for stray in strays]
+        parts = _parts(values, kind)
+        every = {each: blocks(part) for each, part in parts.items()}
+        if not _scatter_differs([model for model, _ in every.values()]):
+            parts, kind, every = {None: values}, lambda _: None, {None: blocks(values)}
+        calm = {each: _without_noisy(part, *every[each]) for each, part in parts.items()}
+        self._kind, self._models = kind, {each: model for each, (model, _) in calm.items()}
+        self.strays = list(dict.fromkeys(key for of in (every, calm) for _, strays in of.values() for key in strays))
+        self._values = {key: value for key, value in values.items() if key not in self.strays}
 
     def ratio(self, point: Hashable, against: Hashable) -> Compared | None:
         """The one over the other, of the same kind."""
-        model = self._blocks.get(self._kind(point))
+        model = self._models.get(self._kind(point))
+        if model and not (point in model.points and against in model.points):
+            model = Blocks({key: value for key, value in self._values.items() if key[0] in (point, against)})
         return model.ratio(point, against) if model else None
+
+
+def _parts(values: Values, kind: Callable[[Hashable], Hashable]) -> dict[Hashable, Values]:
+    parts: dict[Hashable, dict[tuple[Hashable, Hashable], float]] = {}
+    for key, value in values.items():
+        parts.setdefault(kind(key[0]), {})[key] = value
+    return dict(parts)
+
+
+def _without_noisy(values: Values, model: Blocks, strays: Sequence[Any]) -> tuple[Blocks, Sequence[Any]]:
+    """The model of the points that do not scatter far more than the others (F test, Bonferroni), and its strays."""
+    from scipy import stats
+
+    for _ in range(len(model.points) // 3):
+        spread = np.divide(model.squares, model.freedom, out=np.zeros_like(model.squares), where=model.freedom > 1e-9)
+        noisiest = list(model.points)[int(spread.argmax())]
+        rest = {key: value for key, value in values.items() if key[0] != noisiest}
+        calmer, of_rest = blocks(rest)
+        own = [
+            math.log(value) - calmer.shifts[calmer.repeats[key[1]]]
+            for key, value in values.items() if key[0] == noisiest and key not in strays and key[1] in calmer.repeats
+        ]  # fmt: skip
+        if len(own) < 2 or calmer.df < 1:
+            break
+        variance = max(float(calmer.squares.sum()) / calmer.df, RESOLUTION**2)
+        if stats.f.sf(np.var(own, ddof=1) / variance, len(own) - 1, calmer.df) >= OTHER_SCATTER / len(model.points):
+            break
+        values, model, strays = rest, calmer, of_rest
+    return model, strays
 
 
 def _scatter_differs(models: Sequence[Blocks]) -> bool:

@@ -29,7 +29,7 @@ from tierbench.postprocess.compare.claims import answer, ceilings_at, claim_of, 
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
 from tierbench.postprocess.measures.bottleneck import LATENCY, NIC, UNEXPLAINED, WINDOW
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, TrialRow
-from tierbench.postprocess.stats import BlocksByKind, Compared, Interval
+from tierbench.postprocess.stats import ApartBlocks, Compared, Interval
 from tierbench.postprocess.tables.factors import batch_name, level_of, rows_at, workload_of
 from tierbench.postprocess.verdict.counting import LEAST_REPEATS, counts, looks_of, values_of
 from tierbench.postprocess.wording import between, counted, factor
@@ -237,12 +237,12 @@ def outcome(ratio: Interval, same_within: float = WITHIN) -> str:
     return FASTER if low > 1 else SLOWER if high < 1 else INCONCLUSIVE
 
 
-def _model(usable: Mapping[Point, Sequence[TrialRow]], metric: str, factor: str) -> BlocksByKind:
+def _model(usable: Mapping[Point, Sequence[TrialRow]], metric: str, factor: str) -> ApartBlocks:
     values: dict[tuple[Hashable, Hashable], float] = {
         (point, trial.repeat): trial[metric]
         for point, rows in usable.items() for trial in rows if (trial[metric] or 0) > 0
     }  # fmt: skip
-    return BlocksByKind(values, (lambda _: None) if factor in (WORKLOAD, PAIR) else workload_of)
+    return ApartBlocks(values, (lambda _: None) if factor in (WORKLOAD, PAIR) else workload_of)
 
 
 def _places(at: Mapping[Point, Sequence[TrialRow]], lines: str) -> list[list[Point]]:

@@ -1,6 +1,7 @@
 """Confidence intervals over repetitions: their true coverage, and what they are taken over."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from scipy import stats
 from tests.unit import synthetic_run as synthetic
 from tierbench.postprocess.schema.columns import row_of
 from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.stats import BlocksByKind, blocks, changes, mean_interval, simultaneous, tukey
+from tierbench.postprocess.stats import ApartBlocks, blocks, changes, mean_interval, simultaneous, tukey
 from tierbench.postprocess.stats import round_trips as fitted
 from tierbench.postprocess.tables.run_tables import ratio_rows, summary_rows
 from tierbench.postprocess.tables.write import tables
@@ -183,13 +184,23 @@ def test_a_workload_that_scatters_less_has_ratios_as_narrow_as_its_own(scatters,
             ((workload, point), repeat): np.exp(chance.normal(0, scatter))
             for workload, scatter in enumerate(scatters) for point in range(4) for repeat in range(3)
         }  # fmt: skip
-        models = BlocksByKind(values, lambda point: point[0]), blocks(values)[0]
+        models = ApartBlocks(values, lambda point: point[0]), blocks(values)[0]
         for one, other in itertools.combinations(range(4), 2):
             ratios = [model.ratio((0, one), (0, other)).ratio for model in models]
             held.append(ratios[0].low <= 1 <= ratios[0].high)
             widths.append([np.log(ratio.high / ratio.low) for ratio in ratios])
     assert np.divide(*np.median(widths, axis=0)) == pytest.approx(narrowed, abs=0.05)
     assert np.mean(held) > 0.92
+
+
+def test_one_point_that_scatters_widely_widens_no_other_ratio():
+    chance = np.random.default_rng(4)
+    scatter = np.array([0.8, *[0.01] * 7])
+    values = {(point, n): float(np.exp(chance.normal(0, scatter[point]))) for point in range(8) for n in range(5)}
+    apart, together = ApartBlocks(values, lambda _: None), blocks(values)[0]
+    assert math.log(together.ratio(1, 2).ratio.high) > 0.1 > math.log(apart.ratio(1, 2).ratio.high)
+    assert apart.ratio(0, 1).df == pytest.approx(4)
+    assert apart.ratio(0, 1).ratio.high > 1.5
 
 
 def test_eight_points_of_three_trials_have_narrower_ratios_than_pairs():
