@@ -21,7 +21,6 @@ from tierbench.postprocess.schema.rows import TrialRow, trial_column
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import batch_name, level_of
 from tierbench.postprocess.tables.load_run import Results
-from tierbench.postprocess.tables.run_tables import strays
 from tierbench.postprocess.verdict.counting import SUSPECT, counts, verdict
 from tierbench.postprocess.wording import change_percent, counted, far_off, figures, with_interval
 
@@ -78,7 +77,11 @@ def changes(first: Results, second: Results, metric: str) -> Iterator[Change]:
     values = [_values(trials, metric) for trials in runs]
     robust, whole = stats.changes(*values), stats.changes(*values, with_strays=True)
     of_valid = stats.changes(*(_values(trials, metric, doubtful=False) for trials in runs))
-    far = {f"{row.trial} of {run.name}" for run in (first, second) for row in strays(run.trials, metric)}
+    far = {
+        f"{row.trial} of {run.name}"
+        for run, rows, of in zip((first, second), runs, values, strict=True)
+        for point, repeat in stats.blocks(of)[1] for row in rows[point] if row.repeat == repeat  # type: ignore[index]
+    }  # fmt: skip
     intervals = zip(stats.simultaneous(robust.values()), stats.simultaneous(whole.values()), strict=True)
     for point, (compared, with_strays) in zip(robust, intervals, strict=True):
         before, after = both = [trials[point] for trials in runs]  # type: ignore[index]

@@ -160,7 +160,8 @@ def other_columns(data: TrialData, row: TrialRow) -> Measured:
     for job in data.jobs:
         columns = job.detail.get("column_bytes")
         if job.ok and job.bytes_app is not None and columns and data.trial.work.for_s is None:
-            read = job.bytes_app - sum(job.detail.get(key) or 0 for key in ("opening_bytes", "gap_bytes"))
+            read = job.detail.get("local_bytes", job.bytes_app)  # of a staged copy, which is read here
+            read -= sum(job.detail.get(key) or 0 for key in ("opening_bytes", "gap_bytes"))
             words = f"client {job.index} {data.measure.did} {mb(read)} of columns of {mb(columns)}"
             yield 100 * abs(read - columns) / columns, words
 

@@ -88,15 +88,9 @@ class Staged(Root):
         if not staged:
             return self.judged(run, None)
         end = super().outcome(run)
-        detail = {
-            **end.get("detail", {}),
-            **staged,
-            "local_bytes": end["bytes_app"],
-            "local_read_bytes": end["bytes_client"],
-        }
-        detail.pop("column_bytes", None)  # of what was read here, and not of what the job received
-        copied = staged["copied_bytes"]
-        return {**end, "bytes_app": copied, "bytes_client": copied, "bytes_source": "copy", "detail": detail}
+        local = {"local_bytes": end["bytes_app"], "local_read_bytes": end["bytes_client"]}
+        copied = dict.fromkeys(("bytes_app", "bytes_client"), staged["copied_bytes"])
+        return {**end, **copied, "bytes_source": "copy", "detail": {**end.get("detail", {}), **staged, **local}}
 
 
 def _plugin() -> str:

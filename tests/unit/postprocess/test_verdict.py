@@ -108,9 +108,13 @@ def paused(folder, missing):
     sampled(folder, times=[time for time in TICKS if time not in missing])
 
 
-def columns(folder, column_bytes):
-    detail = {"column_bytes": column_bytes, "opening_bytes": 98_039, "gap_bytes": 1_000_000}
+def columns(folder, column_bytes, **more):
+    detail = {"column_bytes": column_bytes, "opening_bytes": 98_039, "gap_bytes": 1_000_000, **more}
     edit_client(folder, 1, "end", detail=detail)
+
+
+def columns_of_copy(folder, column_bytes):
+    columns(folder, column_bytes, local_bytes=101_098_039)
 
 
 def idle_before(folder, mbps):
@@ -152,6 +156,8 @@ CASES = [
     ("shared replica", started, None, {"url": "root://synthetic/0?again"}, INVALID,
      "2 clients read root://synthetic/0 between them"),
     ("other columns", columns, 244_000_000, 242_000_000, SUSPECT, "client 1 read 244.00 MB of columns of 242.00 MB"),
+    ("other columns", columns_of_copy, 100_000_000, 80_000_000, INVALID,
+     "client 1 read 100.00 MB of columns of 80.00 MB"),
     ("other columns", columns, 220_000_000, 12_000_000, INVALID, "client 1 read 244.00 MB of columns of 12.00 MB"),
     ("not whole", read_again, 0.996, 0.985, SUSPECT, "all clients read 965.69 MB of files of 980.39 MB"),
     ("not whole", moved, 0.996, 0.985, SUSPECT, "client 0 read 241.42 MB of a file of 245.10 MB"),
