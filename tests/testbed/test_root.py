@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.testbed.runs import AccessPoint, last_line
+from tests.testbed.runs import AccessPoint, last_line, outcome
 from tierbench import names
 from tierbench.testbed.services.filesystem import DATA
 from tierbench.testbed.testbed import Testbed
@@ -93,7 +93,7 @@ def ends(access_point: AccessPoint) -> dict[str, dict[str, Any]]:
     access_point.define("formats", EXPERIMENT)
     access_point.make_replicas("formats")
     run = access_point.run("formats")
-    assert not [row["verdict_reasons"] for row in run.rows(names.TRIALS_CSV) if row["verdict"] == "INVALID"]
+    assert [outcome(trial)["reasons"] for trial in run.trials] == [[], []]
     return {end["detail"]["format"]: end for end in (last_line(trial / names.client_output(0)) for trial in run.trials)}
 
 
