@@ -55,10 +55,16 @@ class Xrdcp(SummedClient):
             moved = 0 if run.exit_status else self._size()
             end.update(self.judged(run, moved), bytes_source="xrdfs", bytes_client=None)
         else:
-            judged = self.judged(run, run.written_beside_words, HOUSEKEEPING)
-            end.update(judged, bytes_source="proc-io", bytes_client=run.read_bytes)
+            end.update(self.judged(run, self._moved(run), HOUSEKEEPING))
+            end.update(bytes_source="proc-io", bytes_client=run.read_bytes)
         end["detail"].update(streams=self.job.options["streams"], xrootd_version=self.version)
         return end
+
+    def _moved(self, run: Run) -> "int | None":
+        """What it has written; of a file that was cut what it has read, as it writes no less than 8 MB at once."""
+        if run.exit_status >= 0 or run.read_bytes is None:
+            return run.written_beside_words
+        return max(run.written_beside_words or 0, run.read_bytes - LIBRARIES)
 
     def _size(self) -> "int | None":
         """What the server that has taken the file says of its size."""

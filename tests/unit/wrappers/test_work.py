@@ -151,6 +151,18 @@ def test_what_is_under_way_when_time_is_over_counts_by_what_had_come(job):
     assert end["bytes_app"] == 3 * 1024 * 1024
 
 
+def test_of_a_file_that_is_cut_xrdcp_has_what_it_read_though_it_wrote_nothing_yet(job):
+    read = "import time; open('/dev/zero', 'rb').read(3 << 20); time.sleep(600)"
+    job.script("bin/xrdcp", f'[ "$1" = --version ] || exec {sys.executable} -c "{read}"')
+    job.offer("root://door:1094//replica", 10**12)
+    for for_s in LONGER_AND_LONGER_S:
+        end = job.end("xrdcp", for_s=for_s)
+        if end["bytes_app"] > 2 << 20:
+            break
+    assert (end["status"], end["work"]["cut"]) == ("ok", 1)
+    assert 2.8 < end["bytes_app"] / (1 << 20) < 3.8  # Python reads more of its own than xrdcp does
+
+
 def test_a_server_that_refuses_is_not_asked_without_a_pause(job):
     for file in job.files:
         file.unlink()
