@@ -274,7 +274,7 @@ def stage_cache(bed: Bed) -> None:
     origin = f"{bed[STORAGE if storage_has_door(bed.topology) else BESIDE_STORAGE].fqdn}:{PORT}"
     text = filled("xcache.cfg", port=CACHE_PORT, mount_point=MOUNT_POINT, origin=origin, cache=CACHE)
     host.stage(CACHE_CONFIGURATION, text)
-    anew = filled("xcache-anew", configuration=CACHE_CONFIGURATION, door=door)
+    anew = filled("xcache-anew", configuration=CACHE_CONFIGURATION, door=door, port=CACHE_PORT)
     host.stage("/usr/local/lib/tierbench/xcache-anew", anew, 0o755)
     offer(host, "xcache-block", "xcache-prefetch")
     program = resources.files("tierbench.site_configs") / "arrange.d" / CACHE_STATE
