@@ -166,9 +166,9 @@ def test_what_rests_on_suspect_trials_holds_only_if_the_valid_ones_say_so_too(tm
     assert words in row
 
 
-def test_an_interval_around_one_cannot_tell(tmp_path):
+def test_equal_rates_contradict_that_either_is_faster(tmp_path):
     text = shown(tmp_path / "run", dataclasses.replace(SHAPE, rates={"direct": 201.0, "lan-xrootd": 200.0}))
-    assert "inconclusive" in text
+    assert "contradicted" in text
     assert "0.99–1.02" in text or "0.98–1.03" in text or "0.99–1.03" in text
 
 
@@ -211,6 +211,26 @@ def test_equality_in_older_runs_is_not_decided_by_the_last_bit(tmp_path):
 )
 def test_where_the_paper_saw_no_difference_there_must_be_none_to_speak_of(low, high, verdict):
     assert Claim(**{**BASE, "kind": "equal", "within_pct": 10, "values": (1.1, 1)}).result(low, high) == verdict  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "low", "high", "verdict"),
+    [
+        ("faster", (2, 1), 0.9, 1.04, "contradicted"),
+        ("faster", (2, 1), 0.9, 1.06, "inconclusive"),
+        ("faster", (), 0.9, 1.04, "contradicted"),
+        ("faster", (1.04, 1), 0.9, 1.01, "contradicted"),
+        ("faster", (1.04, 1), 0.9, 1.03, "inconclusive"),
+        ("faster", (2, 1), 1.01, 1.04, "reproduced"),
+        ("slower", (1, 2), 0.96, 1.3, "contradicted"),
+        ("slower", (1, 2), 0.94, 1.3, "inconclusive"),
+        ("slower", (), 0.9, 0.99, "reproduced"),
+    ],
+)
+def test_a_direction_is_contradicted_by_what_leaves_nothing_to_speak_of_too(kind, values, low, high, verdict):
+    assert Claim(**{**BASE, "kind": kind, "values": values}).result(low, high) == verdict  # type: ignore[arg-type]
+    less = {"faster": "slower", "slower": "faster"}[kind]
+    assert Claim(**{**BASE, "kind": less, "values": values}).result(low, high, "less") == verdict  # type: ignore[arg-type]
 
 
 def test_a_variant_is_held_to_the_paper_of_what_it_extends_and_a_claim_keeps_all_that_it_says(tmp_path):
