@@ -234,6 +234,16 @@ class UserNetworkHost(RunningHost):
         self.script([route])  # its one, as others have theirs
 
 
+CLOCK_ASKED = 20  # times; what counts is the quickest answer
+CLOCK = """
+import sys, time
+for later in map(int, sys.stdin):
+    if later:
+        time.clock_settime_ns(time.CLOCK_REALTIME, time.time_ns() + later)
+    print(time.time_ns(), flush=True)
+"""
+
+
 class VirtualHost(RunningHost):
     """A host that is a virtual machine: a Linux kernel of its own that runs as a process, with the host around it.
 
@@ -264,7 +274,19 @@ class VirtualHost(RunningHost):
             f"vec1:transport=tap,ifname={network.COMMAND_TAP},depth=64",
         )  # fmt: skip
         self.wait_until(self.answers, f"the virtual machine of {self.name} did not boot", "machine.log")
+        self._set_clock()
         super().wire(topology)
+
+    def _set_clock(self) -> None:
+        """Set its clock by ours: while it boots it counts ticks, and loses those at which it does not run."""
+        asked = self.command(["python3", "-c", CLOCK])
+        with subprocess.Popen(asked, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as clock:
+            with contextlib.suppress(OSError):  # it has ended
+                _, behind = min(_ask(clock) for _ in range(CLOCK_ASKED))
+                _ask(clock, behind)
+            clock.communicate()
+        if clock.returncode:
+            raise HostError(f"the clock of {self.name} could not be set: exit status {clock.returncode}")
 
     def answers(self) -> bool:
         """Whether the machine takes commands."""
@@ -279,6 +301,16 @@ class VirtualHost(RunningHost):
         line = f"cd {home(user)} && exec {shlex.join([*become(user), *argv])}"
         ssh = ["ssh", *(["-t"] if terminal else []), "-F", "none", "-i", KEY, *told, f"root@{network.INSIDE}", line]
         return self._around.command(ssh, terminal=terminal)
+
+
+def _ask(clock: subprocess.Popen[bytes], later_ns: int = 0) -> tuple[int, int]:
+    """How long it took to set a clock so much later and to ask for its time, and by how much that is behind ours."""
+    before = time.time_ns()
+    if clock.stdin and clock.stdout:
+        clock.stdin.write(f"{later_ns}\n".encode())
+        there = int(clock.stdout.readline() or 0)
+    after = time.time_ns()
+    return after - before, (before + after) // 2 - there
 
 
 def kernel_path(cache: Path) -> Path:

@@ -6,6 +6,8 @@ out: pytest -m virtual tests/testbed/test_flavours.py
 
 from __future__ import annotations
 
+import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -94,6 +96,22 @@ def marks_seen(server: RunningHost, worker: RunningHost, port: int, *reader: str
 
     of = f"src port {port} and dst host {worker.host.address}"
     return marks_on_the_wire(server, of, MARK, COPIES * len(MARK), read)
+
+
+def test_the_machines_clock_is_ours(testbed: Testbed) -> None:
+    command = testbed.host("vwuf").command(["python3", "-uc", "import time\nwhile input(): print(time.time_ns())"])
+    least, most = -1e9, 1e9
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as clock:
+        assert clock.stdin is not None
+        assert clock.stdout is not None
+        for _ in range(20):
+            before = time.time_ns()
+            clock.stdin.write(b"?\n")
+            there = int(clock.stdout.readline())
+            least, most = max(least, there - time.time_ns()), min(most, there - before)
+        clock.stdin.write(b"\n")
+    assert most > -5e6
+    assert least < 5e6
 
 
 @pytest.mark.parametrize(("flavour", "hidden"), [("sys", False), ("krb5", False), ("krb5i", False), ("krb5p", True)])
