@@ -28,6 +28,7 @@ OfTrials = Iterator[tuple[str, float, str]]  # a trial's name, a value in the ru
 
 FEWEST = 3  # repetitions; of two nobody knows which one is odd
 OF_EXCESS = 0.1  # of the usual excess: a way that wastes much does not waste just as much each time
+STREAM = "iperf3"  # protocol of clients that send for a time where their set has no size
 ADDS_UP = 0.75  # behind latency, a client among many gets at least so much of what it gets among few
 
 
@@ -57,7 +58,8 @@ def unlike_its_repetitions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials
             usual = statistics.median(values) if len(values) >= FEWEST else None
             whole = 1.0 if column == "closure" else usual
             for trial in repetitions:
-                if usual is not None and whole and trial[column] is not None and trial.job_for_s is None:
+                for_a_time = trial.job_for_s is not None or (trial.protocol == STREAM and trial.bytes_expected is None)
+                if usual is not None and whole and trial[column] is not None and not for_a_time:
                     beyond = 100 * (abs(trial[column] - usual) - of_excess * abs(usual)) / whole
                     yield trial.trial, beyond, words.format(trial[column], usual)
 
