@@ -198,16 +198,17 @@ def _of_claims(
             compared = Compared(stats.mean_interval(values), len(values) - 1.0 if len(values) > 1 else None)
         factors = [float(dict(end)[claim.factor]) for end in ends] if claim.factor and claim.levels else [1.0, 1.0]
 
-        def result(ratio: Interval, claim: Claim = claim, steps: float = factors[0] / factors[1]) -> str:
+        def said(ratio: Interval, claim: Claim = claim, steps: float = factors[0] / factors[1]) -> str:
             return answer(claim, ratio.over(steps))
 
         quantile = stats.student(compared.df, number) if compared and compared.df else 0.0
-        made = _comparison(usable, ends[0], ends[-1], str(claim.says), compared, question, quantile, number, result)
+        made = _comparison(usable, ends[0], ends[-1], str(claim.says), compared, question, quantile, number, said)
         missed = [
             ceiling.missed for end in ends for ceiling in ceilings_at(question.expects, usable[end], planned)
             if not ceiling.hit
         ]  # fmt: skip
-        yield dataclasses.replace(made, result=NOT_TESTED, obstacle=missed[0]) if missed else made
+        result, obstacle = (NOT_TESTED, missed[0]) if missed else (made.result, "")  # a growth has one limit, too
+        yield dataclasses.replace(made, result=result, obstacle=obstacle)
 
 
 def _comparison(

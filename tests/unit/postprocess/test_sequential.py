@@ -149,3 +149,15 @@ def test_a_claim_at_another_ceiling_than_expected_is_repeated_no_more(bottleneck
     look = look_at(rows, Question("jobs", "jobs", claims=[claim], expects=[expected]))
     assert (look.is_enough, look.open[0].result) == (is_enough, words.partition(";")[0])
     assert words in look.sentences[0] or not is_enough
+
+
+@pytest.mark.parametrize("against", [{"factor": "access", "against": "wan", "values": (2, 1)}, {"values": (400,)}])
+def test_a_claim_is_repeated_though_one_thing_limits_all(against):
+    """A growth or a value gets narrower with each repetition, whatever limits it."""
+    at = {"access": "direct", "workload": "root", "jobs": 8}
+    claim = Claim(says="", kind="value", metric="delivered_mbps", at=at, within_pct=2, **against)
+    rows = trials({"direct": 400, "wan": 200}, scatter=0.08, bottleneck="worker NIC")
+    look = look_at(rows, Question("workload", "jobs", claims=[claim]))
+    assert [each.result for each in look.comparisons] == ["inconclusive"]
+    assert look.needed
+    assert not look.is_enough
