@@ -58,8 +58,9 @@ def unlike_its_repetitions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials
             usual = statistics.median(values) if len(values) >= FEWEST else None
             whole = 1.0 if column == "closure" else usual
             for trial in repetitions:
-                for_a_time = trial.job_for_s is not None or (trial.protocol == STREAM and trial.bytes_expected is None)
-                if usual is not None and whole and trial[column] is not None and not for_a_time:
+                if column == "bytes_app" and trial.protocol == STREAM and trial.bytes_expected is None:
+                    continue  # as much as the rate was
+                if usual is not None and whole and trial[column] is not None and trial.job_for_s is None:
                     beyond = 100 * (abs(trial[column] - usual) - of_excess * abs(usual)) / whole
                     yield trial.trial, beyond, words.format(trial[column], usual)
 
