@@ -28,7 +28,8 @@ from tierbench.submit.nightly import record
 from tierbench.submit.nightly.record import DELIVERED, NOBODY, Change, Night, Nightly
 
 SAME_CHANGE = 3  # nights
-PATIENCE_S = 15.0  # for each answer of a receiver, and twice that for all of it
+PATIENCE_S = 15.0  # for each answer of a receiver
+LIMIT_S = 30.0  # for all of it
 QUOTED = "The message of the night of"
 MOST_QUOTED = 5
 
@@ -149,8 +150,8 @@ def _within_limit(send: Callable[[], None]) -> str:
     results: list[str] = []
     thread = threading.Thread(target=lambda: results.append(_result(send)), daemon=True)
     thread.start()
-    thread.join(2 * PATIENCE_S)
-    return results[0] if results else f"it took longer than {2 * PATIENCE_S:.0f} s"
+    thread.join(LIMIT_S)
+    return results[0] if results else f"it took longer than {LIMIT_S:.0f} s"
 
 
 def _result(send: Callable[[], None]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.unit.shipped import PYTHON, ship, wait_until
 
 URL = "root://server:1094//store/replica.root"
-PATIENCE_S = 120  # of a busy machine's; nothing takes a tenth of it elsewhere
+PATIENCE_S = 600  # of a busy machine's; nothing takes a tenth of it elsewhere
 SIZE = 3_000_001
 until = wait_until
 

@@ -8,7 +8,7 @@ from typing import Any
 from tests.unit.client_process import until as until
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 120
+PATIENCE_S = 600
 
 
 @dataclass

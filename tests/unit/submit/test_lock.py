@@ -13,7 +13,7 @@ from tierbench.submit.trial import lock
 from tierbench.trials import Clock, read_trial
 
 DEAD = 2**22 + 1  # more than a process number can be
-PATIENCE_S = 120
+PATIENCE_S = 600
 WAITING_S = 0.5  # who has not got the lock by then is waiting: one that may take it needs a tenth of that
 
 

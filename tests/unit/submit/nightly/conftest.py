@@ -16,7 +16,8 @@ def _alone_here(monkeypatch, tmp_path):
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.setenv("TIERBENCH_NIGHTS", str(tmp_path / "nights"))
     monkeypatch.setenv("TIERBENCH_HISTORY", str(tmp_path / "history.sqlite"))
-    monkeypatch.setattr(messages, "PATIENCE_S", 120.0)  # a busy machine takes its time to answer
+    monkeypatch.setattr(messages, "PATIENCE_S", 600.0)  # a busy machine takes its time to answer
+    monkeypatch.setattr(messages, "LIMIT_S", 600.0)
     monkeypatch.setattr(steps, "_make_report", lambda _: None)  # which takes many seconds
 
 

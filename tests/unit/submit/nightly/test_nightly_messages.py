@@ -191,7 +191,7 @@ def test_what_did_not_arrive_is_quoted_once_however_many_nights_follow(define, f
 
 def test_a_webhook_that_drips_is_given_up_after_a_limit_in_all(define, found, monkeypatch):
     found.append(WORSE)
-    monkeypatch.setattr(messages, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(messages, "LIMIT_S", 2.0)
     over = threading.Event()
 
     def drip(connection):
