@@ -23,7 +23,9 @@ STRAY = 0.01  # how often a run without a stray trial is said to have one
 DOUBT, DOUBT_OF_STRAYS = 1.5, 0.5  # standard errors by which variances may differ more than they seem to
 LEAST_TRIALS, LEAST_POINTS = 3, 3  # of a point, and in a repetition, for a stray trial to be told from its neighbours
 LARGEST_DF = 1000.0  # beyond, Student's distribution is the normal one
-Values = Mapping[tuple[Hashable, Hashable], float]  # by point and repetition
+Trial = tuple[Hashable, Hashable]  # a point, and a repetition
+Values = Mapping[Trial, float]
+Kind = Callable[[Hashable], Hashable]  # of a point
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,7 @@ class Blocks:
         return replace(_compared(float(log), parts, self.dfs, self.df), at_resolution=at_resolution)
 
 
-def blocks(values: Values) -> tuple[Blocks, list[tuple[Hashable, Hashable]]]:
+def blocks(values: Values) -> tuple[Blocks, list[Trial]]:
     """The model of these values, without trials that are strays, and those: at most one in twenty, at least one.
 
     A stray lies further from what the others of its repetition and its point foretell than chance has it.
@@ -217,33 +219,37 @@ def blocks(values: Values) -> tuple[Blocks, list[tuple[Hashable, Hashable]]]:
 class ApartBlocks:
     """Blocks for all points together, but for what scatters otherwise: by what is noisy nobody else gets uncertain.
 
-    Each kind (workload) is by itself where the scatter of kinds differs, and of a kind the points that do not scatter
-    far more than the others. The ratio to one that does is by the pairs of both.
+    Each kind (workload) is by itself where the scatter of kinds differs, and so is of a kind what lies `within` it
+    (access methods), but to compare the one with the other; and of each the points that do not scatter far more than
+    the others. The ratio to one that does is by the pairs of both.
     """
 
-    def __init__(self, values: Values, kind: Callable[[Hashable], Hashable]) -> None:
-        parts = _parts(values, kind)
-        every = {each: blocks(part) for each, part in parts.items()}
-        if not _scatter_differs([model for model, _ in every.values()]):
-            parts, kind, every = {None: values}, lambda _: None, {None: blocks(values)}
-        calm = {each: _without_noisy(part, *every[each]) for each, part in parts.items()}
-        self._kind, self._models = kind, {each: model for each, (model, _) in calm.items()}
-        self.strays = list(dict.fromkeys(key for of in (every, calm) for _, strays in of.values() for key in strays))
+    def __init__(self, values: Values, kind: Kind, within: Kind = lambda _: None) -> None:
+        self._models: list[Blocks] = []  # of what lies within a kind before the kind's
+        self.strays: list[Trial] = []
+        for of_kind in _apart(values, kind):
+            finer = _apart(of_kind[0], within)
+            for model in (*(finer if len(finer) > 1 else ()), of_kind):
+                calm, strays = _without_noisy(*model)
+                self._models.append(calm)
+                self.strays += [key for key in (*model[2], *strays) if key not in self.strays]
         self._values = {key: value for key, value in values.items() if key not in self.strays}
 
     def ratio(self, point: Hashable, against: Hashable) -> Compared | None:
-        """The one over the other, of the same kind."""
-        model = self._models.get(self._kind(point))
-        if model and not (point in model.points and against in model.points):
-            model = Blocks({key: value for key, value in self._values.items() if key[0] in (point, against)})
-        return model.ratio(point, against) if model else None
+        """The one over the other."""
+        both = (model for model in self._models if point in model.points and against in model.points)
+        pairs = {key: value for key, value in self._values.items() if key[0] in (point, against)}
+        return (next(both, None) or Blocks(pairs)).ratio(point, against)
 
 
-def _parts(values: Values, kind: Callable[[Hashable], Hashable]) -> dict[Hashable, Values]:
-    parts: dict[Hashable, dict[tuple[Hashable, Hashable], float]] = {}
+def _apart(values: Values, kind: Kind) -> Sequence[tuple[Values, Blocks, Sequence[Trial]]]:
+    """The values of each kind with their model and its strays, or all together where the scatter does not differ."""
+    parts: dict[Hashable, dict[Trial, float]] = {}
     for key, value in values.items():
         parts.setdefault(kind(key[0]), {})[key] = value
-    return dict(parts)
+    every = [(part, *blocks(part)) for part in parts.values()]
+    alone = len(every) == 1 or _scatter_differs([model for _, model, _ in every])
+    return every if alone else [(values, *blocks(values))]
 
 
 def _without_noisy(values: Values, model: Blocks, strays: Sequence[Any]) -> tuple[Blocks, Sequence[Any]]:

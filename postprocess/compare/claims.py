@@ -75,8 +75,7 @@ class Ceiling:
 
 def findings(results: Results) -> list[Finding]:
     """Each claim of the run's experiment, held against what was measured."""
-    claims = claims_of(results)
-    return [_finding(results, claim, len(claims) * results.looks) for claim in claims]
+    return [_finding(results, claim) for claim in claims_of(results)]
 
 
 def ceilings(results: Results) -> list[Ceiling]:
@@ -162,17 +161,17 @@ def _levels(trials: Sequence[TrialRow], levels: Mapping[str, Any]) -> Point:
     return point
 
 
-def _finding(results: Results, claim: Claim, claims: float) -> Finding:
+def _finding(results: Results, claim: Claim) -> Finding:
     points = points_of(results.trials, claim)
     point = points[0]
     if claim.factor is None:
         trials = list(filter(counts, rows_at(results.trials, point)))
-        ours, by_valid, there = *_means(trials, claim, claims), bool(values_of(trials, claim.metric))
+        ours, by_valid, there = *_means(trials, claim, results.looks), bool(values_of(trials, claim.metric))
     else:
         asked = (claim.factor, points[1][claim.factor], claim.metric)
         rows = [row for row in rows_at(results.ratios, point) if (row.factor, row.against, row.metric) == asked]
         there = len(rows) == 1
-        ours, by_valid = _ratio(claim, rows[0], claims) if there else (Interval(), None)
+        ours, by_valid = _ratio(claim, rows[0], results.looks) if there else (Interval(), None)
     if not there:
         return Finding(claim, NOT_TESTED, why="not measured")
     others = [ceiling.missed for at in points for ceiling in _ceilings(results, at) if not ceiling.hit]
@@ -188,25 +187,22 @@ def answer(claim: Claim, ours: Interval) -> str:
     return claim.result(*ours.interval, better(claim)) if ours.interval else INCONCLUSIVE
 
 
-def _means(trials: Sequence[TrialRow], claim: Claim, claims: float) -> tuple[Interval, Interval | None]:
+def _means(trials: Sequence[TrialRow], claim: Claim, looks: float) -> tuple[Interval, Interval | None]:
     """The mean at a point, and that of the VALID trials alone."""
     having = [trial for trial in trials if trial[claim.metric] is not None]
 
     def mean(of: Sequence[TrialRow]) -> Interval:
         made = mean_interval(values_of(of, claim.metric))
-        return made.as_of(len(of) - 1, student(len(of) - 1, 2 * claims)) if len(of) > 1 else made
+        return made.as_of(len(of) - 1, student(len(of) - 1, looks)) if len(of) > 1 else made
 
     alone = list(filter(valid, having))
     return mean(having), mean(alone) if len(alone) < len(having) else None
 
 
-def _ratio(claim: Claim, row: RatioRow, claims: float) -> tuple[Interval, Interval | None]:
-    """Our ratio, or scale factor, and the one by VALID trials alone.
-
-    Half of the error that a run's sentences may have is its answer's, the other half that of all its claims.
-    """
+def _ratio(claim: Claim, row: RatioRow, looks: float) -> tuple[Interval, Interval | None]:
+    """Our ratio, or scale factor, and the one by VALID trials alone."""
     steps = float(level_of(row, row.factor)) / float(row.against) if claim.levels else 1.0
-    ratio = row.ratio.as_of(row.degrees, student(row.degrees, 2 * claims)) if row.degrees else row.ratio
+    ratio = row.ratio.as_of(row.degrees, student(row.degrees, looks)) if row.degrees else row.ratio
     return ratio.over(steps), row.by_valid.over(steps) if row.is_doubted else None
 
 

@@ -6,8 +6,9 @@
     look.needed                                      # else whose trials they need, as `batch_name` names points
     look.sentences                                   # what is open, why, and how many repetitions it takes
 
-It compares each two lines at each place of the layout, and what the paper's claims say. The intervals hold all
-together, at all looks; docs/statistics.md says how, benchmarks/interval_coverage.py how often. No clock, no files.
+It compares each two lines at each place of the layout, and what the paper's claims say. At all looks the intervals of
+lines hold all together, each claim's by itself; docs/statistics.md says how, benchmarks/interval_coverage.py how often.
+No clock, no files.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLU
 from tierbench.postprocess.measures.bottleneck import LATENCY, NIC, UNEXPLAINED, WINDOW
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, TrialRow
 from tierbench.postprocess.stats import ApartBlocks, Compared, Interval
-from tierbench.postprocess.tables.factors import batch_name, level_of, rows_at, workload_of
+from tierbench.postprocess.tables.factors import access_of, batch_name, level_of, rows_at, workload_of
 from tierbench.postprocess.verdict.counting import LEAST_REPEATS, counts, looks_of, values_of
 from tierbench.postprocess.wording import between, counted, factor
 from tierbench.starts import IN_TURN
@@ -72,7 +73,7 @@ def question_of(plan: Mapping[str, Any], experiment: Mapping[str, Any]) -> Quest
 
 @dataclass(frozen=True)
 class Comparison:
-    """The first point over the second; the interval holds together with all others' at all looks."""
+    """The first point over the second; the interval holds at all looks, of lines together with all others'."""
 
     first: Point
     second: Point
@@ -159,7 +160,7 @@ def _of_lines(
     model = _model(usable, question.metric, question.lines)
     places = _places(at, question.lines)
     along = [] if question.x in (JOBS, question.lines) else _places(at, question.x)  # notes compare along x, too
-    number = (2 if question.claims else 1) * (len(places) + len(along)) * stats.over_looks(len(question.looks) or 1)
+    number = (len(places) + len(along)) * stats.over_looks(len(question.looks) or 1)
 
     def name(first: Point, second: Point) -> str:
         lines = [level_of(at[point][0], question.lines) for point in (first, second)]
@@ -182,8 +183,7 @@ def _of_lines(
 def _of_claims(
     at: Mapping[Point, Sequence[TrialRow]], usable: Mapping[Point, Sequence[TrialRow]], question: Question
 ) -> Iterator[Comparison]:
-    number = 2 * len(question.claims) * stats.over_looks(len(question.looks) or 1)
-
+    number = stats.over_looks(len(question.looks) or 1)
     planned = [rows[0] for rows in at.values()]
     for claim in question.claims:
         wanted = points_of(planned, claim)
@@ -243,7 +243,7 @@ def _model(usable: Mapping[Point, Sequence[TrialRow]], metric: str, factor: str)
         (point, trial.repeat): trial[metric]
         for point, rows in usable.items() for trial in rows if (trial[metric] or 0) > 0
     }  # fmt: skip
-    return ApartBlocks(values, (lambda _: None) if factor in (WORKLOAD, PAIR) else workload_of)
+    return ApartBlocks(values, (lambda _: None) if factor in (WORKLOAD, PAIR) else workload_of, access_of)
 
 
 def _places(at: Mapping[Point, Sequence[TrialRow]], lines: str) -> list[list[Point]]:

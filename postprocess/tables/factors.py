@@ -38,6 +38,10 @@ def workload_of(point: Any) -> str:
     return str(dict(point).get(WORKLOAD))
 
 
+def access_of(point: Any) -> str:
+    return str(dict(point).get(ACCESS))
+
+
 @dataclass(frozen=True)
 class Planned:
     """What of plan.json is needed here; plans of older versions have no factors but those that are built in."""

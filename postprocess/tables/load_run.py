@@ -83,8 +83,7 @@ class Results:
         """
         df = row.degrees
         levels = len(self._compared.get((row.factor, _place(row)), ())) if row.factor == self.layout.lines else 2
-        claims = 2 if self.experiment.get("claims") else 1  # half of the error is theirs
-        number = claims * max(len(self._compared), 1) * self.looks
+        number = max(len(self._compared), 1) * self.looks
         return row.ratio.as_of(df, tukey(levels, df, number)) if df else row.ratio
 
     @property

@@ -29,7 +29,7 @@ from tierbench.postprocess.schema.run_rows import (
     SummaryRow,
 )
 from tierbench.postprocess.stats import ApartBlocks, Compared, Interval, Values, mean_interval
-from tierbench.postprocess.tables.factors import order, workload_of
+from tierbench.postprocess.tables.factors import access_of, order, workload_of
 from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, VALID, counts, grouped, valid, values_of
 from tierbench.starts import NATURAL, TOGETHER
 
@@ -123,7 +123,7 @@ class _Model:
         self.metric = metric
         having = {(_point(row), row.repeat): row for row in trials if counts(row) and (row[metric] or 0) > 0}
         values: Values = {at: row[metric] for at, row in having.items()}
-        self._blocks = ApartBlocks(values, (lambda _: None) if across else workload_of)
+        self._blocks = ApartBlocks(values, (lambda _: None) if across else workload_of, access_of)
         self.strays = [having[at] for at in self._blocks.strays]  # type: ignore[index]
         self._compared: dict[tuple[Hashable, Hashable], Compared | None] = {}
 
