@@ -74,7 +74,8 @@ def _shown(experiment: Experiment, asked: str) -> Iterator[str]:
         yield f"  {factor}: {', '.join(map(level_text, levels))}"
     yield f"  repeated: {experiment.repeats}"
     for condition, value in experiment.conditions.items():
-        yield f"  arranged for all of it: {condition} {level_text(value)}"
+        if all(use.conditions.get(condition) == value for use in uses):
+            yield f"  in all trials: {condition} {level_text(value)}"
     accesses, conditions = {use.access for use in uses}, {name for use in uses for name in use.conditions}
     sites = _sites().items()
     offering = [name for name, site in sites if accesses <= set(site.access) and conditions <= set(site.conditions)]

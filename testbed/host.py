@@ -13,6 +13,7 @@ import select
 import shlex
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -234,6 +235,7 @@ class UserNetworkHost(RunningHost):
         self.script([route])  # its one, as others have theirs
 
 
+CLOCK_LIMIT_S = 60.0
 CLOCK_ASKED = 20  # times; what counts is the quickest answer
 CLOCK = """
 import sys, time
@@ -281,10 +283,13 @@ class VirtualHost(RunningHost):
         """Set its clock by ours: while it boots it counts ticks, and loses those at which it does not run."""
         asked = self.command(["python3", "-c", CLOCK])
         with subprocess.Popen(asked, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as clock:
+            limit = threading.Timer(CLOCK_LIMIT_S, clock.kill)
+            limit.start()
             with contextlib.suppress(OSError):  # it has ended
                 _, behind = min(_ask(clock) for _ in range(CLOCK_ASKED))
                 _ask(clock, behind)
             clock.communicate()
+            limit.cancel()
         if clock.returncode:
             raise HostError(f"the clock of {self.name} could not be set: exit status {clock.returncode}")
 

@@ -242,13 +242,9 @@ def test_what_a_variant_cannot_do_without_is_told(variant, text, words):
 
 
 @pytest.mark.parametrize("name", ["chep-2013", "extenci-local-input"])
-def test_the_recipe_for_a_site_with_cmssw_can_be_planned(tmp_path, variant, site, name):
-    shipped = Path(__file__).parents[3] / f"dags/experiments/{name}.toml"
-    lines = shipped.read_text(encoding="utf-8").splitlines()
-    recipe = "\n".join(line[1:].strip() for line in lines if line.startswith("#     "))
-    assert 'client = "cmssw"' in recipe
-    (tmp_path / "analysis_cfg.py").write_text("process = None\n")
-    asked = variant(recipe, name)
+def test_an_experiment_with_cmssw_itself_can_be_planned(site, name):
+    asked = find_experiment(f"{name}-cmssw")
+    assert asked.workloads.keys() == find_experiment(name).workloads.keys()
     assert any(trial.configuration.client == "cmssw" for trial in expand(site, asked, {}).trials)
 
 

@@ -46,7 +46,7 @@ def test_show_says_what_is_varied_and_without_a_command_there_is_help(capsys):
     shown = capsys.readouterr().out
     assert "  start: together, in-turn\n" in shown
     assert "  workload: root (root), write (writer)\n" in shown
-    assert "  arranged for all of it: worker-rtts 5-14-47-60\n" in shown
+    assert "  in all trials: worker-rtts 5-14-47-60\n" in shown
 
 
 @pytest.mark.parametrize("mistaken", [["pln"], ["testbed", "attatch"], ["completion", "bsh"]])
