@@ -203,11 +203,11 @@ def by_http(steering: Steering) -> ByHttp:
     return ByHttp(steering)
 
 
-@pytest.mark.parametrize("push", [False, True])
-def test_by_http_servers_with_a_token_each_copy_past_the_worker(by_http: ByHttp, push: bool) -> None:
+@pytest.mark.parametrize("options", [{}, {"streams": 4}, {"push": True}], ids=["pull", "streams", "push"])
+def test_by_http_servers_with_a_token_each_copy_past_the_worker(by_http: ByHttp, options: dict[str, Any]) -> None:
     steering = by_http.steering
     before = steering.received(WORKER), steering.received(GATEWAY)
-    end = by_http.end(LARGE, LARGE_BYTES, push=push)
+    end = by_http.end(LARGE, LARGE_BYTES, **options)
     taken, copied = steering.received(WORKER) - before[0], steering.received(GATEWAY) - before[1]
     assert (end["status"], end["message"], end["bytes_app"]) == ("ok", "", LARGE_BYTES)
     assert end["bytes_source"] == "destination"
