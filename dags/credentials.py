@@ -17,23 +17,25 @@ from tierbench.wrappers.credentials import KINDS
 
 def of(access: Access) -> Credentials:
     """What jobs are told (wrappers/credentials.py), what comes with them, and whose token HTCondor gives to each."""
-    flags, service = [], ""
+    flags, services = [], []
     if access.kerberos:
         flags.append(f"--principal {access.kerberos.principal} --keytab {access.kerberos.keytab}")
-    if access.token and access.token.file:
-        flags.append(f"--token {PurePath(access.token.file).name}")
-    if access.token and access.token.condor:
-        service = str(access.token.condor)
-        flags.append(f"--credential {service}")
+    for whose, token in (("", access.token), ("destination-", access.to and access.to.token)):
+        if token and token.file:
+            flags.append(f"--{whose}token {PurePath(token.file).name}")
+        if token and token.condor:
+            services.append(str(token.condor))
+            flags.append(f"--{whose}credential {token.condor}")
     if access.x509:
         flags.append(f"--x509 {PurePath(access.x509.proxy).name}")
-    return Credentials(" ".join(flags), files(access), service)
+    return Credentials(" ".join(flags), files(access), ",".join(dict.fromkeys(services)))
 
 
 def by_kind(access: Access) -> dict[str, str]:
     """The files of the access point that come with each job: of a token, of a proxy."""
-    token = {"token": str(access.token.file)} if access.token and access.token.file else {}
-    return token | ({"proxy": str(access.x509.proxy)} if access.x509 else {})
+    tokens = {"token": access.token, "destination-token": access.to and access.to.token}
+    files = {kind: str(token.file) for kind, token in tokens.items() if token and token.file}
+    return files | ({"proxy": str(access.x509.proxy)} if access.x509 else {})
 
 
 def files(access: Access) -> list[str]:

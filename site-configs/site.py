@@ -108,6 +108,7 @@ class Destination:
     prefix: Prefix
     folder: AbsolutePath
     host: Host
+    token: Token | None = None
 
     @property
     def url(self) -> str:
@@ -361,7 +362,8 @@ def _access_problems(site: Site) -> Iterator[str]:
         if _share(access.replicas, replicas):
             yield f'{key}.replicas: has copies of what is in storage.replicas, "{replicas}", so it must be elsewhere'
         token, proxy = access.token and access.token.file, access.x509 and access.x509.proxy
-        for kind, path in (("token.file", token), ("x509.proxy", proxy)):
+        there = access.to and access.to.token and access.to.token.file
+        for kind, path in (("token.file", token), ("to.token.file", there), ("x509.proxy", proxy)):
             if path and travelling.setdefault(PurePath(path).name, path) != path:
                 other = travelling[PurePath(path).name]
                 yield f'{key}.{kind}: "{path}" and "{other}" would travel under one name'

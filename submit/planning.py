@@ -278,10 +278,11 @@ def credentials(accesses: Mapping[str, Access], needed_s: float) -> Iterator[Fin
         for kind, path in by_kind(access).items():
             state, seen, why = judged(kind, Path(path), needed_s)
             yield Finding(cast("State", state), f"access {name}, its {kind}", seen, REMEDIES.get(f"{kind} {why}", ""))
-        if access.token and access.token.condor:
-            seen = f"comes from HTCondor's credential daemons ({access.token.condor}), which are not asked here"
-            remedy = "store it before (`condor_store_cred`, `condor_vault_storer`); a client that has none says so"
-            yield Finding("doubtful", f"access {name}, its token", seen, remedy)
+        for token in (access.token, access.to and access.to.token):
+            if token and token.condor:
+                seen = f"comes from HTCondor's credential daemons ({token.condor}), which are not asked here"
+                remedy = "store it before (`condor_store_cred`, `condor_vault_storer`); a client that has none says so"
+                yield Finding("doubtful", f"access {name}, its token", seen, remedy)
 
 
 def open_secrets(site: Site, experiment: Experiment) -> Iterator[Finding]:

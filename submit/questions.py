@@ -76,6 +76,7 @@ REMEDIES = {
     "kerberos no-kinit": "install the Kerberos clients (krb5-user, krb5-workstation) there",
     "kerberos refused": "`klist -k KEYTAB` shows its principals; does the KDC answer from there?",
 }
+REMEDIES |= {f"destination-{what}": remedy for what, remedy in REMEDIES.items() if what.startswith("token ")}
 
 
 @dataclass(frozen=True)

@@ -327,7 +327,8 @@ def _is_there(host: str, there: set[str]) -> bool:
 
 def _is_open(access: Mapping[str, Any], there: set[str], ports: Mapping[str, set[int]]) -> bool:
     """Whether the testbed has all servers that an access method leads to: hosts of these names, and their ports."""
-    doors = [urlsplit(prefix) for prefix in (access.get("prefix", ""), *access.get("further", ()))]
+    prefixes = (access.get("prefix", ""), *access.get("further", ()), access.get("to", {}).get("prefix", ""))
+    doors = [urlsplit(prefix) for prefix in prefixes]
     proxies = [proxy.partition(":")[0] for proxy in (access.get("proxy", ""), *access.get("further_proxies", ()))]
     listening = all(
         door.port in ports[door.hostname]

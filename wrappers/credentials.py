@@ -72,9 +72,11 @@ class Kind(NamedTuple):
     expires: "Callable[[Path], float | None]"
 
 
-KINDS = {kind.name: kind for kind in (
-    Kind("token", "BEARER_TOKEN_FILE", token_expires), Kind("proxy", "X509_USER_PROXY", proxy_expires),
-)}  # fmt: skip
+KINDS = {
+    "token": Kind("token", "BEARER_TOKEN_FILE", token_expires),
+    "destination-token": Kind("token", "TIERBENCH_DESTINATION_TOKEN_FILE", token_expires),
+    "proxy": Kind("proxy", "X509_USER_PROXY", proxy_expires),
+}
 
 
 def lasting(kind: Kind, path: Path, until: float) -> "float | None":
@@ -115,6 +117,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--principal", help="for whom; {host} stands for this host's full name")
     parser.add_argument("--token", metavar="FILE", help="a bearer token, which came with the job")
     parser.add_argument("--credential", metavar="NAME", help="the bearer token of this name of HTCondor's credentials")
+    parser.add_argument("--destination-token", metavar="FILE", help="the same for where files are copied to")
+    parser.add_argument("--destination-credential", metavar="NAME", help="likewise")
     parser.add_argument("--x509", metavar="FILE", help="a grid proxy, which came with the job")
 
 
@@ -124,11 +128,15 @@ class Credentials:
     def __init__(self, arguments: argparse.Namespace, where: Path) -> None:
         self.keytab, self.principal = arguments.keytab, arguments.principal
         self.files = {}  # type: dict[str, Path]
-        if arguments.token:
-            self.files["token"] = where / arguments.token
-        if arguments.credential:
-            folder = os.environ.get(CREDENTIALS, f"/no-{CREDENTIALS}")
-            self.files["token"] = Path(folder, f"{arguments.credential}.use")
+        tokens = {
+            "token": (arguments.token, arguments.credential),
+            "destination-token": (arguments.destination_token, arguments.destination_credential),
+        }
+        for kind, (file, name) in tokens.items():
+            if file:
+                self.files[kind] = where / file
+            if name:
+                self.files[kind] = Path(os.environ.get(CREDENTIALS, f"/no-{CREDENTIALS}"), f"{name}.use")
         if arguments.x509:
             self.files["proxy"] = where / arguments.x509
 
@@ -153,9 +161,10 @@ class Credentials:
 
     def check(self, until: float) -> None:
         """That none expires before then; what HTCondor renews meanwhile is seen anew."""
-        for name, path in self.files.items():
+        for kind, path in self.files.items():
+            name = KINDS[kind].name
             try:
-                lasting(KINDS[name], path, until)
+                lasting(KINDS[kind], path, until)
             except Unusable as trouble:
                 raise Failure(f"{'expired' if trouble.why == 'expired' else 'no'}-{name}", str(trouble)) from None
             except OSError as error:

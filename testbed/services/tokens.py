@@ -1,6 +1,6 @@
 """An issuer of tokens on kdc, where the settings ask for a door that wants them, and a token for the jobs' user on ce.
 
-It publishes its key by https, with a certificate of an authority of the testbed's own that vmuf's servers trust. All is
+It publishes its key by https, with a certificate of an authority of the testbed's own that the servers trust. All is
 made anew when a testbed comes up; the signing key stays on kdc, for whoever wants further tokens there.
 """
 

@@ -2,7 +2,8 @@
 
 vmuf has a second, Kerberized door beside the open one of the thesis, and a third, with TLS, where there are virtual
 workers to read by it. Where the settings say so it has two more with TLS, by root:// and https: one for all, and one
-that wants a token; and two servers copy files from one to the other (third party), from vmuf into dgt's memory.
+that wants a token; and two servers copy files from one to the other (third party), from vmuf into dgt's memory. Where
+both are asked for, dgt has a door for tokens to write there: it and vmuf's copy by HTTP, each with the other's token.
 Certificates are of an authority of the testbed's own. A storage server with several interfaces has an open door, too,
 which is reached by each of them.
 
@@ -23,15 +24,17 @@ from tierbench.testbed.service import Bed, Question, Service
 from tierbench.testbed.services import tokens
 from tierbench.testbed.services.conditions import WORDS, offer
 from tierbench.testbed.services.filesystem import MOUNT_POINT, MOUNTS, STORAGE, WRITES
+from tierbench.testbed.services.htcondor import ACCESS_POINT
 from tierbench.testbed.services.kerberos import KDC, KEYTAB, REALM
 from tierbench.testbed.services.tokens import ISSUER
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.topology import GATEWAY, PRIVATE, UF, Host, Nic, Topology
+from tierbench.testbed.topology import GATEWAY, PRIVATE, UF, USER, Host, Nic, Topology
 
 BESIDE_STORAGE = "vmuf"
 REDIRECTOR = "rdr"  # a machine that is there where the settings say so, and sends clients on to the one beside storage
 PORT, KRB5_PORT, TLS_PORT, TOKEN_PORT, COPY_PORT, OPEN_TLS_PORT = 1094, 1095, 1096, 1097, 1098, 1099
 CACHE_PORT, CLUSTER_PORT, HTTPS_PORT, TOKEN_HTTPS_PORT = 1101, 1213, 8444, 8445
+TOKEN_COPY_PORT, COPY_HTTPS_PORT = 1100, 8446
 COPIES, COPIES_MB = "/xrootd-copies", 2048  # in memory, where what is copied goes
 THIRD_PARTY = "ofs.tpc ttl 60 60 xfr 64 pgm /usr/bin/xrdcp --server"
 XROOTDFS_ROOT = "/xrootd-fs"
@@ -40,6 +43,7 @@ AUTHORITIES = "/etc/grid-security/certificates"  # where clients look
 SCITOKENS = "/etc/xrootd/scitokens.cfg"
 SYSTEMS_AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"  # by which a server trusts an issuer of tokens
 XROOTD_KEYTAB = "/etc/xrootd/xrootd.keytab"
+COPY_TOKEN = f"{tokens.TOKEN}-copies"  # of the jobs' user, to write by HTTP where copies go
 SHOWN = "/run/shown-token"  # the server's own, by which it is asked whether it answers
 REDIRECTORS = "/etc/xrootd/redirector.cfg"
 FOLDERS = "install -d -o xrootd -g xrootd /run/xrootd /var/spool/xrootd /var/log/xrootd"
@@ -64,12 +68,16 @@ class Door:
     kerberized: bool = False
     tls: bool = False
     tokens: bool = False
-    copies: bool = False  # between two such
+    copies: bool = False  # between two such, by XRootD or by HTTP
     https: int = 0  # the port at which the same process serves by that
 
     @property
     def url(self) -> str:
         return f"root://{self.host.fqdn}:{self.port}/"
+
+    @property
+    def audience(self) -> str:
+        return f"root://{self.host.fqdn}"
 
 
 def doors(topology: Topology) -> list[Door]:
@@ -85,6 +93,9 @@ def doors(topology: Topology) -> list[Door]:
         Door("xrootd", storage, PORT): storage_has_door(topology),
         Door("xrootd-copies", lan, COPY_PORT, copies=True): settings.xrootd_copies,
         Door("xrootd-copies", wan, COPY_PORT, copies=True): settings.xrootd_copies,
+        Door(
+            "xrootd-token-copies", lan, TOKEN_COPY_PORT, tls=True, tokens=True, copies=True, https=COPY_HTTPS_PORT
+        ): settings.token_door and settings.xrootd_copies,
     }
     return [door for door, there in opened.items() if there]
 
@@ -109,7 +120,7 @@ def stage(bed: Bed) -> None:
         role = clustered("server") if in_cluster else ""
         bed[door.host.name].stage(f"/etc/xrootd/{door.name}.cfg", _configuration(door, role))
         if door.tokens:
-            accepted = filled("scitokens.cfg", audience=tokens.AUDIENCE, issuer=tokens.URL)
+            accepted = filled("scitokens.cfg", audience=door.audience, issuer=tokens.URL)
             bed[door.host.name].stage(SCITOKENS, accepted)
         if door.name == "xrootd":
             offer(bed[door.host.name], "xrootd-processes")
@@ -131,7 +142,7 @@ def _configuration(door: Door, role: str) -> str:
         security = "xrootd.seclib libXrdSec.so\nsec.protocol ztn\nsec.protbind * only ztn"
         security += f"\nofs.authorize 1\nofs.authlib libXrdAccSciTokens.so config={SCITOKENS}"
     if door.copies:
-        security = THIRD_PARTY
+        security += "" if door.https else THIRD_PARTY
         security += f"\nall.export {COPIES} r/w nostage" if door.host.name == GATEWAY else ""
     if door.tls:
         # All is protected but data, and these too unless a client asks for a connection of theirs (XRD_TLSNODATA).
@@ -140,6 +151,7 @@ def _configuration(door: Door, role: str) -> str:
         )
     if door.https:  # what authorizes requests by root:// sees the bearer's token of these, too
         security += f"\nxrd.protocol XrdHttp:{door.https} libXrdHttp.so\nhttp.header2cgi Authorization authz"
+        security += "\nhttp.exthandler xrdtpc libXrdHttpTPC.so"
     return filled("xrootd.cfg", port=door.port, mount_point=MOUNT_POINT, writes=WRITES, security=security)
 
 
@@ -163,12 +175,15 @@ def start(bed: Bed) -> None:
         host.script([FOLDERS])
         if door.kerberized:
             host.script([f"install -o xrootd -m 400 {KEYTAB} {XROOTD_KEYTAB}"])
-        if door.copies and host.name == GATEWAY:
+        if door.copies and host.name == GATEWAY and not door.https:
             host.script([f"mkdir -p {COPIES}", f"mount -t tmpfs -o mode=1777,size={COPIES_MB}m tmpfs {COPIES}"])
         if door.tokens:  # it believes what their issuer publishes, and has one to be asked with
             authority = bed[KDC].run("sh", "-c", f"cat {tokens.AUTHORITIES}/*.0").stdout
             host.put(SYSTEMS_AUTHORITIES, host.read(SYSTEMS_AUTHORITIES) + authority.encode())
-            host.put(SHOWN, tokens.issued(bed[KDC], tokens.claims()), 0o600)
+            host.put(SHOWN, tokens.issued(bed[KDC], tokens.claims(aud=door.audience)), 0o600)
+            if door.copies:
+                claims = tokens.claims(aud=door.audience, scope=f"write:{COPIES}")
+                bed[ACCESS_POINT].put(COPY_TOKEN, tokens.issued(bed[KDC], claims), 0o600, USER)
         daemon(host, door.name, "xrootd", door.name, f"/etc/xrootd/{door.name}.cfg")
 
 

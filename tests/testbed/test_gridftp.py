@@ -1,4 +1,4 @@
-"""Copies between real servers, by GridFTP and XRootD: what a file costs, by which hosts it goes, who can read it."""
+"""Copies between real servers, by GridFTP, XRootD, HTTP: what a file costs, by which hosts it goes, who can read it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from tests.testbed.wire import marks_on_the_wire
 from tierbench import names
 from tierbench.dags.clients import shipped_clients
 from tierbench.dags.shipping import scripts
+from tierbench.testbed.services import tokens
 from tierbench.testbed.services.filesystem import DATA
 from tierbench.testbed.services.gridftp import FAR_AWAY, FAR_RTT_MS, PROXY, servers
-from tierbench.testbed.services.xrootd import BESIDE_STORAGE, COPY_PORT
+from tierbench.testbed.services.kerberos import KDC
+from tierbench.testbed.services.xrootd import AUTHORITIES, BESIDE_STORAGE, COPY_HTTPS_PORT, COPY_PORT, TOKEN_HTTPS_PORT
 from tierbench.testbed.services.xrootd import COPIES as COPIED
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import GATEWAY, USER
@@ -24,6 +26,7 @@ MARK, COPIES = "what everybody on the way could read", 5000
 PLAIN, PLAIN_BYTES = "plain.dat", COPIES * (len(MARK) + 1)
 FAR_S = FAR_RTT_MS / 1000
 WORKER, SET, HERE = "wn03", f"{DATA}/gridftp-test", f"/home/{USER}/gridftp"
+TOKENS = f"{HERE}-tokens"  # the user's own
 LARGE, LARGE_BYTES = f"{SET}-large.dat", 8_000_000
 
 
@@ -53,12 +56,12 @@ class Steering:
         urls = [f"{door}{SET}/f{number}.dat\t{SIZE}" for number in range(1, FILES + 1)]
         return self.run("gridftp", urls, {**options, "to": whither.rstrip("/") if third_party else ""})
 
-    def run(self, client: str, urls: list[str], options: dict[str, Any]) -> dict[str, Any]:
+    def run(self, client: str, urls: list[str], options: dict[str, Any], *flags: str) -> dict[str, Any]:
         """What a job of a client says in the end of these files, each a URL and its size."""
         self.worker.put(f"{HERE}/replicas.txt", "".join(f"{url}\n" for url in urls))
         task = {"options": options, "work": {"files_per_job": len(urls)}}
         command = ["python3", f"{HERE}/client.py", "--trial", "t", "--index", "0", "--client", client]
-        command += ["--replicas", f"{HERE}/replicas.txt", "--options", json.dumps(task)]
+        command += ["--replicas", f"{HERE}/replicas.txt", "--options", json.dumps(task), *flags]
         said = self.worker.run(*command, user=USER, timeout=300).stdout
         events = {event["event"]: event for event in map(json.loads, said.splitlines())}
         end: dict[str, Any] = events["end"]
@@ -170,6 +173,62 @@ def test_xrdcp_has_one_server_fetch_from_the_other(steering: Steering) -> None:
     assert (end["status"], end["message"], end["bytes_app"]) == ("ok", "", PLAIN_BYTES)
     assert copied > PLAIN_BYTES > taken
     assert gateway.run("cat", f"{COPIED}/{PLAIN}").stdout.count(MARK) == COPIES
+
+
+class ByHttp:
+    """Copies by HTTP between the same two, of which each wants a token of its own."""
+
+    def __init__(self, steering: Steering) -> None:
+        self.steering, bed = steering, steering.testbed
+        self.source, self.gateway = bed.host(BESIDE_STORAGE), bed.host(GATEWAY)
+        to_write = {"aud": f"root://{self.gateway.host.fqdn}", "scope": f"write:{COPIED}"}
+        for name, claims in (("reads", {}), ("writes", to_write)):
+            token = tokens.issued(bed.host(KDC), tokens.claims(**claims))
+            steering.worker.put(f"{TOKENS}/{name}", token, 0o600, USER)
+
+    def end(self, path: str, size: int, reads: str = "reads", writes: str = "writes", **options: Any) -> dict[str, Any]:
+        """The record's end of a job that shows these tokens, and what it left at the destination."""
+        shown = {"--token": reads, "--destination-token": writes}
+        flags = [word for flag, name in shown.items() if name for word in (flag, f"{TOKENS}/{name}")]
+        options["to"] = f"https://{self.gateway.host.fqdn}:{COPY_HTTPS_PORT}{COPIED}"
+        options["environment"] = {"SSL_CERT_DIR": AUTHORITIES}
+        url = f"https://{self.source.host.fqdn}:{TOKEN_HTTPS_PORT}{path}\t{size}"
+        end = self.steering.run("httptpc", [url], options, *flags)
+        end["left"] = self.gateway.run("sh", "-c", f"ls {COPIED} | grep ^tierbench-", check=False).stdout
+        return end
+
+
+@pytest.fixture(scope="module")
+def by_http(steering: Steering) -> ByHttp:
+    return ByHttp(steering)
+
+
+@pytest.mark.parametrize("options", [{}, {"streams": 4}, {"push": True}], ids=["pull", "streams", "push"])
+def test_by_http_servers_with_a_token_each_copy_past_the_worker(by_http: ByHttp, options: dict[str, Any]) -> None:
+    steering = by_http.steering
+    before = steering.received(WORKER), steering.received(GATEWAY)
+    end = by_http.end(LARGE, LARGE_BYTES, **options)
+    taken, copied = steering.received(WORKER) - before[0], steering.received(GATEWAY) - before[1]
+    assert (end["status"], end["message"], end["bytes_app"]) == ("ok", "", LARGE_BYTES)
+    assert end["bytes_source"] == "destination"
+    assert copied > LARGE_BYTES > 4 * taken
+    assert end["left"] == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "shown", "reason"),
+    [
+        (LARGE, {"reads": ""}, "status code 403 while fetching remote size"),
+        (LARGE, {"writes": "", "push": True}, "Remote side failed with status code 403"),  # after HTTP said 201
+        (LARGE, {"writes": "reads"}, "permission denied"),  # which is for the other server
+        (f"{SET}/none", {}, "status code 404 while fetching remote size"),
+    ],
+    ids=["source's token", "destination's token", "another server's token", "no such file"],
+)
+def test_by_http_a_copy_that_failed_says_why(by_http: ByHttp, path: str, shown: dict[str, Any], reason: str) -> None:
+    end = by_http.end(path, LARGE_BYTES, **shown)
+    assert (end["status"], end["bytes_app"], end["left"]) == ("open-failed", 0, ""), end
+    assert reason in end["message"]
 
 
 def test_gfal_copies_by_the_protocol_of_the_url(steering: Steering) -> None:

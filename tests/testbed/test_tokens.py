@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 
 from tests.testbed.runs import HOME, AccessPoint, outcome
+from tierbench import names
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services import tokens
 from tierbench.testbed.services.filesystem import DATA, MOUNT_POINT
 from tierbench.testbed.services.kerberos import KDC
-from tierbench.testbed.services.xrootd import AUTHORITIES, TOKEN_HTTPS_PORT, TOKEN_PORT
+from tierbench.testbed.services.xrootd import AUTHORITIES, COPY_TOKEN, TOKEN_HTTPS_PORT, TOKEN_PORT
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
-CLIENTS = {"wan-xrootd-token": "xrdcp", "wan-https-token": "http"}
+CLIENTS = {"wan-xrootd-token": "xrdcp", "wan-https-token": "http", "https-servers": "httptpc"}
 FILE, CONTENT = f"{DATA}/for-bearers", "read by its bearer"
 SHOWN = f"/home/{USER}/shown"
 EXPERIMENT = """
@@ -130,9 +131,15 @@ def test_clients_of_a_trial_show_it_and_nothing_tells_it(
     seen = [line for line in looked[1].splitlines() if line.partition(" access ")[2].startswith(tuple(CLIENTS))]
     assert seen, looked[1]
     assert all(line.startswith("good") for line in seen), looked[1]
-    ends = [outcome(trial) for trial in access_point.run("by-token").trials]
+    run = access_point.run("by-token")
+    ends = [outcome(trial) for trial in run.trials]
     assert [end["state"] for end in ends] == ["complete"] * len(CLIENTS), ends
-    assert told_of(ce, token.rpartition(".")[2]) == ""  # its signature, without which it is worth nothing
+    (copied,) = (row for row in run.rows(names.TRIALS_CSV) if row["access"] == "https-servers")
+    assert int(copied["bytes_app"]) == 2 * 8 * 10**6
+    assert -0.01 < float(copied["closure"]) < 0.12  # counted by the servers' interfaces, which no worker's shows
+    assert "the trial's own hosts" not in copied["verdict_reasons"]
+    for shown in (token, ce.read(COPY_TOKEN).decode().strip()):
+        assert told_of(ce, shown.rpartition(".")[2]) == ""  # its signature, without which it is worth nothing
 
 
 @pytest.fixture

@@ -29,6 +29,13 @@ SITE = {
             "pool": "all", "protocol": "file", "path": ["door.example"], "prefix": "/mnt", "writes": "/data/writes",
         },
         "web": {"pool": "all", "protocol": "http", "path": ["door.example"], "prefix": "http://door.example:8080/"},
+        "copies": {
+            "pool": "all", "protocol": "http", "path": ["door.example"], "prefix": "https://door.example:8443/",
+            "to": {
+                "prefix": "https://far.example:8443/", "folder": "/copies", "host": "far.example",
+                "token": {"condor": "scitokens"},
+            },
+        },
         "ftp": {
             "pool": "all", "protocol": "gridftp", "path": ["door.example"], "prefix": "ftp://door.example:2811/",
             "token": {"condor": "scitokens"},
@@ -62,7 +69,12 @@ def experiment_tables(pset):
         "cmssw": {"pset": str(pset), "release": "CMSSW_10_6_30", "binds": ["/data"]},
         "command": {"command": "cat /f"},
     }
-    reads = {"dd": ("mount", "files"), "xrdcp": ("bridge", "files"), "http": ("web", "files")}
+    reads = {
+        "dd": ("mount", "files"),
+        "xrdcp": ("bridge", "files"),
+        "http": ("web", "files"),
+        "httptpc": ("copies", "files"),
+    }
     reads |= {
         "gridftp": ("ftp", "doubling"),
         "globus": ("service", "files"),

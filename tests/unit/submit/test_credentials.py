@@ -22,6 +22,7 @@ from tests.unit.submit.test_doctor import WORKERS, answer, proxy
 from tests.unit.wrappers.test_client_gate import at_the_gate, open_gate
 from tierbench import names
 from tierbench.checked_text import AbsolutePath, Name, Value
+from tierbench.dags.credentials import of
 from tierbench.dags.plan import expand
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
@@ -88,6 +89,15 @@ def test_a_token_of_htcondors_credentials_is_asked_for_by_the_clients(tmp_path):
     submit = submitted(trial, "clients")
     assert submit.expand("use_oauth_services") == "scitokens"
     assert "--credential scitokens" in submit.expand("arguments")
+
+
+def test_who_copies_has_a_token_for_either_server():
+    access = find_site("testbed").access["https-servers"]
+    files = ["/home/bench/token", "/home/bench/token-copies"]
+    assert of(access) == ("--token token --destination-token token-copies", files, "")
+    there = dataclasses.replace(access.to, token=Token(condor=Name("other")))
+    by_condor = dataclasses.replace(access, token=Token(condor=Name("one")), to=there)
+    assert of(by_condor) == ("--credential one --destination-credential other", [], "one,other")
 
 
 def test_a_proxy_travels_beside_a_token_and_with_trials_by_other_accesses_neither(tmp_path):
@@ -171,6 +181,8 @@ def test_htcondors_credentials_are_found_by_their_name_and_a_proxy_is_shown_too(
         (["--token", "empty"], "no-token"),
         (["--token", "torn"], "no-token"),
         (["--credential", "scitokens"], "no-token"),
+        (["--destination-token", "over"], "expired-token"),
+        (["--destination-credential", "scitokens"], "no-token"),
         (["--x509", "proxy.pem"], "expired-proxy"),
         (["--x509", "torn"], "no-proxy"),
     ],
