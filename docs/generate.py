@@ -1,7 +1,8 @@
 """Writes what the code declares into the pages beside it: `make docs`. A test tells when a page is stale.
 
-A page marks the place by `<!-- generated: NAME -->` and `<!-- end -->`. `--record RUN …` notes what runs of the papers'
-experiments have found in papers-measured.toml, from which papers.md's tables are made.
+A page marks the place by `<!-- generated: NAME -->` and `<!-- end -->`. `contents` lists the page's own headings.
+`--record RUN …` notes what runs of the papers' experiments have found in papers-measured.toml, from which papers.md's
+tables are made.
 """
 
 from __future__ import annotations
@@ -39,6 +40,19 @@ HEAD = (
 def table(heads: tuple[str, ...], rows: Iterator[tuple[Any, ...]]) -> str:
     lines = [heads, ("---",) * len(heads), *rows]
     return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
+
+
+def contents(page: str) -> str:
+    """A line for each section of the page, with its subsections."""
+    lines: list[str] = []
+    for depth, head in re.findall(r"^##(#?) (.+)$", page, re.MULTILINE):
+        anchor = re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-")
+        link = f"[{head}](#{anchor})"
+        if depth:
+            lines[-1] += (", " if ": [" in lines[-1] else ": ") + link
+        else:
+            lines.append(link)
+    return " ·\n".join(lines) + "\n"
 
 
 def columns(file: str) -> str:
@@ -127,10 +141,10 @@ def findings(experiment: str) -> str:
     return text + (f"\nMeasured by {noted['run']} on {noted['date']}: {noted['trials']}.\n" if noted else "")
 
 
-def answers(_: str) -> str:
-    """How many findings of each experiment on papers.md have which answer."""
+def answers(page: str) -> str:
+    """How many findings of each experiment on the page have which answer."""
     rows = []
-    for experiment in re.findall(r"generated: findings (\S+)", (PAGES / "papers.md").read_text(encoding="utf-8")):
+    for experiment in re.findall(r"generated: findings (\S+)", page):
         lines = findings(experiment).split("\n\n")[0].splitlines()[2:]
         given = [line.rsplit("|", 2)[1].strip() for line in lines]
         rows.append((experiment, len(given), *(given.count(answer) or "" for answer in ANSWERS)))
@@ -169,7 +183,8 @@ def _noted(experiment: str, content: dict[str, Any]) -> str:
     return "\n" + "\n".join([f"[{experiment}]", *lines, f"findings = [\n{listed}]\n"])
 
 
-GENERATED = {kind.__name__: kind for kind in (columns, levels, samples, rules, clients, options, findings, answers)}
+KINDS = (contents, columns, levels, samples, rules, clients, options, findings, answers)
+GENERATED = {kind.__name__: kind for kind in KINDS}
 
 
 def renewed(page: str) -> str:
@@ -177,7 +192,7 @@ def renewed(page: str) -> str:
 
     def part(found: re.Match[str]) -> str:
         kind, _, of = found[1].partition(" ")
-        return f"{found[1]}{found[2]}\n{GENERATED[kind](of)}\n"
+        return f"{found[1]}{found[2]}\n{GENERATED[kind](of or page)}\n"
 
     return PART.sub(part, page)
 
