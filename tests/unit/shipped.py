@@ -28,7 +28,7 @@ def ship(folder, *only):
     return folder / only[0] if len(only) == 1 else folder
 
 
-def wait_until(ready, patience_s=120):
+def wait_until(ready, patience_s=600):
     deadline = time.monotonic() + patience_s
     while not ready():
         assert time.monotonic() < deadline

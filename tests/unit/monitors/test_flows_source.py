@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.sampler_process import PATIENCE_S, read
+from tests.unit.sampler_process import PATIENCE_S, read, until
 from tests.unit.shipped import PYTHON, ship
 from tierbench.monitors.sources import flows
 
@@ -24,6 +24,7 @@ pytestmark = pytest.mark.skipif(
 )
 RTT_S = 0.02
 SLOW_START_S, SECONDS = 1, 3
+SEEN = 5  # ticks
 ENDS = {f"tcpi-{os.getpid()}-server": "10.219.0.1", f"tcpi-{os.getpid()}-client": "10.219.0.2"}
 SERVER_NAME, CLIENT_NAME = ENDS
 DEVICES = [f"tcpi{os.getpid()}n{number}" for number in range(len(ENDS))]
@@ -37,17 +38,21 @@ for size in iter(lambda: int(connection.recv(12) or 0), 0):
     connection.sendall(bytes(size))
 """
 CLIENT = f"""
-import socket, sys, time
+import select, socket, sys, time
 size, buffer = map(int, sys.argv[1:])
 reader = socket.socket()
 if buffer:
     reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
 reader.connect(("{ENDS[SERVER_NAME]}", 5000))
 begin, received = time.monotonic() + {SLOW_START_S}, 0
-while time.monotonic() < begin + {SECONDS}:
+
+def goes_on():
+    return time.monotonic() < begin + {SECONDS} or not select.select([sys.stdin], [], [], 0)[0]
+
+while goes_on():
     reader.sendall(b"%12d" % size)
     left = size
-    while left and time.monotonic() < begin + {SECONDS}:
+    while left and goes_on():
         piece = len(reader.recv(min(left, 1 << 16)))
         left -= piece
         received += piece * (time.monotonic() > begin)
@@ -118,6 +123,12 @@ def started_in(namespace, command, stdout):
         process.communicate(timeout=PATIENCE_S)
 
 
+def seen(out, copy):
+    """Whether a sampler at work has seen bytes of a flow at some of its ticks."""
+    copy.write_bytes(out.read_bytes().rpartition(b"\n")[0])
+    return copy.stat().st_size > 0 and sum(rate > 0 for rate in read(copy)["tcp_flows_bytes_per_s"]) >= SEEN
+
+
 def sampled(tmp_path, client):
     """What a reading client received per second, and the gauges of its server's sampler while it read."""
     of_server, of_client = (["ip", "netns", "exec", name] for name in ENDS)
@@ -128,7 +139,11 @@ def sampled(tmp_path, client):
         server.stdout.readline()
         started.enter_context(started_in(of_server, [PYTHON, str(script), *options], file))
         command = [*of_client, sys.executable, "-c", CLIENT, *map(str, client)]
-        received = subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE_S).stdout
+        client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        started.callback(client.kill)
+        until(lambda: seen(out, tmp_path / "so-far"))
+        received, _ = client.communicate(timeout=PATIENCE_S)  # which ends what it reads
+        assert client.returncode == 0
     samples = read(out)
     with_flows = [place for place, flows in enumerate(samples["tcp_flows"]) if flows > 0]
     names = [column["name"] for column in samples.header["columns"] if column["source"] == "flows"]
