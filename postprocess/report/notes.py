@@ -234,10 +234,10 @@ def wall_times(results: Results, point: RunPoint) -> list[str]:
 
 
 def client_caveats(results: Results, point: RunPoint) -> Iterator[str]:
-    """What clients declare has to be read with their rates."""
+    """What has to be read with the rates of clients that come with tierbench, as they declare it."""
     workloads = results.experiment.get("workloads") or {}
     for name in dict.fromkeys(standing.row.workload for standing in point.standings):
-        file = shipped_clients().get((workloads.get(name) or {}).get("client"))
+        file = shipped_clients().get((workloads.get(name) or {}).get("client", ""))
         if file and file.client.caveat:
             yield f"{name} ({file.name}): {file.client.caveat}."
 

@@ -77,8 +77,12 @@ class Record:
         """The most bytes that the job had asked for and not yet got, of each opened file."""
         most = 0
         for file in {call.file for call in self.reads}:
-            steps = [((call.begin, call.asked), (call.end, -call.asked)) for call in self.reads if call.file == file]
-            most += max(itertools.accumulate(asked for _, asked in sorted(itertools.chain(*steps))))
+            reads = [call for call in self.reads if call.file == file]
+            steps = sorted(
+                (*((call.begin, call.asked) for call in reads), *((call.end, -call.asked) for call in reads))
+            )
+            sums = itertools.accumulate(asked for _, asked in steps)
+            most += max(*sums, *(call.asked for call in reads))  # with less than its largest read, xrdreplay hangs
         return most
 
     def rows(self, url: str) -> "Iterator[str]":
