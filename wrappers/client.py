@@ -109,6 +109,7 @@ class Client:
     taken_in = "bytes_client"  # the count of its record that is compared with what the storage sent
     programs: "tuple[str, ...]" = ()  # that it needs on a worker's PATH
     remedy = "install it there"  # where something that it needs is missing
+    caveat = ""  # what has to be read with its rates
     ships: "tuple[str, ...]" = ()  # files beside its own that travel with it; C++ ones (.C) are compiled for ROOT
 
     FOR_ALL: "ClassVar[Mapping[str, Option]]" = {

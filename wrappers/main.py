@@ -52,6 +52,8 @@ def main() -> int:
         files = replicas(arguments.replicas, arguments.index, work.files_per_job)
         kind = find_client(arguments.client)
         options = kind.with_defaults(options)
+        shipped = [name for name, option in kind.options.items() if option.file and options[name]]
+        options.update({name: str(Path(options[name]).resolve()) for name in shipped})  # a pool works elsewhere
         proxies = options["proxy"].split(",")
         options["proxy"] = proxies[arguments.index % len(proxies)]
     except UsageError as error:

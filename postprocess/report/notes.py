@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tierbench.dags.clients import shipped_clients
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
 from tierbench.postprocess.compare.points import RunPoint, within
@@ -232,7 +233,18 @@ def wall_times(results: Results, point: RunPoint) -> list[str]:
     return [f"Wall time, from submission to the last end: {named}."]
 
 
-NOTES = (round_trips, each_files_time, amplification_notes, changes_along_x, saturation_notes, wall_times)
+def client_caveats(results: Results, point: RunPoint) -> Iterator[str]:
+    """What has to be read with the rates of clients that come with tierbench, as they declare it."""
+    workloads = results.experiment.get("workloads") or {}
+    for name in dict.fromkeys(standing.row.workload for standing in point.standings):
+        file = shipped_clients().get((workloads.get(name) or {}).get("client", ""))
+        if file and file.client.caveat:
+            yield f"{name} ({file.name}): {file.client.caveat}."
+
+
+NOTES = (
+    round_trips, each_files_time, amplification_notes, changes_along_x, saturation_notes, wall_times, client_caveats,
+)  # fmt: skip
 
 
 def scaling_of(results: Results) -> Said | None:

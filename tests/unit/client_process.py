@@ -56,6 +56,21 @@ class Job:
         return self.run(client, *more, options=options, **work)["end"]
 
 
+RECORDED = [("Read", (0, 300)), ("VectorRead", (500_000, 400_000, 2_000_000, 600_000)), ("Read", (2_999_701, 600))]
+
+
+def record(*, reads=RECORDED, urls=("root://elsewhere:1094//store/f.root?authz=secret",), took_s=0.5, answered=None):
+    """What XRootD's recorder plug-in writes of a job whose reads begin a second apart; the last one ends at SIZE."""
+    lines = [["7", "Open", 1e9, f"{url};16;0;0", 1e9 + 0.1, "[SUCCESS]", ""] for url in urls]
+    lines.append(["7", "Stat", 1e9 + 0.2, "false;0", 1e9 + 0.2, "[SUCCESS]", f"{SIZE};16"])
+    for second, (name, numbers) in enumerate(reads, 1):
+        arguments, begin = ";".join(map(str, (*numbers, 0))), 1e9 + second
+        got = min(sum(numbers[1::2]), SIZE - numbers[0]) if answered is None else answered
+        lines.append(["7", name, begin, arguments, begin + took_s, "[SUCCESS]", f"{got};{arguments}"])
+    lines.append(["7", "Close", 1e9 + 60, "0", 1e9 + 60.1, "[SUCCESS]", ""])
+    return "".join(",".join(f'"{value}"' for value in line) + "\n" for line in lines)
+
+
 def as_a_job(run, sandbox, client, replica, size):
     """The record of a run's first trial's client, from a process that has what HTCondor would transfer alone."""
     trial = sorted((run / "trials").iterdir())[0]

@@ -16,6 +16,7 @@ from typing import Any
 import htcondor2
 import pytest
 
+from tests.unit.client_process import record
 from tests.unit.text_fields import FIELDS, SITE, experiment_tables
 from tierbench import names
 from tierbench.checked_text import Kind
@@ -180,7 +181,8 @@ class Harmless:
 def harmless(tmp_path_factory):
     folder = tmp_path_factory.mktemp("harmless")
     (folder / "pset.py").write_text("process = None\n")
-    tables = {Site: SITE, Experiment: experiment_tables(folder / "pset.py")}
+    (folder / "record.csv").write_text(record())
+    tables = {Site: SITE, Experiment: experiment_tables(folder)}
     definitions = {definition: loaded(folder, definition, table) for definition, table in tables.items()}
     return Harmless(tables, definitions, shape(written(folder / "run", definitions[Site], definitions[Experiment])))
 

@@ -6,7 +6,6 @@ The tables of both are an example that has a value in as many of them as can be.
 import dataclasses
 import types
 import typing
-from pathlib import Path
 from typing import Any
 
 from tierbench.dags import levels
@@ -64,11 +63,17 @@ SITE = {
 }  # fmt: skip
 
 
-def experiment_tables(pset):
-    options = {
-        "cmssw": {"pset": str(pset), "release": "CMSSW_10_6_30", "binds": ["/data"]},
+def needed_options(folder="/"):
+    """Options of the clients that have no default for all of them; the files lie in a folder, if anywhere."""
+    return {
+        "cmssw": {"pset": f"{folder}/pset.py", "release": "CMSSW_10_6_30", "binds": ["/data"]},
         "command": {"command": "cat /f"},
+        "replay": {"record": f"{folder}/record.csv"},
     }
+
+
+def experiment_tables(folder):
+    options = needed_options(folder)
     reads = {
         "dd": ("mount", "files"),
         "xrdcp": ("bridge", "files"),
@@ -162,5 +167,5 @@ def axis_fields(tables):
     yield TextField(Experiment, ("conditions", "other"), Level)
 
 
-EXAMPLE = experiment_tables(Path("/pset.py"))
+EXAMPLE = experiment_tables("/")
 FIELDS = [*text_fields(Site, SITE), *text_fields(Experiment, EXAMPLE), *axis_fields(EXAMPLE)]

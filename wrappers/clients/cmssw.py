@@ -48,7 +48,7 @@ class Cmssw(Client):
         return "" if os.path.exists(setup) else f"there is no {setup}"  # noqa: PTH110
 
     def prepare(self) -> None:
-        pset = Path(self.job.options["pset"]).resolve()
+        pset = Path(self.job.options["pset"])
         if not pset.is_file():
             raise Failure("failed", f"there is no PSet {pset}")
         (self.job.scratch / "user_pset.py").write_bytes(pset.read_bytes())

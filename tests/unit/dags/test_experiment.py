@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from tests.unit.text_fields import needed_options
 from tierbench.dags.clients import shipped_clients, workload_class
 from tierbench.dags.experiment import find_experiment, load_experiment, shipped_experiments
 from tierbench.dags.plan import expand
@@ -213,9 +214,7 @@ def test_psets_of_one_name_do_not_take_each_others_place(site, cms, tmp_path):
 
 @pytest.mark.parametrize("name", sorted(shipped_clients()))
 def test_the_worker_takes_the_options_that_a_workload_has(name):
-    cmssw = {"pset": "analysis_cfg.py", "release": "CMSSW_10_6_30"}
-    needed = {"cmssw": cmssw, "command": {"command": "cat /f"}}.get(name, {})
-    table = {"client": name, "replicas": "r", "options": needed}
+    table = {"client": name, "replicas": "r", "options": needed_options().get(name, {})}
     options = dataclasses.asdict(build(workload_class(shipped_clients()[name]), table, "test").options)
     as_read = json.loads(json.dumps(options))
     of_every_client = {"environment": {}, "scale": 1.0, "core": 1.0, "proxy": "", "to": ""}

@@ -211,6 +211,14 @@ def test_of_trials_without_lists_of_files_it_says_nothing(results):
     assert not [note for note in answer(single, single.panels[0]).notes if note.startswith("The time of a file")]
 
 
+def test_that_a_replays_time_is_not_a_jobs_is_a_caveat(results):
+    words = "root (replay): times are the network's and the storage's alone"
+    replay = replace(results, experiment={**results.experiment, "workloads": {"root": {"client": "replay"}}})
+    said, of_replay = (answer(each, each.panels[0]).notes for each in (results, replay))
+    assert [note for note in said if words in note] == []
+    assert len([note for note in of_replay if words in note]) == 1
+
+
 FLAVOURS = Shape(
     rates={"near": 400.0},
     batches=(1,),
