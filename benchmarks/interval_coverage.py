@@ -5,9 +5,9 @@ usage: python benchmarks/interval_coverage.py [--runs 400]
 Each line of the first table is for one kind of scatter: for so many repetitions of eight points the share of intervals
 that hold the true ratio, and their median width over that of Student's t from pairs. The second is of two workloads
 with a scatter of their own, four points each: that share for each, and the width over that of one model for both. The
-third has the share of runs in which nothing differs and something is said to: by the answer, and by `compare`. The
-fourth is of runs that end when they are answered: one of so many lines is better by a true ratio, and 5 % are no
-difference.
+third is of access methods with scatters of their own, three points each. The next has the share of runs in which
+nothing differs and something is said to: by the answer, and by `compare`. The last is of runs that end when they are
+answered: one of so many lines is better by a true ratio, and 5 % are no difference.
 """
 
 import itertools
@@ -65,6 +65,22 @@ def workloads(chance, scatters, repeats, runs, points=4):
     shares = held / (runs * len(pairs))
     of_both = (np.median(ours) / np.median(joint) for ours, joint in widths)
     return "; ".join(f"{share:.3f} ({width:.2f})" for share, width in zip(shares, of_both, strict=True))
+
+
+def within(chance, scatters, repeats, runs, points=3):
+    """Of access methods that scatter so: coverage within one and across, and the width over that without `within`."""
+    held, widths = {True: [], False: []}, {True: [], False: []}
+    places = list(itertools.product(range(len(scatters)), range(points)))
+    for _ in range(runs):
+        values = {
+            (at, repeat): float(np.exp(chance.normal(0, scatters[at[0]]))) for at in places for repeat in range(repeats)
+        }
+        models = ApartBlocks(values, lambda _: None, lambda point: point[0]), ApartBlocks(values, lambda _: None)
+        for one, other in itertools.combinations(places, 2):
+            ratio, joint = (model.ratio(one, other).ratio for model in models)
+            held[one[0] == other[0]].append(ratio.low <= 1 <= ratio.high)
+            widths[one[0] == other[0]].append(np.log(ratio.high / ratio.low) / np.log(joint.high / joint.low))
+    return "; ".join(f"{np.mean(held[same]):.3f} ({np.median(widths[same]):.2f})" for same in (True, False))
 
 
 def false_answer(chance, kind, points, panels, repeats, runs):
@@ -127,6 +143,10 @@ def main():
     for scatters in ((0.05, 0.05), (0.02, 0.05), (0.02, 0.08), (0.01, 0.2)):
         cells = (workloads(chance, scatters, n, runs) for n in (2, 3, 5))
         print(f"| {' and '.join(f'{each:.0%}' for each in scatters)} |", " | ".join(cells), "|", flush=True)
+    print("\n| scatter of access methods: within one; across | n = 3 | 5 |\n|---|---|---|")
+    for scatters in ((0.05,) * 4, (0.02, 0.05, 0.05, 0.05), (0.01, 0.01, 0.2, 0.2)):
+        cells = (within(chance, scatters, n, runs) for n in (3, 5))
+        print(f"| {', '.join(f'{each:.0%}' for each in scatters)} |", " | ".join(cells), "|", flush=True)
     print("\n| equal points | panels | scatter | answer | compare |\n|---|---|---|---|---|")
     equal = ((points, 1, KINDS[0]) for points in (2, 4, 12, 24))
     for points, panels, kind in (*equal, (4, 4, KINDS[0]), (4, 1, KINDS[1]), (4, 1, KINDS[3])):

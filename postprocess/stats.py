@@ -227,19 +227,31 @@ class ApartBlocks:
     def __init__(self, values: Values, kind: Kind, within: Kind = lambda _: None) -> None:
         self._models: list[Blocks] = []  # of what lies within a kind before the kind's
         self.strays: list[Trial] = []
-        for of_kind in _apart(values, kind):
-            finer = _apart(of_kind[0], within)
-            for model in (*(finer if len(finer) > 1 else ()), of_kind):
-                calm, strays = _without_noisy(*model)
-                self._models.append(calm)
-                self.strays += [key for key in (*model[2], *strays) if key not in self.strays]
-        self._values = {key: value for key, value in values.items() if key not in self.strays}
+        for of_kind, model, strays in _apart(values, kind):
+            finer = _apart(_without(of_kind, strays), within)
+            for part in finer if len(finer) > 1 else ():
+                self._add(*part)
+            if len(finer) > 1:  # what one model leaves out no other one uses
+                rest = _without(of_kind, [*strays, *self.strays])
+                self._add(rest, Blocks(rest), strays)
+            else:
+                self._add(of_kind, model, strays)
+        self._values = _without(values, self.strays)
+
+    def _add(self, values: Values, model: Blocks, strays: Sequence[Trial]) -> None:
+        calm, others = _without_noisy(values, model, strays)
+        self._models.append(calm)
+        self.strays += [key for key in dict.fromkeys((*strays, *others)) if key not in self.strays]
 
     def ratio(self, point: Hashable, against: Hashable) -> Compared | None:
         """The one over the other."""
         both = (model for model in self._models if point in model.points and against in model.points)
         pairs = {key: value for key, value in self._values.items() if key[0] in (point, against)}
         return (next(both, None) or Blocks(pairs)).ratio(point, against)
+
+
+def _without(values: Values, strays: Sequence[Trial]) -> Values:
+    return {key: value for key, value in values.items() if key not in strays}
 
 
 def _apart(values: Values, kind: Kind) -> Sequence[tuple[Values, Blocks, Sequence[Trial]]]:

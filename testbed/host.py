@@ -284,6 +284,7 @@ class VirtualHost(RunningHost):
         asked = self.command(["python3", "-c", CLOCK])
         with subprocess.Popen(asked, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as clock:
             limit = threading.Timer(CLOCK_LIMIT_S, clock.kill)
+            limit.daemon = True
             limit.start()
             with contextlib.suppress(OSError):  # it has ended
                 _, behind = min(_ask(clock) for _ in range(CLOCK_ASKED))

@@ -11,7 +11,7 @@ from tests.unit.synthetic_run import edit_json
 from tierbench.dags.claims import Claim, reference_of
 from tierbench.dags.experiment import SHIPPED, find_experiment, load_experiment, shipped_experiments
 from tierbench.errors import ConfigError
-from tierbench.postprocess.compare.claims import claims_of
+from tierbench.postprocess.compare.claims import claims_of, findings
 from tierbench.postprocess.plots import canvas
 from tierbench.postprocess.report.papers import papers_picture, papers_table
 from tierbench.postprocess.schema.rows import COMPARED, SUMMARISED
@@ -68,6 +68,14 @@ def test_a_finding_is_answered_by_our_interval(tmp_path, changes, words):
     row = text.split("it is so")[1]
     assert words in row
     assert "A paper" in text
+
+
+def test_a_claim_has_the_same_interval_beside_others(tmp_path):
+    mean = {**BASE, "kind": "at_least", "factor": None, "against": None, "values": [200.0]}
+    both = findings(read_results(claiming(tmp_path / "both", SHAPE, BASE, mean), silent))
+    alone = [findings(read_results(claiming(tmp_path / str(n), SHAPE, c), silent)) for n, c in enumerate((BASE, mean))]
+    assert [finding.ours for finding in both] == [finding.ours for [finding] in alone]
+    assert all(finding.ours.interval for finding in both)
 
 
 EXPECTED = {"where": {"access": "direct", "jobs": "most"}, "bottleneck": ["storage", "WAN link"]}

@@ -1,5 +1,7 @@
 """When the repetitions of a run are enough: what is answered, what more of them would bring, and what they cannot."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -111,6 +113,17 @@ def test_a_claim_is_answered_by_its_own_points(kind, result):
     question = Question("workload", "jobs", claims=[claim], looks=(4,))
     [said] = look_at(rows, question).comparisons
     assert (said.name, said.result) == ("direct is faster", result)
+
+
+def test_each_claim_and_the_answer_has_the_interval_that_it_has_alone():
+    at = {"access": "direct", "workload": "root", "jobs": 8}
+    kinds = ({"factor": "access", "against": "wan"}, {"values": (400,), "within_pct": 8})
+    claims = [Claim(says="", kind="value" if "values" in kind else "faster", metric="delivered_mbps", at=at, **kind)
+              for kind in kinds]  # fmt: skip
+    rows = trials({"direct": 400, "wan": 404})
+    alone = [look_at(rows, replace(QUESTION, claims=claims[n : n + 1])).comparisons for n in range(3)]
+    answer, *said = look_at(rows, replace(QUESTION, claims=claims)).comparisons
+    assert [answer, *said] == [alone[2][0], alone[0][1], alone[1][1]]
 
 
 @pytest.mark.parametrize(("value", "result"), [(400, "reproduced"), (300, "contradicted"), (370, "inconclusive")])

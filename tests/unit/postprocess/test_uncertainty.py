@@ -193,6 +193,29 @@ def test_a_workload_that_scatters_less_has_ratios_as_narrow_as_its_own(scatters,
     assert np.mean(held) > 0.92
 
 
+def test_a_method_that_scatters_less_has_narrow_ratios_of_its_own_and_the_others_ones_across():
+    """Those across methods go by the model of both, and no model uses a trial that another one leaves out."""
+    chance, scatters = np.random.default_rng(6), (0.01, 0.2)
+    values = {
+        ((method, jobs), repeat): float(np.exp(chance.normal(0, scatter)))
+        for method, scatter in enumerate(scatters) for jobs in range(4) for repeat in range(5)
+    }  # fmt: skip
+    values[(0, 0), 0] *= 1.3  # far off in its method, and not beside the other one
+    together = ApartBlocks(values, lambda _: None)
+    apart = ApartBlocks(values, lambda _: None, lambda point: point[0])
+    assert (together.strays, apart.strays) == ([], [((0, 0), 0)])
+
+    def width(model, point, against):
+        ratio = model.ratio(point, against).ratio
+        return math.log(ratio.high / ratio.low)
+
+    for jobs in range(1, 4):
+        assert width(apart, (0, 0), (0, jobs)) < 0.3 * width(together, (0, 0), (0, jobs))
+        assert width(apart, (0, jobs), (1, jobs)) == pytest.approx(width(together, (0, jobs), (1, jobs)), rel=0.3)
+    without = ApartBlocks({key: value for key, value in values.items() if key != ((0, 0), 0)}, lambda _: None)
+    assert apart.ratio((0, 0), (1, 0)) == without.ratio((0, 0), (1, 0))
+
+
 def test_one_point_that_scatters_widely_widens_no_other_ratio():
     chance = np.random.default_rng(4)
     scatter = np.array([0.8, *[0.01] * 7])

@@ -47,6 +47,8 @@ def test_show_says_what_is_varied_and_without_a_command_there_is_help(capsys):
     assert "  start: together, in-turn\n" in shown
     assert "  workload: root (root), write (writer)\n" in shown
     assert "  in all trials: worker-rtts 5-14-47-60\n" in shown
+    cli.main(["show", "kaganas-2014-bridge"])
+    assert "in all trials" not in capsys.readouterr().out  # its levels differ in every condition
 
 
 @pytest.mark.parametrize("mistaken", [["pln"], ["testbed", "attatch"], ["completion", "bsh"]])
