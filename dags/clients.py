@@ -1,6 +1,6 @@
 """Clients' files, those that come with tierbench and the users' own, and workloads: a client at work on replicas.
 
-What a client can be told is declared in its file, and only there.
+A client's options are declared in its file, and only there.
 For root a child process that is nobody loads a user's file: root runs nothing of it, and asks what it declares. The
 child answers as long as it is asked, in Python literals, and ends with its pipe.
 """

@@ -1,4 +1,4 @@
-"""Who clients are to the storage, and variables of secret value: what jobs are told, and what travels with them."""
+"""Who clients are to the storage, and variables of secret value: what jobs know of it, and what travels with them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tierbench.wrappers.credentials import KINDS
 
 
 def of(access: Access) -> Credentials:
-    """What jobs are told (wrappers/credentials.py), what comes with them, and whose token HTCondor gives to each."""
+    """What jobs get (wrappers/credentials.py), what comes with them, and whose token HTCondor gives to each."""
     flags, services = [], []
     if access.kerberos:
         flags.append(f"--principal {access.kerberos.principal} --keytab {access.kerberos.keytab}")

@@ -343,7 +343,7 @@ def _with_files(tables: dict[str, Any], below: Mapping[str, Any], source: Path) 
 def _with_option_files(workload: dict[str, Any], client: Any, source: Path, name: str) -> dict[str, Any]:
     options = workload.get("options")
     if not isinstance(client, str) or not (is_path(client) or client in shipped_clients()):
-        return workload  # what is wrong is told with all else that is
+        return workload  # its errors are reported with all others
     try:
         declared = find_client_file(client).client.options
     except ConfigError as error:

@@ -160,7 +160,7 @@ def _steps(site: Site, experiment: Experiment, trial: Trial, crowded: bool) -> I
         yield step(purpose, [*_in_turn(clients, *arranged, "sampled"), *edges])
     purpose = "stop: when all clients have ended the measurement lock is given on, and the sampling stopped"
     yield step(purpose, _watching("stop", gate_s, _in_turn, "waking"))
-    purpose = "tables: last in any case; what has not ended is ended, how it went is told, tables are made"
+    purpose = "tables: last in any case; ends what has not ended, records how it went, makes the tables"
     yield step(purpose, final("tables", _script(names.FINISH)))
 
 
@@ -264,7 +264,7 @@ def _service(who: Credentials) -> dict[str, str]:
 
 
 def _client_flags(experiment: Experiment, jobs: int, ticket: str) -> Iterator[str]:
-    """What not every client is told: the file that the gate opens with, when to give up, its core, whose ticket."""
+    """What only some clients get: the file that the gate opens with, when to give up, its core, whose ticket."""
     limit = limits(experiment, jobs)
     yield f"--clients {jobs} --timeout {limit.read_s}"
     if experiment.begins.gated:

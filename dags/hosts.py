@@ -64,7 +64,7 @@ def ways_to_sample(site: Site, configuration: Configuration) -> list[str]:
 
 
 def condition_hosts(condition: Condition, workers: Mapping[str, Iterable[str]]) -> list[str]:
-    """The hosts that are told to arrange it: those that the site names, and the workers of a pool."""
+    """The hosts that arrange it: those that the site names, and the workers of a pool."""
     return list(dict.fromkeys([*condition.hosts, *workers.get(condition.pool or "", ())]))
 
 

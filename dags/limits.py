@@ -28,8 +28,8 @@ def limits(experiment: Experiment, jobs: int) -> Limits:
     end_s = last_s + read_s + GRACE_S
     job_s = ready_s + GRACE_S + end_s + GRACE_S
     gate_s = job_s + GRACE_S
-    turn_s = gate_s + 2 * GRACE_S
-    return Limits(slot_s, read_s, experiment.stall_limit_s, ready_s, go_s, end_s, job_s, gate_s, turn_s)
+    lock_s = gate_s + 2 * GRACE_S
+    return Limits(slot_s, read_s, experiment.stall_limit_s, ready_s, go_s, end_s, job_s, gate_s, lock_s)
 
 
 def _last_begin_s(experiment: Experiment, jobs: int) -> int:
@@ -65,4 +65,4 @@ def twice(experiment: Experiment | None) -> str:
 
 def awaited_s(experiment: Experiment, jobs: int) -> int:
     """For so long HTCondor lets a job of a trial wait for the one before, with all of its tries."""
-    return (1 + experiment.retries) * limits(experiment, jobs).turn_s if experiment.ahead else 0
+    return (1 + experiment.retries) * limits(experiment, jobs).lock_s if experiment.ahead else 0

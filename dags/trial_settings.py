@@ -24,7 +24,7 @@ EVENLY: PlacementName = "evenly"  # where they divide; else as matched
 AS_MATCHED: PlacementName = "as-matched"
 IN_TURN: PlacementName = "in-turn"
 ANYWHERE = "true"  # the requirement of a client that no worker is meant for
-# A worker that is full of others' jobs is not waited for: the trial goes on, and is told from its repetitions.
+# A worker that is full of others' jobs is not waited for: the trial goes on, and differs from its repetitions.
 MEANT_FOR_S = 120
 OR_LATER_ANYWHERE = f"time() - QDate > {MEANT_FOR_S}"
 MOST_REPEATS, LEAST_TO_ANSWER = 1000, 3

@@ -160,7 +160,7 @@ class Watch:
         return not self.stop_file or bool(self.sampling.reason)
 
     def _done(self, duty: "Callable[[], bool]") -> bool:
-        """Whether the duty is over; a trouble is told once, and the duty tried again next time."""
+        """Whether the duty is over; a failure is reported once, and the duty tried again."""
         try:
             return duty()
         except OSError as error:

@@ -36,7 +36,7 @@ DOOR = "root://"  # the second slash of root://host//path belongs to the path
 
 
 def together(interface: Interface | tuple[Interface, ...]) -> str:
-    """How the sampler is told of a host's interfaces, each of which counts once: eth0, or eth0+eth1."""
+    """How a host's interfaces are passed to the sampler, each of which counts once: eth0, or eth0+eth1."""
     several = interface if isinstance(interface, tuple) else (interface,)
     if not several or len(set(several)) < len(several):
         raise ValueError(f"interface: must name at least one, and none twice, not {list(several)}")
@@ -239,7 +239,7 @@ class Condition(Checked):
 
     def problems(self) -> Iterator[str]:
         if not (self.hosts or self.pool):
-            yield "needs hosts, which are all told to change it, or pool, for all its workers, or both"
+            yield "needs hosts, which all change it, or pool, for all its workers, or both"
 
     def allows(self, value: object) -> bool:
         """Whether it may be changed to that, as far as the file says."""

@@ -175,7 +175,7 @@ def checks(planned: Planned, directory: Path = Path("runs")) -> Iterator[Finding
 
 
 def refuse(findings: Sequence[Finding], anyway: bool = False, tell: Callable[[str], None] | None = None) -> None:
-    """UnmetNeed where something is missing; `anyway`, where it is indispensable. Who wants it is told of the others."""
+    """UnmetNeed where something is missing; `anyway`, where it is indispensable. `tell` gets the others."""
     stops = [finding for finding in findings if finding.state == "bad" and (finding.indispensable or not anyway)]
     for finding in findings:
         if tell and finding not in stops:

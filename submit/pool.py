@@ -40,7 +40,7 @@ class Slots:
 
 @contextmanager
 def plain_errors(what: str) -> Iterator[Any]:
-    """The bindings, with their errors told as ours."""
+    """The bindings, with their errors as ours."""
     try:
         import htcondor2
     except ImportError:

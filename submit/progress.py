@@ -109,7 +109,7 @@ def _judged(directory: Path, _when_ns: int) -> Judged | None:
         first = next((name for name in rates if row[name]), None)
         rate, unit = (float(row[first]), trial_column(first).unit) if first else (None, "")
         return Judged(row["verdict"], reasons, rate, unit)
-    except (OSError, StopIteration, KeyError, ValueError, csv.Error):  # which is told where the tables are read
+    except (OSError, StopIteration, KeyError, ValueError, csv.Error):  # which is reported where the tables are read
         return None
 
 

@@ -35,8 +35,8 @@ REMEDIES = {
     "files no-mount": "mount the storage there, or correct the access's prefix or storage.replicas in the site's file",
     "files absent": "make the replicas (`tierbench replicas`), or let the user who submits read them there",
     "files few": "`tierbench replicas` makes the missing ones",
-    "files not-ours": "let the account that jobs run as own the replicas, or write them: of others' files only root is"
-    " told what is in memory, so no trial will be VALID (rule: caches not proven cold)",
+    "files not-ours": "let the account that jobs run as own the replicas, or write them: of others' files only root can"
+    " see what is in memory, so no trial will be VALID (rule: caches not proven cold)",
     "files hangs": "the file system's server does not answer that host; remount it",
     "files cache": "if the storage is not mounted there, it keeps no cache: take it out of the access's `path`",
     "xrootd unreachable": "is the xrootd server running, and open to that host's address?",

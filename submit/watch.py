@@ -215,7 +215,7 @@ class ObjectView:
         self.all_finished = False
 
     def pass_over(self, trials: list[TrialProgress], since_s: float) -> None:
-        """Those that were done before are told of like the others."""
+        """Those that were done before are shown like the others."""
 
     def show(self, trials: list[TrialProgress], *, ended: bool = False) -> None:  # noqa: ARG002 - as View has it
         """Tell of what has changed since; of a trial that waits for its turn first when it does something."""

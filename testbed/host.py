@@ -180,7 +180,7 @@ class RunningHost:
     def run(
         self, *argv: str, user: str | None = None, stdin: str = "", check: bool = True, timeout: float = 60.0
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command in the host; unless told otherwise its failure is an error with its last words."""
+        """Run a command in the host; unless the caller says otherwise its failure is an error with its last words."""
         try:
             result = subprocess.run(
                 self.command(argv, user), input=stdin, capture_output=True, text=True, timeout=timeout, check=False
@@ -249,8 +249,8 @@ for later in map(int, sys.stdin):
 class VirtualHost(RunningHost):
     """A host that is a virtual machine: a Linux kernel of its own that runs as a process, with the host around it.
 
-    What is told the host is told the machine in it, over a wire that carries commands alone. Only its files before it
-    boots, its logs and its CPU time are the host's own.
+    A command for the host is one for the machine in it, over a wire that carries commands alone. Only its files before
+    it boots, its logs and its CPU time are the host's own.
     """
 
     def __init__(self, host: Host, directory: Path, cache: Path) -> None:

@@ -1,7 +1,7 @@
 """A testbed by its name: find it, bring it up, take it down. All of it lies in one directory.
 
 To bring it up is to stage files, boot hosts, wire them, and start the daemons in their order. The site file that it
-offers says what its links carry: what they were told to make them carry.
+offers says what its links carry: what they were set to carry.
 """
 
 from __future__ import annotations
@@ -301,7 +301,7 @@ def offered(site: str, settings: Settings) -> str:
     """A site file's text in which the testbed's settings, and the links that follow from them, are these.
 
     An access method is left out where such a testbed lacks one of the servers that it leads to, with what is sampled
-    for it alone, and no host that it lacks is told to change anything. The scale goes with the storage's rate.
+    for it alone, and no host that it lacks is asked to change anything. The scale goes with the storage's rate.
     """
     tables = tomllib.loads(site)
     hosts = topology(settings).hosts

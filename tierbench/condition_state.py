@@ -51,7 +51,7 @@ class ConditionState:
 
     @property
     def now(self) -> str:
-        """The value read back; empty where none was told."""
+        """The value read back; empty where there is none."""
         return str(self.records.get("arranged", {}).get("now", ""))
 
     @property

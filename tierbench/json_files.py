@@ -2,7 +2,7 @@
 
 A text is damaged if it is no JSON, if a number in it is not finite or does not fit 64 bits, or if it lacks what its
 shape (a dataclass, a NamedTuple or a TypedDict) says that it holds, of that type. What else it holds is let pass.
-Damage is told as one `Damaged` that says where and what; a file that is not there is no damage, and raises
+Damage is raised as one `Damaged` that says where and what; a file that is not there is no damage, and raises
 FileNotFoundError.
 """
 

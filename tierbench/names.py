@@ -85,7 +85,7 @@ FINISH = "finish.py"
 CATALOGUE = "catalogue.jsonl"  # beside the replicas, on the storage
 
 # A nightly's directory
-NIGHTLY = "nightly.json"  # what is measured when, and who is told
+NIGHTLY = "nightly.json"  # what is measured when, and who gets messages
 NIGHTLY_EXPERIMENT = "experiment.toml"
 NIGHTLY_STARTER = "nightly.sh"  # what the schedule and the nights' DAGs start
 NIGHTLY_LOCK = "lock"

@@ -28,10 +28,10 @@ class Limits(NamedTuple):
     end_s: int  # the last end is waited for, after the go
     job_s: int  # a client, flush or sampler runs, by HTCondor's clock
     gate_s: int  # the gate itself runs, by HTCondor's clock
-    turn_s: int  # a trial keeps the measurement lock from the next one
+    lock_s: int  # a trial keeps the measurement lock from the next one
     samplers_s: int = 60  # the gate waits for samplers of other hosts than storage when all else is ready
     away_s: int = 60  # a client's worker does not answer HTCondor
-    stop_s: float = 30  # jobs that were told to end take to do so
+    stop_s: float = 30  # jobs that were asked to end take to do so
 
 
 class Sampler(NamedTuple):
@@ -69,7 +69,7 @@ class Start(NamedTuple):
 
     @property
     def gated(self) -> bool:
-        """Whether each client is told when to begin."""
+        """Whether each client gets a start time."""
         return self.kind != NATURAL
 
     @property
@@ -91,7 +91,7 @@ class Start(NamedTuple):
 
 
 class Credentials(NamedTuple):
-    """Who its jobs are to the storage: what they are told of it, and what HTCondor gives them."""
+    """Who its jobs are to the storage: what they know of it, and what HTCondor gives them."""
 
     flags: str = ""
     files: "tuple[str, ...] | list[str]" = ()

@@ -9,7 +9,7 @@ cache both say what it held: when the value was read back, and when the trial wa
 of, which each had.
 
 Exit codes:
-    0  what happened is told, whatever it was: it is for the gate and the verdict to judge
+    0  what happened is reported, whatever it was: it is for the gate and the verdict to judge
     2  called wrongly
 """
 
@@ -63,7 +63,7 @@ def main() -> int:
 def command_line() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--condition", required=True, help="its name at the site, for the record")
-    parser.add_argument("--word", required=True, help="what the helper of this host is told to change")
+    parser.add_argument("--word", required=True, help="what the helper of this host changes")
     parser.add_argument("--value", required=True, help="to what")
     parser.add_argument("--helper", default=HELPER, help="root's helper, called through sudo (default %(default)s)")
     parser.add_argument("--replicas", type=Path, metavar="FILE", help="the trial's files: URL TAB BYTES, a line each")

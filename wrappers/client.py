@@ -46,7 +46,7 @@ sys.exit(status if status >= 0 else 128 - status)
 
 
 class Option(NamedTuple):
-    """Something that a client can be told: its type is its default's, its bounds are those of a number."""
+    """An option of a client: its type is its default's, its bounds are those of a number."""
 
     default: Any
     low: "float | None" = None
@@ -54,7 +54,7 @@ class Option(NamedTuple):
     needed: bool = False  # there is no default: the one given only tells the type
     kind: str = "Value"  # of a text: what it may hold, a name in tierbench/checked_text.py
     words: "tuple[str, ...]" = ()  # that may stand in place of a number
-    file: bool = False  # the path of a file that travels with the client; to it, only the file's name is told
+    file: bool = False  # the path of a file that travels with the client; it gets only the file's name
     meaning: str = ""  # in few words, for docs/clients.md
     choices: "tuple[str, ...]" = ()  # all that a text may be
 
@@ -123,7 +123,7 @@ class Client:
     # Whether a process that has read and written so many bytes has its first data; None: that cannot be seen.
     has_begun: "Callable[[int, int], bool] | None" = None
 
-    keeps_time = False  # whether its process waits by itself until the go that it is told
+    keeps_time = False  # whether its process waits by itself until its start time
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -215,13 +215,13 @@ class Client:
         return None
 
     def paths(self, outcome: "Mapping[str, Any]") -> "list[str]":
-        """The files of this host's mounts that it has used, by what it has told at its end."""
+        """The files of this host's mounts that it has used, by what it has reported at its end."""
         return [self.job.path] if self.job.path.startswith("/") else []
 
     def outcome(self, run: Run) -> "dict[str, Any]":
         """The keys of the record's end: status, message, bytes_app, and whatever else is known.
 
-        Of several files, each that was read or failed is told in `fetches`, in their order or with its place in it
+        Of several files, each that was read or failed is in `fetches`, in their order or with its place in it
         (file): as status, message, bytes and seconds, None where it cannot tell. What else it counts stands in detail's
         `counts`, which are added up. Where time is over it is asked of a process that was ended meanwhile.
         """

@@ -65,7 +65,7 @@ def proxy_expires(path: Path) -> "float | None":
 
 
 class Kind(NamedTuple):
-    """A token, or a proxy: what it is called, by which variable programs are told where it is, when it expires."""
+    """A token, or a proxy: what it is called, which variable tells programs where it is, when it expires."""
 
     name: str
     variable: str

@@ -4,7 +4,7 @@
 Shipped to a worker as one file. Needs Python 3.6; the strategies drop_caches and lustre need root's helper, which an
 admin installs with one line for sudo. Standard output is one JSON object; docs/clients.md tells what it holds.
 Files that do not exist here, as on a worker that reads by XRootD only, have no pages here, and are not counted.
-Nobody but root and a file's owner is told of its pages: of others' files the report does not say what is resident.
+Only root and a file's owner can see its pages: of others' files the report does not say what is resident.
 
 Exit codes:
     0  what was found is reported, whatever its status: a warm cache is for the trial's verdict to judge
@@ -74,7 +74,7 @@ def main() -> int:
     resident = {"resident_before_bytes": resident_bytes(before), "resident_after_bytes": resident_bytes(after)}
     total, left = sum(file.bytes for file in after), resident["resident_after_bytes"]
     if status == "ok" and left is None:
-        status, message = ("unmeasured", "of some files only root or their owner is told what is in memory")
+        status, message = ("unmeasured", "only root or their owner can see which pages of some files are in memory")
     elif status == "ok" and left and left > WARM_SHARE * total:
         status, message = "still-warm", f"{100 * left / total:.1f} % of the files are still in memory"
     report = {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One client of a trial: does its work on its files, begins when told, and records what happened.
+"""One client of a trial: does its work on its files, begins at its start time, and records what happened.
 
 Shipped to a worker as one file, together with htchirp.py (HTCondor's, for the start gate) and, for the
 clients root and higgs, the ROOT programs. Needs Python 3.6 and whatever the client itself needs. Standard

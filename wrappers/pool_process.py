@@ -1,7 +1,7 @@
 """One of the processes of a job: where it stands until the go, for which it waits by itself, and what it has read.
 
 Whoever is woken by another process begins when that one comes to it: of hundreds that were let go one after the other,
-or all by one signal, the first to run took the cores from who was to let the others go. Here each is told when, ahead,
+or all by one signal, the first to run took the cores from who was to let the others go. Here each gets its time ahead,
 and sleeps until then, as the clients of a trial do, so that the kernel's timer lets them all go at one instant. Each
 notes when it first runs again and sleeps on until all the others will have, before it becomes the program that does the
 work: where they only stepped back behind those that ran, some of a thousand had their first turn 0.9 s later.
@@ -200,7 +200,7 @@ class PoolProcess:
         reported = {fetch.pop("file", number): fetch for number, fetch in enumerate(each)}
         read = end.get("bytes_client") if end.get("bytes_app") is None else end["bytes_app"]
         rest = None if read is None else max(0, read - sum(fetch["bytes"] for fetch in each) - late)
-        # What came before the first one began, as it was told when the last one ended, is time of the first one.
+        # What came before the first one began, as it was reported when the last one ended, is time of the first one.
         told_at = ended + self.stderr.stat().st_mtime - time.time() if each else ended
         before = max(0.0, told_at - self.begin - sum(fetch["seconds"] or 0.0 for fetch in each))
         is_cut, timed = self.was_cut, all(fetch["seconds"] is not None for fetch in each)

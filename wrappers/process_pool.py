@@ -32,7 +32,7 @@ SIGNALS = (signal.SIGALRM, signal.SIGTERM)
 
 
 class ProcessPool(Client):
-    """To the wrapper, a client like any other, but that it is told of the go ahead of it."""
+    """To the wrapper, a client like any other, but that it gets the start time ahead."""
 
     keeps_time = True
 
@@ -45,7 +45,7 @@ class ProcessPool(Client):
         self.task = {"client": name, "options": job.options, "files": files, "work": work, "index": index, "jobs": jobs}
 
     def prepare(self) -> None:
-        self.kind(self.job).prepare()  # what it complains of is told by its own status
+        self.kind(self.job).prepare()  # its own status says what it complains of
 
     def held_command(self) -> "list[str]":
         task = self.job.scratch / TASK

@@ -1,4 +1,4 @@
-"""What a client is told: its command line, its files and its work; and what a job of several files tells of them."""
+"""A client's command line, files and work; and what a job of several files reports of them."""
 
 import argparse
 import bisect

@@ -83,7 +83,7 @@ class Flows(Source):
                 self.latest = summary(before or {}, flows or {}, (now_ns - asked_ns) / 1e9) if both else UNKNOWN
                 before, asked_ns = flows, now_ns
                 pause.wait(PERIOD_S)
-        finally:  # or what was last seen would be told for ever
+        finally:  # or the last values would be repeated for ever
             self.latest = UNKNOWN
 
 

@@ -132,7 +132,7 @@ def baseline(chronicle: Chronicle, configuration: str) -> Series:
 
 
 def findings(chronicle: Chronicle, watch: Watch | None = None) -> list[Finding]:
-    """All that is not as it was, the environment first; what all methods share with the control is told once."""
+    """All that is not as it was, the environment first; what all methods share with the control is reported once."""
     return _Nightly(chronicle, watch or Watch()).findings()
 
 
@@ -246,7 +246,7 @@ class _Nightly:
             if now.goes_along(after.level - before.level, *edges):
                 its_own.add(at)
         by_control = share >= ALONG
-        # Without a control a change of all is told by what each is, and acknowledged for all.
+        # Without a control a change of all is reported for each, and acknowledged for all.
         names = [rate.configuration] if self.control_name else [rate.configuration, ""]
         acknowledgements = _acknowledgements_of(self.chronicle, *names)
         finding = _Judged(now, values, levels, its_own, acknowledgements, self.size).present_state()
@@ -346,7 +346,7 @@ class _State:
 class _Judged:
     """A series that is judged by those of its changes that count; what the others brought is taken out of it."""
 
-    shown: Series  # with the rates that are told of
+    shown: Series  # with the rates that are reported
     values: Numbers  # that its levels are of
     levels: Course
     changes: Collection[int]  # that count, by the segments that they begin
@@ -425,7 +425,7 @@ def _alone(shown: Series, levels: Course, single: Single) -> Finding:
 
 
 def _finding(kind: str, shown: Series, difference: float, reach: float, before: Segment, after: Segment) -> Finding:
-    """What is said of the rate, whatever has told it."""
+    """What is said of the rate, whatever has measured it."""
     means = shown.mean(before.begin, before.end), shown.mean(after.begin, after.end)
     direction = WORSE if difference < 0 else BETTER
     return Finding(kind, direction, shown.configuration, *shown.turn(after.begin), *means, _bounded(difference, reach))

@@ -1,6 +1,6 @@
 """Names what limited a trial, from how much of each resource on its way was used; docs/bottlenecks.md argues the rules.
 
-Something is full when its use is at its ceiling. Of several full ones the fullest is named, and the others told.
+Something is full when its use is at its ceiling. Of several full ones the fullest is named first, then the others.
 Where nothing is full, it may be TCP's windows, or latency: clients that wait for round trips. Where each client has a
 distance of its own, each is held against its own, and the one label is for all or for none.
 """
@@ -177,7 +177,7 @@ def _fullest(role: str, used: Sequence[Resource]) -> Sequence[Resource]:
 
 
 def _cpu(role: str, used: Iterable[Resource]) -> Iterator[Candidate]:
-    """A role's processors and disks; the fullest kind of use is told."""
+    """A role's processors and disks; the fullest kind of use is named."""
     thresholds = {
         "CPU": CPU_FULL,
         "busiest core": CORE_FULL if role != "worker" else None,  # a worker's busiest core is a client's

@@ -1,7 +1,7 @@
 """What caches did in a trial, as they tell themselves: proxies by their counters, caches of software by their size.
 
 A proxy's counters are compared from before the window to the end of the sampling, when all that was under way has ended
-and a proxy that was too busy has told of all that it did.
+and a proxy that was too busy has counted all that it did.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def proxied(data: TrialData) -> Proxied | str | None:
         return "no sampled host tells what the proxy sent and fetched"
     if hits > requests:  # a sampler of an earlier version let requests stand where they were
         return "the proxy counts more hits than requests, as after a restart"
-    # What was under way when time was over has been sent in part, and its client has told less or nothing of it.
+    # What was under way when time was over has been sent in part, and its client has reported less or nothing of it.
     broken_off = sum(
         (job.work.cut + job.work.failed) * (job.bytes_once or 0) / max(1, job.work.files)
         for job in data.jobs
@@ -65,7 +65,7 @@ def hit_share(data: TrialData) -> float | None:
 
 
 def software_bytes(data: TrialData) -> int | None:
-    """What the software caches of the clients' hosts received; None where there is none, or not all have told."""
+    """What the software caches of the clients' hosts received; None where there is none, or not all have reported."""
     fetched = [cache.fetched for cache in software_caches(data)]
     amounts = [amount for amount in fetched if amount is not None]
     return sum(amounts) if fetched and len(amounts) == len(fetched) else None

@@ -106,8 +106,8 @@ def usual_excess(data: TrialData, row: TrialRow, reported: float) -> tuple[float
 def at_far_end(data: TrialData) -> Moved | None:
     """What the trial's own hosts had of what the storage moved, at whichever stage of its way that is most.
 
-    A server on the way may have more than the workers, by what it read ahead; others that use it are not told
-    apart from it. Workers are a stage if all of those with clients are sampled.
+    A server on the way may have more than the workers: what it read ahead, and what it sent to others.
+    Workers are a stage if all of those with clients are sampled.
     """
     had = [together(data, stage, data.measure.far_direction) for stage in (data.far_end, *servers_on(data))]
     if had[0] is None:

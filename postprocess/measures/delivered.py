@@ -26,7 +26,7 @@ LEAST_RECEIVED = 0.98  # of what the jobs took in; with less, data reached them 
 
 @dataclass(frozen=True)
 class Delivered:
-    """What the jobs took in over the window; None where it cannot be told."""
+    """What the jobs took in over the window; None where it is unknown."""
 
     bytes: int | None = None
     mbps: float | None = None

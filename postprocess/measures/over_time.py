@@ -21,8 +21,8 @@ from tierbench.postprocess.schema.rows import TrialRow
 
 STEPS = 300
 DECIMALS = 3  # of Mb/s, as in the tables
-LEAD_S, TAIL_S = 1.0, 1.0  # told before and after the window
-OTHERS = 3  # hosts that are told of beside the storage servers
+LEAD_S, TAIL_S = 1.0, 1.0  # shown before and after the window
+OTHERS = 3  # hosts that are shown beside the storage servers
 DISKS = {"disks": (OF_DISKS, "boot_id"), "own disks": (OF_OWN_DISKS, "host")}  # what counts, and whose it is
 
 

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.stats import Interval, student
 
-FULL, FLAT, RISING, OPEN = "full", "full from the least batch", "not full", "cannot tell"
+FULL, FLAT, RISING, OPEN = "full", "full from the fewest jobs", "not full", "unknown"
 
 RUNGS, REPEATS, FREEDOM = 3, 2, 2  # that it takes at least: batches, repetitions, and numbers beyond the parameters
 BENDS = np.array([1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 16.0, 32.0])
 BEYOND = 8.0  # so far outside the ladder the point is looked for; if it may lie there it is bounded on one side only
 STEPS = 121
-LEAST_NOISE = 0.001  # of a rate: what is more alike than that is not told apart
+LEAST_NOISE = 0.001  # of a rate: smaller differences are ignored
 OF_CURVE = 0.03  # of a rate: by so much the curve itself may be wrong at each batch, however often it is repeated
 FALLS, MISFIT, UNLIKELY = 0.95, 0.05, 0.01  # how far below the top is falling; how far off, how unlikely is no fit
 
@@ -45,7 +45,7 @@ class Saturation:
     """What a ladder says; an interval's end that the ladder does not bound is None."""
 
     state: str
-    why: str = ""  # where it cannot be told
+    why: str = ""  # where it is unknown
     clients: Interval | None = None
     plateau: Interval | None = None
     each: Interval | None = None  # what each client brings on the straight part

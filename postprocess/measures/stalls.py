@@ -1,7 +1,7 @@
 """The longest time in which nothing moved although clients were at work, before it went on.
 
 Neither at the storage nor, where they are sampled, at the workers: a server on the way that has read ahead serves its
-clients while the storage rests. Pauses at the window's edges are told apart: there files are opened and programs start.
+clients while the storage rests. Pauses at the window's edges are separate: there files are opened and programs start.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def with_window(of: CounterCurve, begin: float, end: float) -> CounterCurve:
 
 @dataclass(frozen=True)
 class Traffic:
-    """The storage servers' traffic over a window; None where it cannot be told."""
+    """The storage servers' traffic over a window; None where it is unknown."""
 
     bytes: float | None = None
     mean_mbps: float | None = None

@@ -176,7 +176,7 @@ def as_the_papers(results: Results) -> bool:
 
 
 def _picture(figure: Figure, suffix: str, what: str, caption: str, plot: Canvas, place: str = FOLDED) -> Picture:
-    """A figure of some panels, told from those of others by what they are."""
+    """A figure of some panels, named by what they show."""
     title = f"{figure.title}, {what}" if what else figure.title
     return Picture(f"{figure.name}.{suffix or 'all'}", title, caption, plot, place)
 

@@ -121,7 +121,7 @@ class Stated(TypedDict):
 
 
 def read_ceilings(run: Path, pool: str, tell: Callable[[str], None]) -> Ceilings:
-    """The ceilings for a pool from a run directory; what is not there is not known, what is damaged is told."""
+    """The ceilings for a pool from a run directory; what is not there is unknown, what is damaged is reported."""
     site = read_or_tell(Stated, run / names.SITE, tell) or Stated()
     content = read_or_tell(Lines, run / names.CEILINGS, tell) or Lines()
     stated = by_role(site.get("links") or {})
@@ -162,7 +162,7 @@ def ceilings(stated: Mapping[str, float | None], lines: list[dict[str, Any]], po
 def limiting_link(
     line: Mapping[str, Any], lines: Collection[Mapping[str, Any]], stated: Mapping[str, float | None]
 ) -> str | None:
-    """Which of a measured line's links its rate is the ceiling of; None where that cannot be told.
+    """Which of a measured line's links its rate is the ceiling of; None where that is unknown.
 
     It cannot where every link has carried more in another measurement, so that TCP itself was the limit, or where
     several have not and nothing is stated of them.

@@ -1,4 +1,4 @@
-"""Differences of cumulative counters, told apart from wraps and resets.
+"""Differences of cumulative counters, without wraps and resets.
 
 A counter that falls has wrapped at 2³², if three things hold; else it began anew (the host or its
 interface was restarted), and the interval is not known:

@@ -164,7 +164,7 @@ class Job:
 
     @property
     def go_wall_ns(self) -> int | None:
-        """When it was told to begin, if it was."""
+        """Its start time, if it got one."""
         return self.go.go_wall_ns if self.go else None
 
     @property
@@ -288,7 +288,9 @@ def _read_job(path: Path, index: int) -> Job:
         if record.event == "start":
             starts += 1
             last = {}
-        if record.event in KINDS:  # how far it came is told until its processes are gone, when its time was over before
+        if (
+            record.event in KINDS
+        ):  # how far it came is reported until its processes are gone, when its time was over before
             last[record.event] = record
     job = Job(index, starts, **{kind: last.get(kind) for kind in KINDS}, damage=())
     if job.ok and not job.go:

@@ -164,7 +164,7 @@ def _outcome_reasons(outcome: Outcome) -> list[str]:
 
 
 def _go(path: Path, troubles: list[str]) -> Go | None:
-    """When the clients were told to begin; None of a trial that was called off before, too."""
+    """The clients' start time; None of a trial that was called off before, too."""
     go = read_or_tell(Go, path, troubles.append)
     if go and go.go_wall_ns is None and go.called_off is None:
         troubles.append(f"{path.name} is damaged: it lacks go_wall_ns")

@@ -59,7 +59,7 @@ def steps_of(trials: int) -> int:
 
 
 def badge(word: str) -> Markup:
-    """A verdict, told by more than its colour."""
+    """A verdict, shown by more than its colour."""
     return element("span", word, class_=f"badge {word.lower().replace(' ', '-')}")
 
 
@@ -167,7 +167,7 @@ def _stroke(number: int, host: HostSeries, color: str) -> dict[str, str | None]:
 
 
 def _steps(x: Numbers, y: Numbers) -> str:
-    """A path of steps between edges, with a gap where the value is not known; as short as it can be told."""
+    """A path of steps between edges, with a gap where the value is not known; as short as it can be written."""
     path, level = [], ""
     for number, value in enumerate(y):
         before, level = level, _short(value) if np.isfinite(value) else ""

@@ -137,7 +137,7 @@ class SaturationRow(Row):
 
     file, per = names.SATURATION_CSV, "ladder of two batches or more"
     levels: Mapping[str, Any] = factor_levels()
-    state: str = text("full: within the ladder; full from the least batch; not full; cannot tell")
+    state: str = text("full: within the ladder; full from the fewest jobs; not full; unknown")
     why: str = text("why it is unknown")
     full_with: Interval = bounded(
         "saturation_jobs", "1", "saturation point: where single clients' rates add up to the plateau", 2, UNBOUNDED

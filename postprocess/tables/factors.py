@@ -69,7 +69,7 @@ def axes_of_run(run: Path, say: Callable[[str], None]) -> tuple[tuple[Factor, ..
 def _axes_of_trials(run: Path) -> Iterator[Factor]:
     levels: dict[str, dict[Any, None]] = {}
     for path in sorted(run.glob(f"{names.TRIALS}/*/{names.TRIAL}")):
-        with contextlib.suppress(Damaged):  # which is told where the trial itself is read
+        with contextlib.suppress(Damaged):  # which is reported where the trial itself is read
             for name, level in json_files.read_table(path).get("levels", {}).items():
                 if name not in BUILT_IN and is_level(level):
                     levels.setdefault(name, {})[level] = None

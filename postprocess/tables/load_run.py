@@ -254,7 +254,7 @@ def _ends(path: Path) -> dict[str, str]:
     try:
         with files.opened_text(path, newline="") as file:
             return {line["trial"]: line["end_wall_ns"] for line in csv.DictReader(file)}
-    except (OSError, UnicodeDecodeError, csv.Error, KeyError):  # which is told where it is read for good
+    except (OSError, UnicodeDecodeError, csv.Error, KeyError):  # which is reported where it is read for good
         return {}
 
 

@@ -130,7 +130,7 @@ def _readable(
 ) -> Iterator[tuple[TrialRow, Path]]:
     """Each trial's row and folder, and its tables there, made only where they are not what they would be anyway.
 
-    One whose definition is broken is told and left out, and costs no other one.
+    One whose definition is broken is reported and left out, and costs no other one.
     """
     errors: list[TierbenchError] = []
     made = 0

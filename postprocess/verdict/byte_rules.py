@@ -105,17 +105,17 @@ def excess_bytes(data: TrialData, row: TrialRow) -> Measured:
         if near and far:
             hosts = f"the trial's own hosts {data.measure.far_direction} {mb(far.bytes)} of {mb(near.bytes)}"
             yield excess, f"{words}, and {hosts}"
-        elif not _is_foreign(data, row):
+        elif not _is_background(data, row):
             yield excess, words
 
 
 @bytes_rule(
     "what the storage servers sent and none of the trial's own hosts received; where workers are not sampled, the"
-    " excess of clients that read files from end to end, or beside idle traffic",
+    " excess of clients that read files from end to end, or beside background traffic",
     Limits("% of what was read", suspect=2, invalid=20),
     remedy="somebody else uses the storage, or much was sent again: see tcp_retrans_per_s and repeat when it is quiet",
 )
-def foreign_bytes(data: TrialData, row: TrialRow) -> Measured:
+def background_bytes(data: TrialData, row: TrialRow) -> Measured:
     near, far = moved_around(data), at_far_end(data)
     for excess, words in _excess(data, row):
         if near and far:
@@ -126,7 +126,7 @@ def foreign_bytes(data: TrialData, row: TrialRow) -> Measured:
             whence = "reached" if data.measure.direction == SENT else "came from"
             elsewhere = f"{mb(max(lost, 0.0))} of what the storage {data.measure.direction} {whence}"
             yield 100 * lost / bytes_reported(data), f"{elsewhere} none of the trial's own hosts"
-        elif _is_foreign(data, row):
+        elif _is_background(data, row):
             yield excess, words
 
 
@@ -140,10 +140,10 @@ def _excess(data: TrialData, row: TrialRow) -> Measured:
         yield 100 * (row.closure - share), f"the storage {data.measure.direction} {beyond}"
 
 
-def _is_foreign(data: TrialData, row: TrialRow) -> bool:
+def _is_background(data: TrialData, row: TrialRow) -> bool:
     """Whether an excess that went nobody knows where is somebody else's: the storage is not quiet, or none is usual."""
     most = max((share for _, _, share in idle_rates(data, row)), default=0.0)
-    return most > (idle_traffic.limits.suspect or 0.0) or data.trial.declared.reads_whole
+    return most > (background_traffic.limits.suspect or 0.0) or data.trial.declared.reads_whole
 
 
 @bytes_rule(
@@ -286,7 +286,7 @@ def other_direction(data: TrialData, row: TrialRow) -> Measured:
     Limits("% of the mean rate", suspect=1, invalid=10),
     remedy="somebody else uses the storage: repeat when it is quiet",
 )
-def idle_traffic(data: TrialData, row: TrialRow) -> Measured:
+def background_traffic(data: TrialData, row: TrialRow) -> Measured:
     rates = idle_rates(data, row)
     if rates and row.mean_mbps:
         mbps, when, share = max(rates)
@@ -313,7 +313,7 @@ def slow_beside_rest(data: TrialData, row: TrialRow) -> Measured:
     Limits("troubles", suspect=0),
     remedy="take a shorter period",
 )
-def idle_traffic_unknown(data: TrialData, row: TrialRow) -> Measured:
+def background_traffic_unknown(data: TrialData, row: TrialRow) -> Measured:
     if row.mean_mbps is not None and not idle_rates(data, row):
         yield 1, "the storage's traffic without clients is not known"
 

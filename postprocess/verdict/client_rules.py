@@ -262,7 +262,7 @@ def early_begin(data: TrialData, row: TrialRow) -> Measured:
 
 
 def _after_go_ms(data: TrialData) -> dict[int, float]:
-    """How long after its go each client began, where they were told when to."""
+    """How long after its go each client began, where they got a start time."""
     return {job.index: job.late_ns / 1e6 for job in data.jobs if data.trial.start.gated and job.late_ns is not None}
 
 

@@ -211,7 +211,7 @@ class MeasurementLock:
     def _is_over(self, trial: Path) -> bool:
         """Whether a trial has kept the lock for longer than anything in it may take."""
         try:
-            return bool(time.time() - self.file.stat().st_mtime > read_trial(trial).limits.turn_s)
+            return bool(time.time() - self.file.stat().st_mtime > read_trial(trial).limits.lock_s)
         except (OSError, ValueError):
             return False
 

@@ -14,7 +14,7 @@ TOLD = (
     "completion_time", "nice_status_short_description", "bytes_checksummed", "subtasks_failed", "subtasks_retrying",
 )  # fmt: skip
 
-# What it was told of the task it leaves in a file. A job that is ended takes its task back: it waits for the answer to
+# What it knows of the task it leaves in a file. A job that is ended takes its task back: it waits for the answer to
 # its submission, which names the task, and then for that to its question. Neither is in a process group of the job's.
 COPY = """
 import json, signal, subprocess, sys
@@ -100,7 +100,7 @@ class Globus(Client):
         sizes = [size for _, size in files if size is not None]
         status, message = check_size(moved, sum(sizes) if len(sizes) == len(files) else None, "moved {} of {} bytes")
         if task["status"] != "SUCCEEDED":
-            why = (task.get("fatal_error") or {}).get("description") or task.get("nice_status") or "no reason was told"
+            why = (task.get("fatal_error") or {}).get("description") or task.get("nice_status") or "no reason given"
             status, message = "short-read" if moved else "open-failed", f"the task is {task['status']}: {why}"
         elif int(task.get("files_transferred") or 0) != len(files):
             status, message = "short-read", f"{task.get('files_transferred')} of {len(files)} files were transferred"

@@ -112,7 +112,7 @@ class Gridftp(Client):
         if wrong:
             return wrong["status"], wrong["message"]
         if len(fetches) < len(files):
-            return "short-read", f"{len(fetches)} of {len(files)} files are told to be whole"
+            return "short-read", f"{len(fetches)} of {len(files)} files are reported whole"
         if self.job.options["directory"] and asked_for > len(files) + OTHERS:
             too_many = f"the directory has {asked_for} files, and {len(files)} were planned: let one job have them all"
             return "failed", too_many
@@ -120,7 +120,7 @@ class Gridftp(Client):
         return check_size(moved, sum(sizes) if len(sizes) == len(files) else None)
 
     def _fetches(self, log: str) -> "Iterator[dict[str, Any]]":
-        """The files that are told to be whole, with the bytes that the server which took each has told of it."""
+        """The files that are reported whole, with the bytes that the receiving server has reported of each."""
         whole = collections.Counter(WHOLE.findall(log))
         marked = collections.defaultdict(dict)  # type: dict[str, dict[str, int]]
         for url, stripe, count in MARKER.findall(log):

@@ -11,7 +11,7 @@ USUAL_PORT = 5201
 
 
 class Iperf3(Client):
-    """As many bytes as its set says, or whatever goes in so many seconds; what the receiving end counted is told.
+    """As many bytes as its set says, or whatever goes in so many seconds; the count is the receiving end's.
 
     A server of iperf3 takes one client at a time, so several need as many doors (`further` of their access).
     """

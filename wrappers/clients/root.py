@@ -48,7 +48,7 @@ class Root(Client):
             meaning="TTreeCache: off, default (one cluster) or its size; off: no cluster cache of an RNTuple either",
         ),
         "clusters": Option(1, 1, 1000, meaning="of an RNTuple, that its cluster cache fetches at once"),
-        "learn": Option(False, meaning="the cache learns the branches, in place of being told"),
+        "learn": Option(False, meaning="the cache learns the branches, in place of being given them"),
         "cpu_share": Option(1.0, 0.001, 1, meaning="of a core that stands for a whole one, in a scale model"),
         "branches": Option(1.0, 0.001, 1, meaning="share of the branches that is read, evenly spread"),
         "tree": Option("", kind="Tree", meaning="its name; empty: the first one"),

@@ -1,4 +1,4 @@
-"""Writes as many bytes as it is told: into a file of a mount or disk, or through xrdcp to an xrootd server."""
+"""Writes as many bytes as its option says: into a file of a mount or disk, or through xrdcp to an xrootd server."""
 
 from collections.abc import Mapping
 from typing import Any

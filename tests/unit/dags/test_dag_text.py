@@ -52,7 +52,7 @@ SCRIPT PRE stop ../../scripts/lock.py take waking
 RETRY stop 3
 ABORT-DAG-ON stop 3
 
-# tables: last in any case; what has not ended is ended, how it went is told, tables are made
+# tables: last in any case; ends what has not ended, records how it went, makes the tables
 FINAL tables tables.sub NOOP
 SCRIPT POST tables ../../scripts/finish.py $DAG_STATUS $FAILED_COUNT
 SET_JOB_ATTR PeriodicRemove = {over}
@@ -188,7 +188,7 @@ def test_what_stands_outside_is_more_patient_than_what_stands_inside_which_knows
     assert limit.slot_s < limit.ready_s < limit.go_s
     assert limit.read_s < limit.end_s
     assert limit.ready_s + limit.end_s < limit.job_s < limit.gate_s
-    assert limit.turn_s > limit.gate_s + 3 * limit.stop_s  # until the gate and the last step have ended
+    assert limit.lock_s > limit.gate_s + 3 * limit.stop_s  # until the gate and the last step have ended
 
 
 def test_clients_in_turn_are_waited_for_as_often_as_there_are_clients():

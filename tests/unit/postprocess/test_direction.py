@@ -65,7 +65,7 @@ def test_what_is_still_in_a_cache_is_missing(tmp_path):
     assert "the storage received" in writing["verdict_reasons"]
 
 
-def test_somebody_else_who_writes_is_foreign(tmp_path):
+def test_somebody_else_who_writes_is_background(tmp_path):
     _, writing = mirrored(tmp_path, both(WIRE, moving(100, 0, 20)), WIRE)
     assert writing["verdict"] == "INVALID"
     assert "came from none of the trial's own hosts" in writing["verdict_reasons"]
@@ -137,7 +137,7 @@ def test_an_end_of_a_copy_that_moved_less_is_told(folder, sent, received, role):
 
 
 @pytest.mark.parametrize("foreign_end", [0, 1])
-def test_what_only_one_end_of_the_copies_moved_is_foreign(folder, foreign_end):
+def test_what_only_one_end_of_the_copies_moved_is_background(folder, foreign_end):
     ends = [WIRE, WIRE]
     ends[foreign_end] = both(WIRE, moving(100, 0, 20))
     row = copied(folder, *ends)

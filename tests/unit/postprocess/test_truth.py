@@ -142,7 +142,7 @@ TRIALS = {
     "headers of small packets": (beside_headers(1500, 1500), "VALID", "", ""),
     "headers of large packets by cards for small ones": (beside_headers(60_000, 1500), "VALID", "", ""),
     "small headers leave room for no background": (wastes(1.045, 60_000), "SUSPECT", "", ""),
-    "what is read ahead and comes late is no idle traffic":
+    "what is read ahead and comes late is no background traffic":
         (sends(SENT, moving(LATE, 20, 20.6), until=22), "VALID", "", ""),
     "a background that goes on is": (sends(SENT, moving(50, 20, 100), until=22), "INVALID", "", ""),
 }  # fmt: skip

@@ -83,12 +83,12 @@ def test_what_tcp_sent_again_is_no_excess(folder):
     assert worst(measured(folder)[1], "excess bytes") == VALID
 
 
-def test_an_excess_beside_idle_traffic_is_foreign(folder):
+def test_an_excess_beside_background_traffic_is_background(folder):
     excess = synthetic.during(400 / 1.02 * 1.6, 20)
     sampled(folder, excess)
     assert trial_tables(folder)["verdict"] == SUSPECT
     sampled(folder, lambda time: excess(time) + send(0, 20, 20)(time))
-    assert worst(measured(folder)[1], "foreign bytes") == INVALID
+    assert worst(measured(folder)[1], "background bytes") == INVALID
 
 
 def quiet_server(run):

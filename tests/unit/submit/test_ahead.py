@@ -78,7 +78,7 @@ def test_its_jobs_and_gate_wait_for_the_lock_themselves_and_one_node_takes_it(si
 def test_htcondor_lets_them_wait_for_all_tries_of_the_trial_before(site, ahead, plan):
     record = trial_record(site, ahead, plan, plan.trials[0])
     limits = record["limits"]
-    awaited = 2 * limits["turn_s"]
+    awaited = 2 * limits["lock_s"]
     text = trial_dag(site, ahead, plan.trials[0]).text()
     assert f'slot_limit="{limits["slot_s"] + awaited}" run_limit="{limits["job_s"] + awaited}"' in text
     assert f'VARS gate run_limit="{limits["gate_s"] + awaited}"' in text

@@ -251,7 +251,7 @@ def test_the_time_that_a_trial_may_keep_the_lock_counts_from_its_beginning(trial
 def limited(trials, *several):
     """Trials of several DAGs, which may keep the lock for a limited time."""
     for name in several:
-        (trials[name] / names.TRIAL).write_text('{"jobs": 1, "limits": {"turn_s": 600}, "samplers": []}')
+        (trials[name] / names.TRIAL).write_text('{"jobs": 1, "limits": {"lock_s": 600}, "samplers": []}')
         (trials[name] / names.AFTER).write_text("")
 
 
