@@ -36,6 +36,23 @@ class UsageError(Exception):
     """Something in the call cannot be used; nothing is recorded."""
 
 
+def signal_of(exit_status: int) -> str:
+    """The signal that ended a process, which a shell and ROOT tell of by 128 and more; nothing is an empty text."""
+    number = -exit_status if exit_status < 0 else exit_status - 128
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}" if exit_status < 0 else ""
+
+
+def _how_ended(exit_status: int, words: str) -> str:
+    """The signal, or else the last line that a program has said."""
+    ended_by, lines = signal_of(exit_status), [line for line in words.splitlines() if line.strip()]
+    if ended_by:
+        return f"ended by {ended_by}"
+    return lines[-1] if lines else f"exit status {exit_status}"
+
+
 class Ended(NamedTuple):
     """How a program ended; no status if it had to be left behind."""
 
@@ -47,8 +64,7 @@ class Ended(NamedTuple):
     def last_words(self) -> str:
         if self.status is None:
             return f"no answer in {self.patience_s} s"
-        lines = self.output.strip().splitlines()
-        return lines[-1] if lines else f"exit status {self.status}"
+        return _how_ended(self.status, self.output.strip())
 
 
 def run_program(*command: str, patience_s: int = PATIENCE_S, **more: Any) -> Ended:
@@ -97,8 +113,7 @@ class Run(NamedTuple):
 
     @property
     def last_words(self) -> str:
-        lines = [line for line in self.stderr.splitlines() if line.strip()]
-        return lines[-1][:500] if lines else f"exit status {self.exit_status}"
+        return _how_ended(self.exit_status, self.stderr)[:500]
 
 
 class Child:

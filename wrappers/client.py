@@ -7,14 +7,13 @@ So it needs Python 3.6 and the standard library only, and imports what only work
 import importlib
 import json
 import shutil
-import signal
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
 
-from tierbench.wrappers.child import Run, UsageError
+from tierbench.wrappers.child import Run, UsageError, signal_of
 
 PACKAGE = "tierbench.wrappers.clients"
 FIRST_BLOCK = 65536  # more than it reads to start the program
@@ -233,8 +232,8 @@ class Client:
         did, short = ("wrote", "short-write") if self.doing(self.job.options) == "writes" else ("read", "short-read")
         if run.exit_status and read and read <= slack:
             read = 0
-        if run.exit_status < 0:
-            status, message = "killed", f"the process was ended by {signal.Signals(-run.exit_status).name}"
+        if signal_of(run.exit_status):
+            status, message = "killed", f"{type(self).__name__.lower()} was {run.last_words}"
         elif run.exit_status in (126, 127):
             status, message = "failed", run.last_words
         elif run.exit_status:

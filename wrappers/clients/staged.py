@@ -24,7 +24,7 @@ failed = subprocess.call(command, stdin=subprocess.DEVNULL, stdout=2)
 if failed:
     reader.stdin.close()
     reader.wait()
-    sys.exit(failed if 0 < failed < 126 else 1)
+    sys.exit(1 if failed in (126, 127) else failed if failed > 0 else 128 - failed)
 copied = time.time()
 with open(local, "rb+") as file:
     os.fsync(file.fileno())
