@@ -107,6 +107,10 @@ def command_line() -> argparse.Namespace:
     parser.add_argument(
         "--squid", default="127.0.0.1:3128", metavar="HOST:PORT", help="where Squid would listen (default %(default)s)"
     )
+    parser.add_argument(
+        "--xrootd-reports", default="127.0.0.1:9931", metavar="HOST:PORT",
+        help="where XRootD's servers would report to (default %(default)s)",
+    )  # fmt: skip
     options = parser.parse_args()
     if not 0.001 <= options.period <= 3600:
         parser.error(f"--period must be in 0.001 to 3600 seconds, not {options.period}")

@@ -332,6 +332,11 @@ class WorkRow(OfTrial):
     )
     cached_share: Amount = number("1", "share of what caches were to serve that the storage did not send", 4)
     hit_share: Amount = number("1", "share of requests that Squid served from its cache", 4)
+    bytes_per_server_read: Amount = number(
+        "B",
+        "sent by XRootD's servers over the reads, vector reads included, that they were asked for; by their reports",
+        0,
+    )
     software_bytes: Count = count("taken in during the trial by the caches of software on the clients' workers", "B")
     # operations on files
     operation_s: Amount = number(

@@ -23,6 +23,7 @@ from tierbench.postprocess.measures.bottleneck import limit_of
 from tierbench.postprocess.measures.caches import hit_share, software_bytes
 from tierbench.postprocess.measures.delivered import cached_share, delivered, each_s, of_job, of_jobs
 from tierbench.postprocess.measures.resources import server_cpu_s
+from tierbench.postprocess.measures.server_reads import bytes_per_server_read
 from tierbench.postprocess.measures.steady import slices
 from tierbench.postprocess.measures.traffic import bytes_late, mean_error_mbps, resolution_s, traffic
 from tierbench.postprocess.records import clocks
@@ -151,6 +152,7 @@ def trial_row(data: TrialData) -> TrialRow:
         round_trips_per_fetch=_ratio(fetch_s, round_trip_s),
         cached_share=cached_share(data, carried.bytes, taken.bytes),
         hit_share=hit_share(data),
+        bytes_per_server_read=bytes_per_server_read(data),
         software_bytes=software_bytes(data),
         reads=reads,
         bytes_per_read=_ratio(by_reads, reads),

@@ -124,7 +124,7 @@ def test_no_field_of_a_complete_trials_row_is_empty_but_the_flushs_and_unknown_c
     assert {name for [row] in written for name, value in row.items() if not value} == {
         "reasons", "servers", "arranged", "steady_delivered_mbps", "all_active_delivered_mbps",
         "job_for_s", "job_fetch_every_s", *places(Fetches), "fetch_s", "round_trips_per_fetch",
-        "cached_share", "hit_share", "software_bytes",
+        "cached_share", "hit_share", "bytes_per_server_read", "software_bytes",
         "reads", "bytes_per_read",
         "operations", "operations_per_s", "operation_s", "round_trip_s", "round_trips_per_operation",
         "resident_bytes", "bytes_late", "looked_at", "left_behind",

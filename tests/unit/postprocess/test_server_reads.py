@@ -1,0 +1,52 @@
+"""What XRootD's servers report is used where it is whole: from before the window until all have reported after it."""
+
+import pytest
+
+from tests.unit import synthetic_run as synthetic
+from tests.unit.doctored_trial import edit_trial
+from tierbench.postprocess.records.load_trial import read_trial
+from tierbench.postprocess.tables.metrics import trial_row
+
+END_S = 20
+SENT, READS, VECTOR_READS = 50_000_000, 8, 2
+
+
+@pytest.fixture
+def told(tmp_path):
+    """What the table has of a server that reports as given, by seconds since the window's begin."""
+    folder = synthetic.write_trial(tmp_path)
+    roles = {synthetic.OSS: "storage", "vmuf.uf.test": "door"}
+    hosts = [{"host": host, "interface": "eth0", "role": role, "via": "pool"} for host, role in roles.items()]
+    edit_trial(folder, samplers=hosts)
+
+    def of(until=23, **gauges):
+        counters = {"sent_bytes": SENT, "reads": READS, "vector_reads": VECTOR_READS}
+        rising = {f"xrootd_{name}": lambda t, n=total: n if t > END_S else 0 for name, total in counters.items()}
+        known = {"processes": lambda _: 2, "report_age_ms": lambda _: 900} | gauges
+        named = {f"xrootd_{name}": of_time for name, of_time in known.items()}
+        synthetic.write_host(folder, "vmuf.uf.test", "door", until=until, **rising, **named)
+        return trial_row(read_trial(folder)).bytes_per_server_read
+
+    return of
+
+
+def test_it_is_what_was_sent_for_a_read(told):
+    assert told() == SENT / (READS + VECTOR_READS)
+
+
+@pytest.mark.parametrize(
+    "reports",
+    [
+        {"processes": lambda time: 2 if time > 0 else -1},  # none had reported before the window
+        {"processes": lambda time: 2 if time > 0 else 1},  # one of them had not
+        {"report_age_ms": lambda time: round(1000 * max(0, time - 19))},  # none has after it
+    ],
+    ids=["none before", "one not before", "none after"],
+)
+def test_what_is_not_whole_is_not_told(told, reports):
+    assert told(**reports) is None
+
+
+def test_the_first_record_by_which_all_have_reported_is_enough(told):
+    assert told(until=21) is not None
+    assert told(until=20) is None
