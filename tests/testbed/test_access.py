@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
 
+from tierbench.postprocess.measures.server_reads import PROCESSES, SENT, reported_by, rises
+from tierbench.postprocess.records.increments import intervals
+from tierbench.postprocess.records.samples import read_samples
+from tierbench.postprocess.records.trial import Sampled
+from tierbench.single_file_script import single_file
 from tierbench.site_configs.site import load_site
 from tierbench.testbed.check import AccessMethod, Check, access_methods
 from tierbench.testbed.services import topology
-from tierbench.testbed.services.filesystem import MOUNT_POINT
+from tierbench.testbed.services.filesystem import MOUNT_POINT, WRITES
+from tierbench.testbed.services.xrootd import PORT, doors
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.testbed import SHIPPED, Testbed
 
 MEGABYTES = 16
 # The pool's own traffic while the jobs last, and what TCP sends again, are the more the busier this machine is.
 ONCE, HARDLY = 1.3, 0.2
+BLOCK = 8 << 20  # of a read by xrdcp
 METHODS = access_methods(topology(Settings()), load_site(SHIPPED))
 
 
@@ -48,3 +56,32 @@ class TestAccess:
 def test_mounts_read_ahead_as_far_as_they_are_told(testbed: Testbed, host: str) -> None:
     ask = f"cat /sys/class/bdi/$(mountpoint -d {MOUNT_POINT})/read_ahead_kb"
     assert int(testbed.host(host).run("sh", "-c", ask).stdout) == testbed.settings.read_ahead_kb
+
+
+def test_what_an_xrootd_server_reports_is_what_its_client_read(testbed: Testbed) -> None:
+    server, file, blocks = testbed.host("vmuf"), f"{WRITES}/counted", 4
+    served = sum(door.host.name == "vmuf" for door in doors(topology(testbed.settings)))
+    server.run("dd", "if=/dev/urandom", f"of={file}", f"bs={BLOCK}", f"count={blocks}")
+    server.put("/root/sampler.py", single_file("tierbench.monitors.sampler"))
+    server.run("rm", "-f", "/root/stop", "/var/log/counted.log")
+    of_trial = ["--trial", "counted", "--role", "door", "--interface", "auto", "--period", "0.1"]
+    server.daemon("counted", "python3", "/root/sampler.py", *of_trial, "--stop-file", "/root/stop")
+    log = server.log("counted.log")
+    server.wait_until(lambda: log.read_bytes().count(b"\n") > 3, "the sampler did not begin", "counted.log")
+
+    def sampled() -> Sampled:
+        return Sampled(samples := read_samples(log), intervals(samples))
+
+    def all_known() -> bool:
+        return bool(sampled().samples.columns[PROCESSES][-1] == served)
+
+    server.wait_until(all_known, f"{served} servers did not report", "counted.log")
+    begin_ns = time.time_ns()
+    testbed.host("wn03").run("xrdcp", "-f", "--nopbar", f"root://{server.host.fqdn}:{PORT}/{file}", "/dev/null")
+    end_ns = time.time_ns()
+    server.wait_until(lambda: len(reported_by(sampled(), end_ns)) > 0, "no report came after it", "counted.log")
+    server.put("/root/stop", "stop")
+    server.wait_until(lambda: b'"reason"' in log.read_bytes(), "the sampler did not end", "counted.log")
+    assert rises(sampled(), begin_ns, end_ns) == {
+        SENT: pytest.approx(blocks * BLOCK, rel=0.01), "xrootd_reads": blocks, "xrootd_vector_reads": 0
+    }  # fmt: skip

@@ -102,6 +102,11 @@ def test_the_rate_is_what_the_jobs_took_in_and_no_more_than_their_cards_carry(ru
         assert float(row["mean_mbps"]) == pytest.approx(delivered * float(row["amplification"]), rel=0.01)
 
 
+def test_the_server_was_asked_for_what_the_jobs_asked_for(runs: dict[str, Ran]) -> None:
+    for row in [row for run in runs.values() for row in run.rows("trials.csv")]:
+        assert float(row["bytes_per_server_read"]) == pytest.approx(float(row["bytes_per_read"]), rel=0.05)
+
+
 def test_when_it_came_is_told_by_the_workers_cards(runs: dict[str, Ran]) -> None:
     for row in runs["eager"].rows("trials.csv"):
         assert row["steady_from"] in ("delivered", "")  # the latter where no slice is steady

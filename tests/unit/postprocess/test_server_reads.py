@@ -1,4 +1,4 @@
-"""What XRootD's servers report is used where it is whole: from before the window until all have reported after it."""
+"""What XRootD's servers report is used where it is of the whole window, or of nearly all of it."""
 
 import pytest
 
@@ -37,14 +37,18 @@ def test_it_is_what_was_sent_for_a_read(told):
 @pytest.mark.parametrize(
     "reports",
     [
-        {"processes": lambda time: 2 if time > 0 else -1},  # none had reported before the window
-        {"processes": lambda time: 2 if time > 0 else 1},  # one of them had not
-        {"report_age_ms": lambda time: round(1000 * max(0, time - 19))},  # none has after it
+        {"processes": lambda time: 2 if time > 2 else -1},
+        {"processes": lambda time: 2 if time > 2 else 1},  # of two processes
+        {"report_age_ms": lambda time: round(1000 * max(0, time - 19))},
     ],
-    ids=["none before", "one not before", "none after"],
+    ids=["none at first", "one not at first", "none after it"],
 )
 def test_what_is_not_whole_is_not_told(told, reports):
     assert told(**reports) is None
+
+
+def test_a_first_report_soon_after_the_begin_is_early_enough(told):
+    assert told(processes=lambda time: 2 if time > 1 else -1) == SENT / (READS + VECTOR_READS)
 
 
 def test_the_first_record_by_which_all_have_reported_is_enough(told):
