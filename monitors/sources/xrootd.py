@@ -17,8 +17,8 @@ LARGEST = 65536
 RECEIVED_AT = 35  # SO_TIMESTAMPNS, which Python has no name for
 STAMP = struct.Struct("@ll")
 REPORT = re.compile(
-    rb'<statistics [^>]*tos="(\d+)"[^>]* pid="(\d+)".*?<stats id="link">.*?<out>(\d+)</out>.*?'
-    rb"<ops><open>(\d+)</open>.*?<rd>(\d+)</rd>.*?<rv>(\d+)</rv><rs>(\d+)</rs>",
+    rb'<statistics [^>]*tos="(\d+)"[^>]* pid="(\d+)".*?<stats id="link">.*?<out>(\d{1,18})</out>.*?'
+    rb"<ops><open>(\d{1,12})</open>.*?<rd>(\d{1,12})</rd>.*?<rv>(\d{1,12})</rv><rs>(\d{1,15})</rs>",
     re.DOTALL,
 )
 UNKNOWN = (-1,) * 7
