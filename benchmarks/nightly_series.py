@@ -4,7 +4,7 @@ usage: nightly_series.py TESTBED [--nights 9] [--minutes 3]      (as root; the t
 
 The WAN's rate is lowered before the seventh night, and the scheduler killed once, between two nights. Everything is
 what a site has: HTCondor's crontab job, a night's DAG with links, trials, control and rerun, the history, a webhook
-and a mail server. docs/nightly.md has figures.
+and a mail server. With its defaults it takes half an hour.
 """
 
 import json

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from tierbench.checked_text import Line, Setting
-from tierbench.dags.levels import JOBS, Factors, unknown_levels
+from tierbench.dags.levels import JOBS, SAME_WITHIN, Factors, unknown_levels
 from tierbench.errors import refuse
 from tierbench.spec import Checked, bounded, build, read_toml
 
@@ -20,7 +20,6 @@ RUNGS = {"least": 0, "second": 1, "most": -1}  # of a ladder of batches, whateve
 Kind = Literal["faster", "slower", "equal", "at_least", "value"]
 FASTER, SLOWER, EQUAL, AT_LEAST, VALUE = get_args(Kind)
 TOLERANT = (EQUAL, VALUE)
-TO_SPEAK_OF = 1.05  # who is ahead by less, or by less than half of what the paper saw, is not ahead
 ANSWERS = REPRODUCED, CONTRADICTED, INCONCLUSIVE, NOT_TESTED = (
     "reproduced", "contradicted", "inconclusive", "not tested",
 )  # fmt: skip
@@ -69,7 +68,7 @@ class Claim(Checked):
             ahead, paper = (low, high), self.reference
             if (self.kind == SLOWER) != (better == "less"):
                 ahead, paper = (1 / high, 1 / low if low > 0 else math.inf), 1 / paper
-            fails = ahead[1] < min(TO_SPEAK_OF, math.sqrt(paper))
+            fails = ahead[1] < min(1 + SAME_WITHIN, math.sqrt(paper))  # not ahead by half of what the paper saw
             holds = ahead[0] > 1 and not fails
         return REPRODUCED if holds else CONTRADICTED if fails else INCONCLUSIVE
 

@@ -24,6 +24,7 @@ Factors = Mapping[str, Sequence[Level]]  # their levels by their names
 ACCESS, WORKLOAD, JOBS = BUILT_IN = ("access", "workload", "jobs")  # factors of every experiment; others are axes
 PAIR = "pair"  # an access with its workload, as access/workload: lines where no two accesses share a workload
 SIMULTANEOUS = "simultaneous jobs"
+SAME_WITHIN = 0.05  # a ratio that is nearer to 1 is no difference that matters, unless somebody sets another limit
 
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
@@ -242,7 +243,7 @@ class Report:
     panels: tuple[Setting, ...] = ()
     counterpart: Line = Line("")
     baseline: Any = None  # the level of the lines that all others are compared with
-    same_within: float = bounded(0.05, 0.001, 0.5)  # a ratio that is nearer to 1 is no difference that matters
+    same_within: float = bounded(SAME_WITHIN, 0.001, 0.5)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tierbench import names
+from tierbench.dags.levels import SAME_WITHIN
 from tierbench.errors import ConfigError, TierbenchError, UnmetNeed
 from tierbench.submit.console import add_command, as_json, document, run_directory, say, show, warn
 from tierbench.submit.progress import check_run
@@ -94,7 +95,7 @@ def register(subcommands: Any) -> None:
     parser.add_argument("--sites", metavar="RUN", type=Path, nargs="+", help=text)
     metric, size = "a column of summary.csv (default: the rate of the experiment)", "less is equivalent (%(default)s)"
     parser.add_argument("--metric", default="", help=metric)
-    parser.add_argument("--size", type=float, default=5.0, metavar="PERCENT", help=size)
+    parser.add_argument("--size", type=float, default=100 * SAME_WITHIN, metavar="PERCENT", help=size)
     parser.add_argument("--anyway", action="store_true", help="also where they were made differently")
     as_json(parser)
     parser.add_argument("--junit", type=Path, metavar="FILE", help="also as JUnit XML, into this file")

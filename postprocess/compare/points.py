@@ -5,9 +5,10 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass, field
 
+from tierbench.dags.levels import SAME_WITHIN
 from tierbench.postprocess.compare.claims import claims_of, expected_of
 from tierbench.postprocess.compare.judgement import FASTER, SLOWER
-from tierbench.postprocess.compare.sequential import WITHIN, Question, look_at, outcome
+from tierbench.postprocess.compare.sequential import Question, look_at, outcome
 from tierbench.postprocess.schema.run_rows import SummaryRow
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import Panel, level_of
@@ -116,7 +117,7 @@ def more_repetitions(results: Results) -> int | None:
 def within(results: Results) -> float:
     """How near to 1 all of a ratio's interval lies where two lines are equivalent."""
     asked = (results.experiment.get("report") or {}).get("same_within")
-    return WITHIN if asked is None else float(asked)
+    return SAME_WITHIN if asked is None else float(asked)
 
 
 def minutes_a_repetition(results: Results) -> float | None:

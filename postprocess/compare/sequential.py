@@ -24,7 +24,7 @@ from typing import Any
 
 from tierbench import names
 from tierbench.dags.claims import NOT_TESTED, Claim, Expected
-from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, level_text
+from tierbench.dags.levels import ACCESS, JOBS, PAIR, SAME_WITHIN, WORKLOAD, level_text
 from tierbench.postprocess import stats
 from tierbench.postprocess.compare.claims import answer, ceilings_at, claim_of, expected_of, points_of
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
@@ -37,7 +37,6 @@ from tierbench.postprocess.wording import between, counted, factor
 from tierbench.starts import IN_TURN
 
 MOST_REPEATS = 1000  # that are foretold
-WITHIN = 0.05  # a ratio nearer to 1 is no difference, where the experiment does not say
 OF_ONE_HOST = {*NIC.values(), "worker CPU", "door CPU", "gateway CPU"} - {"storage"}  # each access has its own
 
 Point = tuple[tuple[str, str], ...]  # the level of each factor, as texts
@@ -50,7 +49,7 @@ class Question:
     lines: str
     x: str
     metric: str = RATE
-    same_within: float = WITHIN
+    same_within: float = SAME_WITHIN
     claims: Sequence[Claim] = ()
     expects: Sequence[Expected] = ()  # ceilings, without which a claim is not tested
     looks: Sequence[int] = ()  # after so many repetitions
@@ -82,7 +81,7 @@ class Comparison:
     ratio: Interval = field(default_factory=Interval)
     obstacle: str = ""  # why more repetitions cannot answer it
     more: int | None = None  # repetitions until a difference as small as `resolves` shows; None: nobody can say
-    resolves: float = WITHIN
+    resolves: float = SAME_WITHIN
 
     @property
     def is_open(self) -> bool:
@@ -228,7 +227,7 @@ def _comparison(
     return Comparison(first, second, name, said, ratio, obstacle, more, near)
 
 
-def outcome(ratio: Interval, same_within: float = WITHIN) -> str:
+def outcome(ratio: Interval, same_within: float = SAME_WITHIN) -> str:
     """What the interval of a ratio says, of a metric of which more is better; nothing without one."""
     if ratio.interval is None:
         return ""

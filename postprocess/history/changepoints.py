@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tierbench.dags.levels import SAME_WITHIN
 from tierbench.postprocess.digits import Integers, Numbers
 from tierbench.postprocess.stats import student
 
@@ -46,7 +47,7 @@ CLEARLY = 10.0  # by how much Schwarz's criterion has to prefer a line to levels
 class Rule:
     """What a difference needs to be taken for a change."""
 
-    size: float = 0.05  # as a share
+    size: float = SAME_WITHIN  # as a share
     # Of a single test: there is one each night for each method, and each looks at all splits.
     significance: float = 3e-5
 

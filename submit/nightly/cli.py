@@ -68,7 +68,8 @@ def register(subcommands: Any) -> None:
     new.add_argument("--mail", default="", metavar="ADDRESS", help="who gets a mail, by the pool's own mailer")
     new.add_argument("--webhook", default="", metavar="URL", help="where the same is posted as JSON")
     new.add_argument("--textfile", default="", metavar="DIR", help="where node_exporter collects its textfiles")
-    new.add_argument("--size", type=float, default=5.0, metavar="PERCENT", help="less is no change (%(default)s)")
+    size = "less is no change (%(default)s)"
+    new.add_argument("--size", type=float, default=Terms.size_pct, metavar="PERCENT", help=size)
     by_name = f"the least rate of {CONFIGURATION}; may be repeated"
     new.add_argument("--floor", type=floor, action="append", default=[], metavar="NAME=RATE", help=by_name)
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tierbench import files, json_files, names
 from tierbench.checked_text import Key
+from tierbench.dags.levels import SAME_WITHIN
 from tierbench.errors import BusyError, ConfigError
 from tierbench.json_files import Damaged
 from tierbench.spec import unknown_name
@@ -49,7 +50,7 @@ class Terms:
     textfile: str = ""
     history: str = ""  # the database of whoever has added it
     patience_s: float = 1800.0  # how long a night waits for a pool that does not answer
-    size_pct: float = 5.0  # what is less is no change
+    size_pct: float = 100 * SAME_WITHIN  # what is less is no change
     floors: dict[str, float] = field(default_factory=dict)  # the least rate of a configuration
 
 

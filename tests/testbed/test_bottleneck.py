@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -13,7 +12,7 @@ from importlib import resources
 import pytest
 
 from tests.testbed.machine import Machine
-from tests.testbed.runs import RUN_SECONDS, STARVED, window
+from tests.testbed.runs import RUN_SECONDS, STARVED, Ran, from_here, starved, window
 from tierbench import names
 from tierbench.testbed.cgroups import means
 from tierbench.testbed.host import RunningHost
@@ -106,12 +105,13 @@ class Sites:
         self._ce.put(f"{HOME}/{name}.toml", trial.experiment(name), user=USER)
         self._ce.put(f"{HOME}/{name}-site.toml", self._site_with(trial.links), user=USER)
         options = ["--into", f"{HOME}/{name}", *([] if trial.measure else ["--no-links"])]
-        self._ce.run(
+        ended = self._ce.run(
             "tierbench", "run", f"{HOME}/{name}.toml", "--site", f"{HOME}/{name}-site.toml", *options,
-            user=USER, timeout=RUN_SECONDS,
+            user=USER, timeout=RUN_SECONDS, check=False,
         )  # fmt: skip
-        table = self._ce.read(f"{HOME}/{name}/{names.TRIALS_CSV}", USER).decode()
-        (row,) = csv.DictReader(table.splitlines())
+        ran = Ran(ended.returncode, from_here(self._ce, f"{HOME}/{name}"))
+        assert ran.ended_well, ended.stderr
+        (row,) = ran.rows(names.TRIALS_CSV)
         return row
 
     def _site_with(self, links: dict[str, float]) -> str:
@@ -254,8 +254,11 @@ def test_the_staged_bottleneck_is_named(sites: Sites, machine: Machine, label: s
     print(label, row["bottleneck_evidence"])
     assert (row["state"], row["reasons"]) == ("complete", "")
     named = row["bottleneck"] == label and (trial.client != "higgs" or float(row["cpu_efficiency"]) >= 0.9)
-    if not named and label not in IN_ANY_CASE and held_up(row, machine, but=STAGED_CPUS.get(label, "nowhere")):
+    busy = starved(row) if label in IN_ANY_CASE else held_up(row, machine, but=STAGED_CPUS.get(label, "nowhere"))
+    usable = row["verdict"] != "INVALID"
+    if busy and not (named and usable):
         pytest.skip(f"this machine was too busy: {row['verdict_reasons']}")
+    assert usable, row["verdict_reasons"]
     assert named, (row["bottleneck"], row["cpu_efficiency"], row["bottleneck_evidence"])
 
 

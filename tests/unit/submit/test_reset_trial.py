@@ -99,9 +99,9 @@ def test_a_trial_knows_which_try_it_is(tried):
 def test_a_dag_waits_for_a_trial_that_another_dag_has_and_takes_its_outcome(tried):
     """The other DAG's DAGMan has it from its script before the trial until its outcome, also before its own begins."""
     command = [PYTHON, str(tried.parent.parent / names.SCRIPTS / names.RESET_TRIAL), "0", "1"]
-    held = subprocess.Popen(  # a DAGMan, whose script has run and which goes on
-        ["sh", "-c", 'cd "$1" && shift && "$@"; cd ../..; read -r end', "sh", tried, *command],
-        stdin=subprocess.PIPE, cwd=tried,
+    held = subprocess.Popen(  # a DAGMan, which works in the run's directory and goes on after its script
+        ["sh", "-c", '(cd "$1" && shift && exec "$@"); read -r end', "sh", tried, *command],
+        stdin=subprocess.PIPE, cwd=tried.parent.parent,
     )  # fmt: skip
     try:
         wait_until((tried / names.ATTEMPT).exists)
