@@ -4,13 +4,16 @@ usage: gate_scale.py [CLIENTS ...] [--minutes M]     (as root; default 200; some
 
 Brings up a testbed of its own with slots for all of them on two workers, and takes it down again. For each number of
 clients one run has two trials, in which each reads half a megabyte through its worker's mount with dd: one without a
-gate, one with it. Figures are of this machine's cores, which hold both sites; compare within a run.
+gate, one with it. Figures are of this machine's cores, which hold both sites; compare within a run. Of three numbers
+of clients or more some figures are extrapolated to 10,000, as powers of it, with the 95 % interval of one more trial.
 docs/runs.md has reference figures.
 """
 
 import argparse
 import collections
+import itertools
 import json
+import math
 import os
 import signal
 import subprocess
@@ -18,7 +21,9 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 from frame import HOME, offer
+from scipy import stats
 
 from tierbench import names
 from tierbench.postprocess.records.load_trial import read_trial
@@ -59,6 +64,7 @@ KINDS = {
 }  # fmt: skip
 OF_A_CLIENT = ("shadow", "starter", "wrapper", "held process")
 LOOKED_AT = 30  # of the processes of a kind, for their memory
+FAR, EXTRAPOLATED = 10_000, ("all started, s after submission", "CPU of a client: all, ms")
 LOOK_S, POLL_S = 4.0, 0.25  # between two looks at the processes, which cost some time; at the files
 
 
@@ -173,7 +179,7 @@ def figures(data, course, clients):
 
 
 def measure(bed, clients, minutes):
-    """Run both trials; whether both came to their ends."""
+    """Run both trials; their figures by how they start, and whether both came to their ends."""
     ce, run = bed.host("ce"), f"{HOME}/runs/gate-scale-{clients}"
     definition = offer(bed, f"gate-scale-{clients}", EXPERIMENT.format(clients=clients))
     ce.run("mkdir", "-p", f"{HOME}/runs", user=USER)
@@ -194,7 +200,24 @@ def measure(bed, clients, minutes):
     show(clients, tables)
     if not in_time:
         print(f"ended by hand after {minutes:g} minutes")
-    return in_time
+    return tables, in_time
+
+
+def extrapolate(measured):
+    """Print what 10,000 clients would take, by a straight line through the logarithms of what fewer took."""
+    for start, row in itertools.product(("natural", "together"), EXTRAPOLATED):
+        points = [(clients, tables.get(start, {}).get(row)) for clients, tables in measured.items()]
+        points = [point for point in points if point[1]]
+        if len(points) < 3:
+            continue
+        xs, ys = (np.log(values) for values in zip(*points, strict=True))
+        line, df = stats.linregress(xs, ys), len(xs) - 2
+        far = math.log(FAR) - xs.mean()
+        spread = math.sqrt(((ys - line.intercept - line.slope * xs) ** 2).sum() / df)
+        reach = stats.t.ppf(0.975, df) * spread * math.sqrt(1 + 1 / len(xs) + far**2 / ((xs - xs.mean()) ** 2).sum())
+        ends = [math.exp(ys.mean() + line.slope * far + side * reach) for side in (0, -1, 1)]
+        values = "{:.0f} ({:.0f} to {:.0f})".format(*ends)
+        print(f"{start}, {row}: of {FAR} clients {values}, power {line.slope:.2f}")
 
 
 def show(clients, tables):
@@ -220,9 +243,12 @@ def main():
     try:
         settings = Settings(private_workers=0, public_workers=WORKERS, slots_per_worker=slots)
         bed.up(settings, lambda words: print(words, file=sys.stderr))
+        measured = {}
         for clients in arguments.clients:
-            if not measure(bed, clients, arguments.minutes):
+            measured[clients], in_time = measure(bed, clients, arguments.minutes)
+            if not in_time:
                 break
+        extrapolate(measured)
     finally:
         bed.down()
 

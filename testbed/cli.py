@@ -25,6 +25,7 @@ EXAMPLES = """\
   tierbench testbed up --name far --set rtt_ms=53     another one beside it, farther away
   tierbench testbed check                             read by each access method from a real job on each worker
   tierbench testbed run quick                         an experiment, with all that it needs
+  tierbench testbed run quick --name far --set rtt_ms=53    the same on another one, farther away
   tierbench testbed run --all-papers --list           the hours of all papers' experiments
   tierbench testbed attach runs/quick-…               again to one that goes on after Ctrl-C
   tierbench testbed status                            ask every host and daemon how it is
@@ -51,7 +52,6 @@ def register(subcommands: Any) -> None:
     file = "a site file with a [testbed] table (default: the testbed.toml that comes with tierbench)"
     up.add_argument("--config", type=Path, metavar="FILE", help=file)
     setting = "override one setting, such as rtt_ms=53 or rates_mbps.wan=500; may be repeated"
-    up.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help=setting)
     reading = "read a file by each access method, caches cold, from an HTCondor job on each worker"
     check = verb("check", _check, reading, "Exit status 1 if any file arrived damaged.")
     check.add_argument("--mb", type=int, default=32, metavar="N", help="size of each file in MiB (%(default)s)")
@@ -62,6 +62,8 @@ def register(subcommands: Any) -> None:
     experiment.add_argument("--more", type=int, metavar="N", help="N repetitions more of a run that has come home")
     into = "the run directory (default: runs/EXPERIMENT-TIME, or runs/all-papers)"
     experiment.add_argument("--into", type=Path, metavar="DIR", help=into)
+    for sub in (up, experiment):
+        sub.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help=setting)
     anyway = "also where something is missing, or the first trials are INVALID"
     experiment.add_argument("--anyway", action="store_true", help=anyway)
     every = "every -scaled experiment in turn, each on the testbed that it needs, with a page of all of them; "
@@ -148,6 +150,8 @@ def _run(arguments: argparse.Namespace) -> int:
         raise ConfigError("testbed run needs an experiment, or --all-papers, and not both")
     if arguments.list and not arguments.all_papers:
         raise ConfigError("--list goes with --all-papers; `tierbench plan` shows a single experiment")
+    if arguments.set and (arguments.all_papers or arguments.more is not None):
+        raise ConfigError("--set goes with an experiment that is run on a testbed of its own")
     if arguments.all_papers:
         from tierbench.testbed.all_papers import run_all, show_list  # with the planner, which nothing else here needs
 
@@ -161,7 +165,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.more is not None:
         return more(testbed, arguments.more, Path(arguments.experiment), Progress(), arguments.anyway)
     into = arguments.into or runs / f"{Path(arguments.experiment).stem}-{time.strftime('%Y%m%d-%H%M%S')}"
-    return run(testbed, arguments.experiment, into, Progress(), arguments.anyway)
+    return run(testbed, arguments.experiment, into, Progress(), arguments.anyway, arguments.set)
 
 
 def _exec(arguments: argparse.Namespace) -> int:

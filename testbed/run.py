@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -39,7 +39,9 @@ UNREADABLE = re.compile(r"^tar: (.+?): Warning: Cannot ", re.MULTILINE)
 CHANGED = 1  # tar's exit status where a file has changed as it was read: the run may be going on
 
 
-def run(testbed: Testbed, experiment: str, into: Path, say: Say, anyway: bool = False) -> int:
+def run(
+    testbed: Testbed, experiment: str, into: Path, say: Say, anyway: bool = False, overrides: Sequence[str] = ()
+) -> int:
     """Make the experiment's replicas, run it on the access point, copy the run directory to `into` and report on it."""
     if into.exists():
         raise ConfigError(f"{into}: is there already; a run gets a directory of its own (--into)")
@@ -47,7 +49,7 @@ def run(testbed: Testbed, experiment: str, into: Path, say: Say, anyway: bool = 
         make_parents(into)
     except OSError as error:
         raise ConfigError(f"{into.parent}: cannot be made: {error.strerror}; see --into") from None
-    _see_to(testbed, experiment, say)
+    _see_to(testbed, experiment, overrides, say)
     experiment_here = asked_experiment(experiment)
     writer, access_point = testbed.host(testbed.topology.writer.name), testbed.host(ACCESS_POINT)
     if Path(experiment).is_file():
@@ -96,13 +98,13 @@ def _copied(topology: Topology, experiment: Experiment, writer: Host) -> Iterato
             yield from ((host, name) for host in (workers if access.on_disk else [writer]))
 
 
-def _see_to(testbed: Testbed, experiment: str, say: Say) -> None:
-    """Have the testbed up, as the experiment needs it."""
-    needed = demands(experiment)
+def _see_to(testbed: Testbed, experiment: str, overrides: Sequence[str], say: Say) -> None:
+    """Have the testbed up, as the experiment and the command line want it."""
+    needed = demands(experiment, overrides)
     if testbed.exists:
         check_demands(testbed.settings, needed, testbed.name)
     else:
-        testbed.up(with_demands(load(SHIPPED, []), needed, experiment), say)
+        testbed.up(with_demands(load(SHIPPED, []), needed, " --set ".join([experiment, *overrides])), say)
 
 
 def waits_for_us(testbed: Testbed, into: Path) -> bool:

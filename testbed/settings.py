@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -97,8 +97,16 @@ def _literal(text: str) -> Any:
     return text
 
 
-def demands(experiment: str) -> dict[str, Any]:
-    """The settings that an experiment, or one that it extends, demands; by the nearest one that says so."""
+def demands(experiment: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """The settings that an experiment demands, with `key=value` overrides from the command line."""
+    needed = _demanded(experiment)
+    for override in overrides:
+        _override(needed, override)
+    return needed
+
+
+def _demanded(experiment: str) -> dict[str, Any]:
+    """What an experiment, or one that it extends, demands; by the nearest one that says so."""
     for path in lineage(find_definition("experiment", EXPERIMENTS, experiment)):
         beside = path.with_name(f"{path.stem}{SUFFIX}")
         if beside.is_file():

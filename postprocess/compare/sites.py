@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from tierbench.postprocess.schema.run_rows import RatioRow
 from tierbench.postprocess.stats import Compared, Interval
 from tierbench.postprocess.tables.factors import batch_name
 from tierbench.postprocess.tables.load_run import Results
+from tierbench.postprocess.verdict.counting import INVALID, SUSPECT
 from tierbench.postprocess.wording import counted, listed, percent, with_interval
 
 DIFFER, AGREE = "differ", "agree"
@@ -32,6 +34,7 @@ class Shared:
     result: str
     pair: tuple[str, str]
     apart: Interval
+    by_suspect: str = ""  # what SUSPECT trials alone would make of an inconclusive one
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class AcrossSites:
     size: float
     shared: Sequence[Shared]
     lacking: Mapping[str, Sequence[str]]  # by ratio, the sites that have none with an interval
+    verdicts: Mapping[str, Mapping[str, int]]  # how many trials of each site have which one
 
     @property
     def exit_status(self) -> int:
@@ -79,12 +83,16 @@ def across_sites(runs: Sequence[Results], size: float, metric: str = "") -> Acro
     for name in common:
         rows = {site: by_site[site][name] for site in sites}
         result, pair, apart = _between_sites(rows, size, metric, together)
-        if any(row.is_doubted for row in rows.values()):
-            by_valid = _between_sites(rows, size, metric, together, valid=True)[0]
-            result = result if by_valid == result else INCONCLUSIVE
+        doubted, by_suspect = any(row.is_doubted for row in rows.values()), ""
+        if doubted and _between_sites(rows, size, metric, together, valid=True)[0] != result:
+            by_suspect, result = "" if result == INCONCLUSIVE else result, INCONCLUSIVE
         ratios = {site: run.together(rows[site]) for site, run in zip(sites, runs, strict=True)}
-        shared.append(Shared(name, ratios, result, pair, apart))
-    return AcrossSites(sites, against, metric, size, shared, {name: of for name, of in lacking.items() if of})
+        shared.append(Shared(name, ratios, result, pair, apart, by_suspect))
+    lacking = {name: of for name, of in lacking.items() if of}
+    verdicts = {
+        site: dict(Counter(trial.verdict for trial in run.trials)) for site, run in zip(sites, runs, strict=True)
+    }
+    return AcrossSites(sites, against, metric, size, shared, lacking, verdicts)
 
 
 def _refuse_other_experiment(first: Results, other: Results, *names: str) -> None:
@@ -122,15 +130,29 @@ def _compared(row: RatioRow, valid: bool) -> Compared:
 
 def lines(made: AcrossSites) -> Iterator[str]:
     yield f"{made.metric}, ratio to {made.against} within each site (95 % CI):"
-    width = max((len(shared.name) for shared in made.shared), default=0)
-    for shared in made.shared:
-        ratios = "  ".join(f"{site} {with_interval(ratio)}" for site, ratio in shared.ratios.items())
-        one, other = shared.pair
-        apart = f"that of {other} is {with_interval(shared.apart)} times that of {one}"
-        words = f"agree within {percent(made.size)}" if shared.result == AGREE else f"{shared.result}: {apart}"
-        yield f"  {shared.name:<{width}}  {ratios}  {words}"
+    table = [(["", *made.sites], "")] if made.shared else []
+    table += [([each.name, *map(with_interval, each.ratios.values())], _words(each)) for each in made.shared]
+    widths = [max(map(len, column)) for column in zip(*(cells for cells, _ in table), strict=True)]
+    for cells, words in table:
+        yield ("  " + "  ".join([*map(str.ljust, cells, widths), words])).rstrip()
     for name, sites in made.lacking.items():
-        yield f"  {name:<{width}}  left out: no ratio with an interval at {listed(sites)}"
+        yield f"  {name}  left out: no ratio with an interval at {listed(sites)}"
     results = [shared.result for shared in made.shared]
     counts = ", ".join(f"{results.count(kind)} {kind}" for kind in dict.fromkeys(results))
-    yield f"of {counted(len(results), 'ratio')} {counts}" if results else "no ratio that all sites have"
+    within = f"; agree: within {percent(made.size)}" if AGREE in results else ""
+    yield f"of {counted(len(results), 'ratio')} {counts}{within}" if results else "no ratio that all sites have"
+    for site, verdicts in made.verdicts.items():
+        doubts = [f"{verdicts[verdict]} {verdict}" for verdict in (SUSPECT, INVALID) if verdicts.get(verdict)]
+        if doubts:
+            yield f"{site}: {listed(doubts)} of {counted(sum(verdicts.values()), 'trial')}; its report says why"
+    if INCONCLUSIVE in results or made.lacking:
+        yield "more repetitions may decide what is inconclusive or left out: `tierbench run --more N RUN` at its site"
+
+
+def _words(shared: Shared) -> str:
+    """What to make of a ratio's values at the sites, and of the two that are furthest apart."""
+    if shared.result == AGREE:
+        return AGREE
+    one, other = shared.pair
+    why = f" ({shared.by_suspect} by SUSPECT trials alone)" if shared.by_suspect else ""
+    return f"{shared.result}{why}: {other}'s is {with_interval(shared.apart)} times {one}'s"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from tierbench.dags.measure import OF_OWN_DISKS, SENT, Measure
 from tierbench.postprocess.digits import Booleans
@@ -81,7 +82,7 @@ class TrialData:
     mounts: dict[str, dict[str, str]] = field(default_factory=dict)  # of each host that was flushed, when it was
     beside: Overlap | None = None  # jobs of the next trial that were started in this one's time
 
-    @property
+    @cached_property
     def all_active_ns(self) -> tuple[int, int] | None:
         """From the last client's begin to the first one's end; not known unless all of them reported both."""
         working = [job for job in self.jobs if job.has_work]
@@ -91,7 +92,7 @@ class TrialData:
             return None
         return max(begins), min(ends)
 
-    @property
+    @cached_property
     def measure(self) -> Measure:
         """What its rates are of, and which way its bytes go."""
         if not self.trial.on_disk:
@@ -100,7 +101,7 @@ class TrialData:
         counted = all(column is not None and len(column) and column.min() >= 0 for column in own)
         return self.trial.measure.on_own_disks if own and counted else self.trial.measure
 
-    @property
+    @cached_property
     def data_cache(self) -> Cache | None:
         """The cache that its clients read their files through, if the site has set what it has of them."""
         urls = [job.start.url for job in self.jobs if job.start]
@@ -117,7 +118,7 @@ class TrialData:
         """Whether caches are meant to serve what its clients read."""
         return self.trial.reads_again or self.is_warm
 
-    @property
+    @cached_property
     def storage(self) -> list[Sampled]:
         """All interfaces of the storage servers that its way names; what these moved is the sum over them.
 
@@ -138,11 +139,11 @@ class TrialData:
         own = {interface.samples.host for interface in self.storage}
         return [interface for interface in self._servers if interface.samples.host not in own]
 
-    @property
+    @cached_property
     def _servers(self) -> list[Sampled]:
         return [sampled for sampled in self.sampled if sampled.samples.role == "storage"]
 
-    @property
+    @cached_property
     def far_end(self) -> list[Sampled]:
         """Who has the trial's bytes at the end that is not the measured one; none unless all of it was sampled."""
         if self.measure.far_end == "none":
@@ -152,30 +153,30 @@ class TrialData:
         host = self.trial.copied_to
         return [s for s in self.sampled if s.samples.host == host] if host else self.storage
 
-    @property
+    @cached_property
     def client_hosts(self) -> set[str]:
         """The hosts that clients ran on."""
         return {job.host for job in self.jobs if job.start}
 
-    @property
+    @cached_property
     def taking_hosts(self) -> set[str]:
         """The same as far as the data go through them: what servers copy among themselves does not."""
         return self.client_hosts if self.measure.far_end == "workers" else set()
 
-    @property
+    @cached_property
     def workers_at_work(self) -> list[Sampled]:
         """The workers that clients ran on; none unless each of them was sampled."""
         hosts = self.client_hosts
         workers = [s for s in self.sampled if s.samples.role == "worker" and s.samples.host in hosts]
         return workers if {worker.samples.host for worker in workers} == hosts else []
 
-    @property
+    @cached_property
     def begin_ns(self) -> int | None:
         """The window begins at the go time, or where there is none with the first client's begin."""
         begins = [job.go.wall_ns for job in self.jobs if job.go]
         return self.go_wall_ns or min(begins, default=None)
 
-    @property
+    @cached_property
     def end_ns(self) -> int | None:
         """The window ends with the last client that reported its end; one that ends before it began is no window."""
         ends = [job.ended_wall_ns for job in self.jobs if job.ended_wall_ns is not None]
@@ -184,7 +185,7 @@ class TrialData:
             return last
         return last if begin < last <= begin + LONGEST_S * 10**9 else None
 
-    @property
+    @cached_property
     def window_ns(self) -> tuple[int, int] | None:
         begin, end = self.begin_ns, self.end_ns
         return None if begin is None or end is None else (begin, end)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tierbench.dags.measure import COUNTERS, RECEIVED, SENT
 from tierbench.postprocess.measures.caches import software_caches
 from tierbench.postprocess.measures.closure import (
@@ -80,9 +82,12 @@ def missing_at_a_worker(data: TrialData, row: TrialRow) -> Measured:
     if not read or data.measure.far_end != "workers" or moved_around(data) is None or not data.trial.declared.settles:
         return
     cached = data.trial.reads_again and data.trial.protocol == "file"  # by the worker's own mount
+    of_clients: Counter[str] = Counter()
+    for job in data.jobs:
+        of_clients[job.host] += (job.bytes_once if cached else job.bytes_read) or 0
     for worker in by_host(sampled for sampled in data.sampled if sampled.samples.role == "worker"):
         host = worker[0].samples.host
-        its = sum((job.bytes_once if cached else job.bytes_read) or 0 for job in data.jobs if job.host == host)
+        its = of_clients[host]
         moved = together(data, worker, data.measure.far_direction) if its else None
         if moved is not None:
             payload = moved.payload(LEAST_HEADERS)

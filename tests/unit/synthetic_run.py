@@ -143,13 +143,13 @@ def times(time):
     return {"wall_ns": GO_NS + round(time * 1e9), "mono_ns": MONO_NS + round(time * 1e9)}
 
 
-def write_client(path, *, begin_s, end_s, size, **end):
+def write_client(path, *, begin_s, end_s, size, host="wn01.private.fiu.test", **end):
     """A client that read its file between these times since go."""
     path.parent.mkdir(parents=True, exist_ok=True)
     index = int(path.stem)
     events = [
         (min(-4 + index, -1, begin_s), {
-            "event": "start", "format": 1, "trial": "synthetic", "index": index, "host": "wn01.private.fiu.test",
+            "event": "start", "format": 1, "trial": "synthetic", "index": index, "host": host,
             "slot": f"slot1_{index}", "pid": 1, "boot_id": "synthetic", "client": "root",
             "url": f"root://synthetic/{index}", "expected_bytes": size, "python": "3.13.5",
         }),

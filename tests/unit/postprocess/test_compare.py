@@ -21,6 +21,7 @@ from tierbench.postprocess.compare.judgement import (
     run_names,
 )
 from tierbench.postprocess.compare.sites import across_sites
+from tierbench.postprocess.compare.sites import lines as site_lines
 from tierbench.postprocess.plots import canvas
 from tierbench.postprocess.plots.canvas import PAPER_METHODS
 from tierbench.postprocess.report import write
@@ -225,13 +226,13 @@ def test_what_is_equivalent_only_without_a_stray_trial_is_inconclusive_and_says_
 
 AT_SITES = [
     # what the second site has: the result of the ratio, the exit status, and words
-    ({"rates": {"direct": 800.0, "lan-xrootd": 400.0}}, "agree within 5", 0),  # whatever the rates are
-    ({"rates": {"direct": 300.0, "lan-xrootd": 200.0}}, "that of south is 1.33 (", 1),
-    ({"interval": 0.2}, "inconclusive: that of south is 1.00 (", 3),
+    ({"rates": {"direct": 800.0, "lan-xrootd": 400.0}}, "2 agree; agree: within 5 %", 0),  # whatever the rates are
+    ({"rates": {"direct": 300.0, "lan-xrootd": 200.0}}, "differ: south's is 1.33 (", 1),
+    ({"interval": 0.2}, "inconclusive: south's is 1.00 (", 3),
     ({"repeats": 1}, "left out: no ratio with an interval at south", 3),
     (
         {"verdicts": {f"direct.root.x00{jobs}.r{n}": ("INVALID", "") for jobs in (4, 8) for n in (1, 2, 3)}},
-        "left out",
+        "south: 6 INVALID of 12 trials; its report says why",
         3,
     ),
 ]
@@ -253,7 +254,7 @@ def test_two_of_three_sites_that_differ_are_named(tmp_path, capsys):
     rates = {site: {"direct": 400.0, "lan-xrootd": rate} for site, rate in ratios.items()}
     runs = [str(make(tmp_path / site, site=site, rates=rates[site])) for site in ratios]
     assert cli.main(["compare", "--sites", *runs]) == 1
-    assert capsys.readouterr().out.count("differ: that of south is 1.5") == 2
+    assert capsys.readouterr().out.count("differ: south's is 1.5") == 2
 
 
 def test_a_difference_that_suspect_trials_alone_give_is_inconclusive(tmp_path):
@@ -264,7 +265,9 @@ def test_a_difference_that_suspect_trials_alone_give_is_inconclusive(tmp_path):
     doubted = [dataclasses.replace(row, valid_pairs=1, by_valid=Interval(row.ratio.value)) for row in runs[1].ratios]
     assert {shared.result for shared in across_sites(runs, 0.05).shared} == {"differ"}
     runs[1] = dataclasses.replace(runs[1], ratios=doubted)
-    assert {shared.result for shared in across_sites(runs, 0.05).shared} == {INCONCLUSIVE}
+    made = across_sites(runs, 0.05)
+    assert {shared.result for shared in made.shared} == {INCONCLUSIVE}
+    assert "inconclusive (differ by SUSPECT trials alone): south's" in "\n".join(site_lines(made))
 
 
 def test_runs_of_other_experiments_are_no_sites_of_one(tmp_path, capsys):

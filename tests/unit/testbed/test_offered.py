@@ -116,6 +116,11 @@ def test_a_testbed_that_is_up_otherwise_is_refused_with_what_it_would_take():
         check_demands(Settings(), {"virtual_workers": 1, "rates_mbps": {"storage": 8000}}, "default")
 
 
+def test_what_the_command_line_sets_comes_before_what_an_experiment_demands():
+    demanded, settings = demands("quick"), demands("quick", ["rtt_ms=53", "rates_mbps.gateway=100"])
+    assert settings == {**demanded, "rtt_ms": 53, "rates_mbps": {**demanded["rates_mbps"], "gateway": 100}}
+
+
 def test_a_demand_that_is_no_setting_is_refused(tmp_path):
     (tmp_path / "mine.toml").write_text('extends = "quick"\nname = "mine"\n')
     (tmp_path / f"mine{SUFFIX}").write_text("virtual_worker = 1\n")
