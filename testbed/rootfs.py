@@ -36,6 +36,9 @@ DEBIAN_PACKAGES = (  # beside the services' own
     "python3", "python3-numpy", "python3-scipy", "python3-matplotlib", "g++",
     "fuse3", "procps", "sudo", "tini", "util-linux-extra",
 )  # fmt: skip
+NOT_IN = {  # what a suite has given up; testbeds of it lack what is made of that
+    "forky": {"rclone", "gfal2-util-scripts", "gfal2-plugin-gridftp", "gfal2-plugin-xrootd", "gfal2-plugin-file"},
+}
 PYTHON_PACKAGES = ("ROOT==0.1a12", "htcondor==25.14.1")
 # ROOT opens a root:// URL as a local file if the host is this one and the path exists; never here.
 ROOTRC = "TFile.ForceRemote: 1\nPath.ForceRemote: 1\n"
@@ -77,7 +80,8 @@ def recipe(settings: Settings) -> Recipe:
     """What a testbed with these settings needs."""
     own = {package for service in SERVICES for package in service.packages}
     more = {package for service in services(settings) for package in service.more_packages}
-    return Recipe(settings.suite, tuple(sorted({*own, *more, *DEBIAN_PACKAGES})))
+    packages = {*own, *more, *DEBIAN_PACKAGES} - NOT_IN.get(settings.suite, set())
+    return Recipe(settings.suite, tuple(sorted(packages)))
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,8 @@ class Settings:
     def __post_init__(self) -> None:
         if self.private_workers + self.public_workers > MOST_WORKERS:
             raise ValueError(f"private_workers and public_workers: together at most {MOST_WORKERS}")
+        if self.software_mounts and self.suite == "forky":
+            raise ValueError("software_mounts: Debian forky has no rclone, which mounts them; take trixie")
 
     @property
     def has_xrootdfs(self) -> bool:

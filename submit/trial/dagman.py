@@ -1,7 +1,8 @@
 """Which DAGMan is at work in a directory, by what it leaves there.
 
 A process number alone may be another process's by now, and a directory that was copied holds the original's: so
-the process must have begun when the one recorded did, and must work in this very directory.
+the process must have begun when the one recorded did, or have this lock among its arguments, and must work in this
+very directory.
 Shipped to the run directory; stdlib only, Python 3.6 or newer.
 """
 
@@ -19,8 +20,12 @@ def at_work(trial: Path) -> bool:
 
 
 def is_held(lock: Path) -> bool:
-    """Whether the DAGMan is alive whose process number is in a lock file, which stays if it dies."""
-    recorded = dict(re.findall(r"^(PID|BDAY|PRECISION) = (\d+)$", text_of(lock), re.MULTILINE))
+    """Whether the DAGMan is alive whose process or job number is in a lock file, which stays if it dies."""
+    text = text_of(lock)
+    if text.strip().isdigit():  # HTCondor 25 writes its job's number
+        pid = _logged_process(lock)
+        return _has_argument(pid, lock.name) and _works_in(pid, lock.parent)
+    recorded = dict(re.findall(r"^(PID|BDAY|PRECISION) = (\d+)$", text, re.MULTILINE))
     pid = recorded.get("PID", "")
     since = _start_ticks(pid) if pid else ""
     if not since:
@@ -41,6 +46,22 @@ def claim(trial: Path, dagman: int, given_up: bool) -> bool:
         return False
     path.write_text(mine)
     return True
+
+
+def _logged_process(lock: Path) -> str:
+    """The process number of the DAGMan that was started last, by its log."""
+    try:
+        pid = lock.with_suffix(".dagman.out").read_bytes().rpartition(b"** PID = ")[2].partition(b" ")[0]
+    except OSError:
+        return ""
+    return pid.decode() if pid.isdigit() else ""
+
+
+def _has_argument(pid: str, argument: str) -> bool:
+    try:
+        return bool(pid) and argument.encode() in (Path("/proc") / pid / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
 
 
 def _start_ticks(pid: str) -> str:

@@ -21,7 +21,9 @@ from tierbench.testbed.testbed import Testbed, home
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 OURS = f"test-{os.getppid() if WORKER else os.getpid()}-"
 SUITE = os.environ.get("TIERBENCH_TEST_SUITE", "trixie")
-SETTINGS = Settings(storage_gb=4, software_mounts=1, token_door=1, xrootd_copies=1, suite=SUITE)  # type: ignore[arg-type]
+SETTINGS = Settings(
+    storage_gb=4, software_mounts=int(SUITE == "trixie"), token_door=1, xrootd_copies=1, suite=SUITE,  # type: ignore[arg-type]
+)  # fmt: skip
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -64,19 +64,22 @@ def test_a_trial_that_is_not_needed_gets_no_dag_of_its_own(tried):
     assert json.loads((tried / names.OUTCOME).read_text())["state"] == "skipped"
 
 
-def test_a_trial_that_a_dagman_runs_is_left_alone(tried):
-    with dagman_at_work(tried):
+@pytest.mark.parametrize("version", [24, 25])
+def test_a_trial_that_a_dagman_runs_is_left_alone(tried, version):
+    with dagman_at_work(tried, version):
         assert reset(tried).returncode == 1
     assert (tried / names.client_output(0)).exists()
 
 
-def test_a_trial_whose_dagmans_number_is_another_process_now_is_reset(tried):
-    with dagman_at_work(tried, begun=1):
+@pytest.mark.parametrize(("version", "other"), [(24, {"begun": 1}), (25, {"lock": "experiment.dag.lock"})])
+def test_a_trial_whose_dagmans_number_is_another_process_now_is_reset(tried, version, other):
+    with dagman_at_work(tried, version, **other):
         assert reset(tried).returncode == 0
 
 
-def test_a_copy_of_a_trial_at_work_is_reset(tried, tmp_path):
-    with dagman_at_work(tried):
+@pytest.mark.parametrize("version", [24, 25])
+def test_a_copy_of_a_trial_at_work_is_reset(tried, tmp_path, version):
+    with dagman_at_work(tried, version):
         copy = tmp_path / "copy"
         subprocess.run(["cp", "-r", tmp_path / "run", copy], check=True)
         assert reset(copy / tried.relative_to(tmp_path / "run")).returncode == 0
@@ -121,12 +124,19 @@ def test_a_trial_that_another_dag_has_given_up_is_tried(tried):
 
 
 @contextmanager
-def dagman_at_work(trial, begun=None):
-    """A process that works in a trial's directory, and its lock file."""
-    with subprocess.Popen(["sleep", "60"], cwd=trial) as process:
+def dagman_at_work(trial, version, begun=None, lock="trial.dag.lock"):
+    """A process that works in a trial's directory, and its lock file as a version of HTCondor writes it."""
+    with subprocess.Popen(
+        ["sh", "-c", "read -r end", "sh", "-Lockfile", lock], stdin=subprocess.PIPE, cwd=trial
+    ) as process:
         stat = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
         begun = begun or int(stat[19])
-        (trial / "trial.dag.lock").write_text(f"PPID = 1\nPID = {process.pid}\nPRECISION = 100\nBDAY = {begun}\n")
+        recorded = f"PPID = 1\nPID = {process.pid}\nPRECISION = 100\nBDAY = {begun}\n" if version < 25 else "82\n"
+        (trial / "trial.dag.lock").write_text(recorded)
+        banner = "11/25/26 03:29:38 ** PID = {} RealUID = 1000\n"
+        (trial / "trial.dag.dagman.out").write_text(
+            banner.format(1) + banner.format(process.pid) + "11/25/26 03:29:39 ...\n"
+        )
         try:
             yield
         finally:

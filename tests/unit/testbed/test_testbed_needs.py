@@ -45,6 +45,7 @@ def test_without_root_it_says_so(tmp_path):
         for module in pkgutil.walk_packages(tierbench.__path__, "tierbench."):
             if module.name.split(".")[1] in ("submit", "testbed"):
                 __import__(module.name)
+        importlib.metadata.version("tierbench")
         os.setuid(65534)
         raise SystemExit(tierbench.submit.cli.main(["testbed", "up"]))
     """

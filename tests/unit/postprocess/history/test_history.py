@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -148,7 +148,7 @@ def test_a_damaged_history_is_told_and_put_aside_by_a_rebuild(tmp_path):
 def test_a_newer_history_is_refused_and_left_as_it_is(tmp_path):
     place = tmp_path / "history.sqlite"
     History(place).database.close()
-    with sqlite3.connect(place) as database:
+    with closing(sqlite3.connect(place)) as database:
         database.execute("PRAGMA user_version = 99")
     with pytest.raises(ConfigError, match=r"version 99.*newer tierbench"):
         History(place)
@@ -186,7 +186,7 @@ def test_two_that_open_a_new_history_at_once_make_it_once(tmp_path):
     for thread in threads:
         thread.join()
     assert failures == []
-    with sqlite3.connect(place) as opened_again:
+    with closing(sqlite3.connect(place)) as opened_again:
         assert opened_again.execute("PRAGMA user_version").fetchone() == (database.VERSION,)
 
 

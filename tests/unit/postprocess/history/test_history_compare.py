@@ -5,6 +5,7 @@ import json
 import shutil
 import sqlite3
 import sys
+from contextlib import closing
 from xml.etree import ElementTree
 
 import pytest
@@ -248,7 +249,8 @@ def test_old_samples_go_and_tables_stay_and_are_never_made_of_nothing(tmp_path, 
     def samples():
         return len(list(run.glob("trials/*/samples/*.samples")))
 
-    with sqlite3.connect(tmp_path / "history") as opened:  # the synthetic trials are of a time to come
+    with closing(sqlite3.connect(tmp_path / "history", isolation_level=None)) as opened:
+        # The synthetic trials are of a time to come.
         opened.execute("UPDATE night SET ended_ns = 1000")
     before = samples()
     assert main([*database, *young]) == 0
