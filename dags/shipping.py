@@ -46,12 +46,10 @@ def shipped_files(site: Site, experiment: Experiment) -> Iterator[tuple[str, byt
 
 def scripts(clients: Iterable[ClientFile] = ()) -> Iterator[tuple[str, bytes]]:
     """All that runs on hosts and, beside DAGMan, on the access point; with clients of the users' own."""
-    bindings = map(importlib.util.find_spec, ("htcondor2", "htcondor"))  # those of 24.0 have it beside the latter only
-    places = [Path(found.origin).parent / "htchirp/htchirp.py" for found in bindings if found and found.origin]
-    chirp = next(filter(Path.is_file, places), None)
-    if chirp is None:
+    bindings = importlib.util.find_spec("htcondor2")  # with which HTCondor's client of its access points comes
+    if bindings is None or bindings.origin is None:
         raise UnmetNeed("each job takes a file of HTCondor's Python bindings, which are missing: pip install htcondor")
-    yield f"{names.SCRIPTS}/htchirp.py", chirp.read_bytes()
+    yield f"{names.SCRIPTS}/htchirp.py", (Path(bindings.origin).parent / "htchirp" / "htchirp.py").read_bytes()
     for module in SCRIPTS:
         yield f"{names.SCRIPTS}/{module.rpartition('.')[2]}.py", single_file(f"tierbench.{module}").encode()
     all_clients = {**shipped_clients(), **{client.name: client for client in clients}}  # the others serve by hand

@@ -15,7 +15,7 @@ from typing import Any
 from tierbench.checked_text import Host
 from tierbench.errors import TierbenchError
 
-HOW_TO_GET_BINDINGS = "pip install htcondor, of the version of your pool"
+HOW_TO_GET_BINDINGS = "pip install 'htcondor>=24.12'"
 
 
 class PoolError(TierbenchError):

@@ -1,16 +1,13 @@
 """The run directory: it holds all that its DAGs name, under names that the shipped scripts know, or is not there."""
 
 import dataclasses
-import importlib.util
 import json
 import re
-from importlib.machinery import ModuleSpec
 
 import pytest
 
 from tierbench import names
 from tierbench.dags.plan import expand, from_json
-from tierbench.dags.shipping import scripts
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 
@@ -80,15 +77,3 @@ def test_a_failure_leaves_nothing_behind(tmp_path, plan, site, quick):
     with pytest.raises(KeyError):
         write_run(plan, broken, quick, tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_htcondors_client_is_found_where_only_the_older_bindings_have_it(tmp_path, monkeypatch):
-    beside = tmp_path / "htcondor/htchirp/htchirp.py"
-    beside.parent.mkdir(parents=True)
-    beside.write_text("as in 24.0")
-
-    def find(name):
-        return ModuleSpec(name, None, origin=str(tmp_path / name / "__init__.py"))
-
-    monkeypatch.setattr(importlib.util, "find_spec", find)
-    assert next(scripts()) == (f"{names.SCRIPTS}/htchirp.py", b"as in 24.0")
