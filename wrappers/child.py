@@ -46,10 +46,10 @@ def signal_of(exit_status: int) -> str:
 
 
 def _how_ended(exit_status: int, words: str) -> str:
-    """The signal, or else the last line that a program has said."""
+    """The signal, if one ended it, and the last line that a program has said."""
     ended_by, lines = signal_of(exit_status), [line for line in words.splitlines() if line.strip()]
     if ended_by:
-        return f"ended by {ended_by}"
+        return ": ".join([f"ended by {ended_by}", *lines[-1:]])
     return lines[-1] if lines else f"exit status {exit_status}"
 
 

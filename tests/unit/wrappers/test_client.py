@@ -101,7 +101,7 @@ def test_a_scratch_directory_that_cannot_be_written_is_told(job):
     [
         ("exec sleep 60", "failed", "no end after 1 s"),
         ("kill -9 $$", "killed", "dd was ended by signal 9 (SIGKILL)"),
-        ("echo words >&2; exit 139", "killed", "dd was ended by signal 11 (SIGSEGV)"),  # as a shell or ROOT tells of it
+        ("echo words >&2; exit 139", "killed", "dd was ended by signal 11 (SIGSEGV): words"),  # by a shell
     ],
 )
 def test_a_read_without_end_is_ended_and_one_that_the_system_kills_is_recorded(job, program, status, message):
