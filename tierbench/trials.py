@@ -284,7 +284,8 @@ def read_trial(folder: Path) -> Trial:
     content = json.loads((folder / names.TRIAL).read_text(encoding="utf-8"))
     try:
         given = {name: content[name] for name in Trial._fields if name in content}
-        given["limits"] = Limits(*[UNLIMITED] * 9)._replace(**content["limits"])
+        limits = {name: content["limits"][name] for name in Limits._fields if name in content["limits"]}
+        given["limits"] = Limits(*[UNLIMITED] * 9)._replace(**limits)
         for name, kind in PARTS.items():
             if name in given:
                 given[name] = _record(kind, given[name])

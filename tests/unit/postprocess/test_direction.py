@@ -136,10 +136,10 @@ def test_an_end_of_a_copy_that_moved_less_is_told(folder, sent, received, role):
     assert "that the clients copied" in row["verdict_reasons"]
 
 
-@pytest.mark.parametrize("foreign_end", [0, 1])
-def test_what_only_one_end_of_the_copies_moved_is_background(folder, foreign_end):
+@pytest.mark.parametrize("background_end", [0, 1])
+def test_what_only_one_end_of_the_copies_moved_is_background(folder, background_end):
     ends = [WIRE, WIRE]
-    ends[foreign_end] = both(WIRE, moving(100, 0, 20))
+    ends[background_end] = both(WIRE, moving(100, 0, 20))
     row = copied(folder, *ends)
     assert "reached none of the trial's own hosts" in row["verdict_reasons"]
 

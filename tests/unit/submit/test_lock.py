@@ -265,3 +265,8 @@ def test_elsewhere_than_in_a_trial_it_says_so(tmp_path):
     command = [PYTHON, tmp_path / names.SCRIPTS / names.LOCK_SCRIPT, "take"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (result.returncode, "is not a trial's directory" in result.stderr) == (2, True)
+
+
+def test_a_limit_that_an_earlier_version_called_otherwise_is_passed_over(tmp_path):
+    (tmp_path / names.TRIAL).write_text('{"jobs": 1, "limits": {"slot_s": 7, "turn_s": 600}, "samplers": []}')
+    assert read_trial(tmp_path).limits.slot_s == 7
