@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,7 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import htcondor2
 import pytest
+from htcondor2 import JobEventType
 
 from tests.testbed.machine import Machine
 from tests.testbed.runs import (
@@ -33,6 +36,7 @@ from tests.testbed.runs import (
 from tierbench import names
 from tierbench.postprocess.schema.columns import columns_of
 from tierbench.postprocess.schema.run_rows import FILES
+from tierbench.submit.trial.joblog import Cluster
 from tierbench.testbed.host import wait_until
 
 WORKFLOW = Path(__file__).parents[2] / "docs/workflow.py"
@@ -399,6 +403,18 @@ def test_a_stopped_run_has_tables_of_what_was_done(stopped: Stopped) -> None:
     # bytes_server is not among them: samplers are removed with the clients, and may end a little before.
     assert float(row["mean_mbps"]) > 0
     assert int(row["bytes_client"]) > 0  # an xrdcp that is ended early may have passed none of it on
+
+
+def test_htcondors_own_reader_finds_the_same_starts_and_ends_in_a_log(measured: Ran, stopped: Stopped) -> None:
+    logs = [log for run in (measured.directory, stopped.directory) for log in run.glob(f"*/*/{names.CLIENTS_LOG}")]
+    for log in logs:
+        ours = Cluster(log)
+        ours.read_on()
+        events = [(event.proc, event.type) for event in htcondor2.JobEventLog(str(log)).events(stop_after=0)]
+        assert ours.starts == Counter(proc for proc, kind in events if kind == JobEventType.EXECUTE)
+        ends = (JobEventType.JOB_TERMINATED, JobEventType.JOB_ABORTED)
+        assert set(ours.ended) == {proc for proc, kind in events if kind in ends}
+    assert len(logs) > len(measured.trials)
 
 
 # A configuration's DAG, by hand
