@@ -39,6 +39,7 @@ REPORT_EXAMPLES = """\
   tierbench report runs/monday runs/tuesday            writes runs/monday-against-tuesday.html
   tierbench report runs                                writes runs/index.html over all runs in it
   tierbench report RUN --check                         and says whether its claims hold
+  tierbench report RUN --lines cache_mb --x rtt_ms     compared and drawn along other factors
 """
 
 
@@ -85,6 +86,10 @@ def register(subcommands: Any) -> None:
     parser.add_argument("--check", action="store_true", help="whether the run's claims hold, as the exit status")
     output = "the page (default: RUN/report.html, or A-against-B.html beside A)"
     parser.add_argument("--output", type=Path, metavar="FILE", help=output)
+    text = "compare the levels of this factor (default: as [report] of the experiment says)"
+    parser.add_argument("--lines", metavar="FACTOR", default="", help=text)
+    text = "draw along this one; the page then is RUN/report-LINES-by-X.html"
+    parser.add_argument("--x", metavar="FACTOR", default="", help=text)
     text = "Whether a run is faster or slower than another, or than a nightly's baseline; its exit status says so"
     parser = add_command(subcommands, "compare", _compare, text, COMPARE, COMPARE_EXAMPLES)
     parser.add_argument("first", metavar="A", type=Path, nargs="?", help="a run directory")
@@ -175,6 +180,8 @@ def _report(arguments: argparse.Namespace) -> int:
         check_run(directory)
     if arguments.check and (of_folder or len(runs) > 1):
         raise ConfigError("--check: needs one run")
+    if (arguments.lines or arguments.x) and (of_folder or len(runs) > 1):
+        raise ConfigError("--lines, --x: need one run")
     try:
         from tierbench.postprocess.report.write import check_folder, comparison, run_report, write_index
     except ImportError as error:
@@ -188,7 +195,7 @@ def _report(arguments: argparse.Namespace) -> int:
     elif len(runs) > 1:
         page = comparison(runs, arguments.output, progress)
     else:
-        page = run_report(runs[0], arguments.output, progress)
+        page = run_report(runs[0], arguments.output, progress, arguments.lines, arguments.x)
     show(str(page))
     return _check(runs[0]) if arguments.check else 0
 

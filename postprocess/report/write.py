@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from tierbench import files, names
+from tierbench.dags.levels import PAIR, Report, layout, report_problems
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.compare.claims import findings
 from tierbench.postprocess.compare.judgement import check_common, run_names
@@ -20,16 +22,19 @@ from tierbench.postprocess.report.compare import comparison_page, comparison_pic
 from tierbench.postprocess.report.markup import element, joined, table, unbroken
 from tierbench.postprocess.report.page import began_at, document, relative, run_page, verdicts_of
 from tierbench.postprocess.report.papers import papers_picture
-from tierbench.postprocess.tables.load_run import Say, read_results
+from tierbench.postprocess.tables.load_run import Results, Say, read_results
 from tierbench.postprocess.wording import counted
 
 PAGE, PLOTS, INDEX = "report.html", "plots", "index.html"
 
 
-def run_report(run: Path, page: Path | None, say: Say) -> Path:
-    """Write a run's page and figures; return where the page is."""
+def run_report(run: Path, page: Path | None, say: Say, lines: str = "", x: str = "") -> Path:
+    """Write a run's page and figures, compared and drawn along other factors if asked; return where the page is."""
     results = read_results(run, say)
-    target = page or run / PAGE
+    if anew := bool(lines or x):
+        results = laid_out(results, lines, x)
+    called = f"report-{results.layout.lines}-by-{results.layout.x}.html".replace("/", "-") if anew else PAGE
+    target = page or run / called
     plots = plots_beside(target)
     lines = results.layout.lines
     colors = looks(lines, results.compared.texts)
@@ -38,6 +43,21 @@ def run_report(run: Path, page: Path | None, say: Say) -> Path:
         say(f"writing the page, {len(results.trials)} trials")
         files.replace(target, run_page(results, colors, drawn, target, plots))
     return target
+
+
+def laid_out(results: Results, lines: str, x: str) -> Results:
+    """The same results, with another factor compared, or another one along x."""
+    was = results.layout
+    swapped = was.lines if was.lines != PAIR else None
+    asked = Report(lines or (was.lines if was.lines != x else was.x), x or (was.x if was.x != lines else swapped))
+    levels = {name: factor.levels for name, factor in results.factors.items()}
+    if was.lines == PAIR:  # only then the tables have its ratios
+        levels[PAIR] = results.compared.levels
+    if problems := [*report_problems(asked, levels)]:
+        raise ConfigError("; ".join(problem.replace("report.", "--") for problem in problems))
+    made = layout(asked, [*results.factors.values()])
+    same = made.lines == was.lines
+    return replace(results, layout=replace(made, counterpart=was.counterpart, baseline=was.baseline if same else ""))
 
 
 def comparison(directories: Sequence[Path], page: Path | None, say: Say) -> Path:

@@ -133,3 +133,36 @@ def test_the_tables_of_a_trial_are_made_without_scipy_and_matplotlib(folder):
         "from tierbench.submit.cli import main; sys.exit(main(['tables', '--trial', sys.argv[1]]))"
     )
     subprocess.run([sys.executable, "-c", program, folder], check=True)
+
+
+CACHE = replace(BARE, rates={"lan-xrootd": 350.0}, axes={"cache_mb": {0: 1, 30: 1.25}})
+
+
+@pytest.mark.parametrize(
+    ("options", "page", "says"),
+    [
+        ([], "report.html", "cache_mb=30 is the fastest level of cache_mb"),
+        (["--lines", "jobs"], "report-jobs-by-cache_mb.html", "number of jobs"),
+        (["--x", "cache_mb"], "report-jobs-by-cache_mb.html", "number of jobs"),
+    ],
+)
+def test_a_run_is_drawn_again_along_other_factors(tmp_path, capsys, options, page, says):
+    run = write_run(tmp_path / "run", CACHE)
+    assert cli.main(["report", str(run), *options]) == 0
+    assert capsys.readouterr().out.strip() == str(run / page)
+    assert says in Page((run / page).read_text(encoding="utf-8")).text
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--x", "cache"], 'tierbench: --x: there is no "cache"'),
+        (["--lines", "jobs", "--x", "jobs"], "report: jobs has two places"),
+        (["--lines", "access/workload"], "--lines: there is no"),
+    ],
+)
+def test_along_what_is_no_factor_of_the_run_nothing_is_drawn(tmp_path, capsys, options, why):
+    run = write_run(tmp_path / "run", CACHE)
+    assert cli.main(["report", str(run), *options]) == 2
+    assert why in capsys.readouterr().err
+    assert not list(run.glob("*.html"))
