@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tierbench import files, names
+from tierbench.checked_text import Setting
 from tierbench.dags.levels import PAIR, Report, layout, report_problems
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.compare.claims import findings
@@ -24,6 +25,7 @@ from tierbench.postprocess.report.page import began_at, document, relative, run_
 from tierbench.postprocess.report.papers import papers_picture
 from tierbench.postprocess.tables.load_run import Results, Say, read_results
 from tierbench.postprocess.wording import counted
+from tierbench.spec import unknown_name
 
 PAGE, PLOTS, INDEX = "report.html", "plots", "index.html"
 
@@ -48,13 +50,17 @@ def run_report(run: Path, page: Path | None, say: Say, lines: str = "", x: str =
 def laid_out(results: Results, lines: str, x: str) -> Results:
     """The same results, with another factor compared, or another one along x."""
     was = results.layout
-    swapped = was.lines if was.lines != PAIR else None
-    asked = Report(lines or (was.lines if was.lines != x else was.x), x or (was.x if was.x != lines else swapped))
     levels = {name: factor.levels for name, factor in results.factors.items()}
     if was.lines == PAIR:  # only then the tables have its ratios
         levels[PAIR] = results.compared.levels
+    for option, name in (("--lines", lines), ("--x", x)):
+        if name and name not in levels:
+            raise ConfigError(unknown_name(option, name, list(levels)))
+    compared = lines or (was.lines if was.lines != x else was.x)
+    along = x or (was.x if was.x != lines else "" if was.lines == PAIR else was.lines)
+    asked = Report(Setting(compared), Setting(along) if along else None)
     if problems := [*report_problems(asked, levels)]:
-        raise ConfigError("; ".join(problem.replace("report.", "--") for problem in problems))
+        raise ConfigError("; ".join(problems))
     made = layout(asked, [*results.factors.values()])
     same = made.lines == was.lines
     return replace(results, layout=replace(made, counterpart=was.counterpart, baseline=was.baseline if same else ""))
