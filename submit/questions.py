@@ -16,7 +16,7 @@ from tierbench.dags.levels import Level, level_text
 from tierbench.dags.replicas import Entry
 from tierbench.site_configs.site import Access, Sampler, Site, together
 from tierbench.wrappers.clients.root import Root
-from tierbench.wrappers.credentials import KINDS
+from tierbench.wrappers.credentials import ANEW, KINDS
 
 CHOSEN = 64  # replicas whose contents are looked at, as far as the time allows
 CONTENTS_SECONDS = 10
@@ -50,14 +50,14 @@ REMEDIES = {
     "proxy absent": "make one (`grid-proxy-init`, `voms-proxy-init`) that the user who submits can read there, and name"
     " it as the access's `x509`, or where it is on the workers as X509_USER_PROXY in its `environment`",
     "proxy open": "`chmod 600` it: Globus takes none that others may read",
-    "proxy no-certificate": "make it anew (`grid-proxy-init`, `voms-proxy-init`)",
+    "proxy no-certificate": ANEW["proxy"],
     "proxy no-openssl": "install openssl there",
-    "proxy expired": "make it anew (`grid-proxy-init`, `voms-proxy-init`)",
+    "proxy expired": ANEW["proxy"],
     "proxy expires": "make it anew, or a long run outlives it",
     "token absent": "put one there (`htgettoken`, `oidc-token`) that the user who submits can read",
     "token open": "`chmod 600` it: whoever reads it can use it, and XRootD's client takes none that others may read",
-    "token no-token": "get it anew (`htgettoken`, `oidc-token`)",
-    "token expired": "get it anew (`htgettoken`, `oidc-token`)",
+    "token no-token": ANEW["token"],
+    "token expired": ANEW["token"],
     "token expires": "have it renewed meanwhile: each trial's clients are sent it as it is then",
     "writes refused": "let the user who submits write there, or correct the access's `writes` in the site's file",
     "writes no-xrdfs": "install xrootd-client there",
