@@ -14,7 +14,7 @@ from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import condition_hosts
 from tierbench.dags.levels import Level, level_text
 from tierbench.dags.replicas import Entry
-from tierbench.site_configs.site import Access, Sampler, Site, together
+from tierbench.site_configs.site import DOOR, Access, Sampler, Site, together
 from tierbench.wrappers.clients.root import Root
 from tierbench.wrappers.credentials import ANEW, KINDS
 
@@ -246,10 +246,14 @@ def _at_the_door(name: str, access: Access, paths: list[tuple[str, int]], *, flu
     """Whether what is read there can be seen, or at least its server; a Globus collection's only its service knows."""
     if access.protocol == "xrootd":
         for prefix in access.prefixes:
-            door = prefix.removeprefix("root://").rstrip("/")
+            door = prefix.removeprefix(DOOR).rstrip("/")
             beside = f" at {door}" if access.further else ""
             about = {"door": door, "paths": paths, **_shown(access)}
-            yield Question("xrootd", f"access {name}{beside}", about, brings=tuple(credentials.files(access)))
+            if access.token and access.token.condor:  # which only a trial's jobs get
+                listens = {"url": f"{DOOR}{door}", "caveat": "; what its token opens only a trial shows"}
+                yield Question("server", f"access {name}{beside}", listens)
+            else:
+                yield Question("xrootd", f"access {name}{beside}", about, brings=tuple(credentials.files(access)))
     elif access.protocol == "file":
         seen = [(access.url(path), count) for path, count in paths]
         yield Question("files", f"access {name}", {"paths": seen, "flushed": flushed, "by_network": not access.on_disk})

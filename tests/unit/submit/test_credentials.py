@@ -347,6 +347,31 @@ def test_the_doctor_looks_at_a_token(tmp_path, lasts_s, mode, state, seen):
     assert TOLD_TO_NOBODY not in finding.seen
 
 
+@pytest.mark.parametrize(
+    ("answer", "state", "seen"),
+    [
+        ("echo A credential was stored and is valid.", "good", "has a credential for scitokens"),
+        ("echo No credential is stored.; exit 1", "bad", "so it takes no job"),
+        ("echo no credd answers; exit 1", "doubtful", "no credd answers"),
+    ],
+)
+def test_the_credential_daemon_is_asked_whether_it_has_what_jobs_will_need(tmp_path, monkeypatch, answer, state, seen):
+    program = tmp_path / "condor_store_cred"
+    program.write_text(f'#!/bin/sh\n[ "$*" = "query-oauth -s scitokens" ] || exit 9\n{answer}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    site, experiment = going(token=Token(condor=Name("scitokens")))
+    (finding,) = findings({WAY: site.access[WAY]}, needed_s=HOUR)
+    assert (finding.state, seen in finding.seen, "condor_store_cred" in finding.remedy) == (
+        state,
+        True,
+        state != "good",
+    )
+    (door,) = (question for question in visits(site, experiment, WORKERS)[WORKERS["public"][0]].questions
+               if question.thing == f"access {WAY}")  # fmt: skip
+    assert door.kind == "server"  # nobody else is shown to the door than who would be let in
+
+
 def test_a_run_is_refused_whose_token_is_over_and_doubted_whose_token_will_be(tmp_path, capsys):
     file, path = tmp_path / "t", tmp_path / "site.toml"
     text = (SHIPPED / "testbed.toml").read_text()
