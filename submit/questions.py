@@ -16,7 +16,7 @@ from tierbench.dags.levels import Level, level_text
 from tierbench.dags.replicas import Entry
 from tierbench.site_configs.site import DOOR, Access, Sampler, Site, together
 from tierbench.wrappers.clients.root import Root
-from tierbench.wrappers.credentials import ANEW, KINDS
+from tierbench.wrappers.credentials import ANEW, KINDS, LONGER
 
 CHOSEN = 64  # replicas whose contents are looked at, as far as the time allows
 CONTENTS_SECONDS = 10
@@ -24,6 +24,7 @@ READABLE = ("file", "xrootd")  # protocols by which the probe itself can read a 
 PROXY = KINDS["proxy"].variable
 GRID_SCHEMES = ("gsiftp://", "srm://")  # which nobody is let in by without a grid certificate
 LEAST_PROXY_S = 12 * 3600.0
+LEAST_TICKET_S = 600.0  # each trial's clients get their own
 
 # By the kind of question and the answer's `why`; what to do where the answer is not good.
 REMEDIES = {
@@ -74,6 +75,7 @@ REMEDIES = {
     "condition not-restored": "see to it that the word's program sets the value given, and restore it by hand",
     "kerberos keytab": "put the keytab there, readable by the user who submits",
     "kerberos no-kinit": "install the Kerberos clients (krb5-user, krb5-workstation) there",
+    "kerberos short": LONGER["ticket"],
     "kerberos refused": "`klist -k KEYTAB` shows its principals; does the KDC answer from there?",
 }
 REMEDIES |= {f"destination-{what}": remedy for what, remedy in REMEDIES.items() if what.startswith("token ")}
@@ -224,7 +226,8 @@ def pinned(host: str) -> str:
 
 def _shown_credentials(name: str, access: Access) -> Iterator[Question]:
     if access.kerberos:  # first, since what follows shows its ticket
-        yield Question("kerberos", "Kerberos ticket", dataclasses.asdict(access.kerberos))
+        about = {**dataclasses.asdict(access.kerberos), "needed_s": LEAST_TICKET_S}
+        yield Question("kerberos", "Kerberos ticket", about)
     if not access.x509 and (PROXY in access.environment or access.prefix.startswith(GRID_SCHEMES)):
         yield Question("proxy", "grid proxy", {"path": access.environment.get(PROXY, ""), "needed_s": LEAST_PROXY_S})
     for kind, path in credentials.by_kind(access).items():
