@@ -250,7 +250,7 @@ def test_a_token_in_json_as_htcondor_writes_it_is_shown_alone_and_renewed_when_h
 
     write(first)
     seen = f'cat "$BEARER_TOKEN_FILE" >> {job.folder}/shown'
-    wait = f'until [ "$(cat "$BEARER_TOKEN_FILE")" = "$(cat {second})" ]; do sleep 0.1; done'
+    wait = f'for _ in $(seq 200); do cmp -s "$BEARER_TOKEN_FILE" {second} && break; sleep 0.1; done'
     job.script("bin/dd", seen, f"touch {job.folder}/begun", wait, seen)
     process = job.start("dd", "--credential", "scitokens")
     assert poll((job.folder / "begun").exists, 20)
