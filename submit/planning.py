@@ -27,6 +27,7 @@ from tierbench.submit.catalogue import catalogues
 from tierbench.submit.pool import PoolError, Slots
 from tierbench.submit.questions import REMEDIES, used_accesses
 from tierbench.submit.trial.disk_reserve import LOW_BYTES, RESERVE_BYTES, free_bytes
+from tierbench.wrappers.child import run_program
 from tierbench.wrappers.client import CHECKSUM
 from tierbench.wrappers.credentials import judged
 
@@ -44,6 +45,7 @@ State = Literal["good", "doubtful", "bad"]
 STATES = get_args(State)
 HOSTS_SHOWN = 4
 CLIENTS_PER_CORE = 100  # beside a sampler of the usual priority
+NOT_STORED = "No credential is stored"  # condor_store_cred's words
 SECRET_NAME = re.compile(r"(?i)(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|API_?KEY|ACCESS_KEY)$")
 JSON_WEB_TOKEN = re.compile(r"eyJ[\w-]+\.[\w-]+\.")
 
@@ -280,9 +282,21 @@ def credentials(accesses: Mapping[str, Access], needed_s: float) -> Iterator[Fin
             yield Finding(cast("State", state), f"access {name}, its {kind}", seen, REMEDIES.get(f"{kind} {why}", ""))
         for token in (access.token, access.to and access.to.token):
             if token and token.condor:
-                seen = f"comes from HTCondor's credential daemons ({token.condor}), which are not asked here"
-                remedy = "store it before (`condor_store_cred`, `condor_vault_storer`); a client that has none says so"
-                yield Finding("doubtful", f"access {name}, its token", seen, remedy)
+                yield _stored(name, token.condor)
+
+
+def _stored(access: str, service: str) -> Finding:
+    """Whether HTCondor's credential daemon here has what it makes jobs' tokens of: DAGMan cannot ask for it."""
+    thing, remedy = f"access {access}, its token", "store it before (`condor_store_cred`, `condor_vault_storer`)"
+    try:
+        asked = run_program("condor_store_cred", "query-oauth", "-s", service)
+    except OSError as error:
+        return Finding("doubtful", thing, f"HTCondor's credential daemons ({service}) were not asked: {error}", remedy)
+    if asked.status == 0:
+        return Finding("good", thing, f"HTCondor has a credential for {service}")
+    if NOT_STORED in asked.output:
+        return Finding("bad", thing, f"HTCondor has no credential for {service}, so it takes no job", remedy)
+    return Finding("doubtful", thing, f"`condor_store_cred query-oauth -s {service}`: {asked.last_words}", remedy)
 
 
 def open_secrets(site: Site, experiment: Experiment) -> Iterator[Finding]:

@@ -14,9 +14,9 @@ from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import condition_hosts
 from tierbench.dags.levels import Level, level_text
 from tierbench.dags.replicas import Entry
-from tierbench.site_configs.site import Access, Sampler, Site, together
+from tierbench.site_configs.site import DOOR, Access, Sampler, Site, together
 from tierbench.wrappers.clients.root import Root
-from tierbench.wrappers.credentials import KINDS
+from tierbench.wrappers.credentials import ANEW, KINDS, LONGER
 
 CHOSEN = 64  # replicas whose contents are looked at, as far as the time allows
 CONTENTS_SECONDS = 10
@@ -24,6 +24,7 @@ READABLE = ("file", "xrootd")  # protocols by which the probe itself can read a 
 PROXY = KINDS["proxy"].variable
 GRID_SCHEMES = ("gsiftp://", "srm://")  # which nobody is let in by without a grid certificate
 LEAST_PROXY_S = 12 * 3600.0
+LEAST_TICKET_S = 600.0  # each trial's clients get their own
 
 # By the kind of question and the answer's `why`; what to do where the answer is not good.
 REMEDIES = {
@@ -50,14 +51,14 @@ REMEDIES = {
     "proxy absent": "make one (`grid-proxy-init`, `voms-proxy-init`) that the user who submits can read there, and name"
     " it as the access's `x509`, or where it is on the workers as X509_USER_PROXY in its `environment`",
     "proxy open": "`chmod 600` it: Globus takes none that others may read",
-    "proxy no-certificate": "make it anew (`grid-proxy-init`, `voms-proxy-init`)",
+    "proxy no-certificate": ANEW["proxy"],
     "proxy no-openssl": "install openssl there",
-    "proxy expired": "make it anew (`grid-proxy-init`, `voms-proxy-init`)",
+    "proxy expired": ANEW["proxy"],
     "proxy expires": "make it anew, or a long run outlives it",
     "token absent": "put one there (`htgettoken`, `oidc-token`) that the user who submits can read",
     "token open": "`chmod 600` it: whoever reads it can use it, and XRootD's client takes none that others may read",
-    "token no-token": "get it anew (`htgettoken`, `oidc-token`)",
-    "token expired": "get it anew (`htgettoken`, `oidc-token`)",
+    "token no-token": ANEW["token"],
+    "token expired": ANEW["token"],
     "token expires": "have it renewed meanwhile: each trial's clients are sent it as it is then",
     "writes refused": "let the user who submits write there, or correct the access's `writes` in the site's file",
     "writes no-xrdfs": "install xrootd-client there",
@@ -74,6 +75,7 @@ REMEDIES = {
     "condition not-restored": "see to it that the word's program sets the value given, and restore it by hand",
     "kerberos keytab": "put the keytab there, readable by the user who submits",
     "kerberos no-kinit": "install the Kerberos clients (krb5-user, krb5-workstation) there",
+    "kerberos short": LONGER["ticket"],
     "kerberos refused": "`klist -k KEYTAB` shows its principals; does the KDC answer from there?",
 }
 REMEDIES |= {f"destination-{what}": remedy for what, remedy in REMEDIES.items() if what.startswith("token ")}
@@ -224,7 +226,8 @@ def pinned(host: str) -> str:
 
 def _shown_credentials(name: str, access: Access) -> Iterator[Question]:
     if access.kerberos:  # first, since what follows shows its ticket
-        yield Question("kerberos", "Kerberos ticket", dataclasses.asdict(access.kerberos))
+        about = {**dataclasses.asdict(access.kerberos), "needed_s": LEAST_TICKET_S}
+        yield Question("kerberos", "Kerberos ticket", about)
     if not access.x509 and (PROXY in access.environment or access.prefix.startswith(GRID_SCHEMES)):
         yield Question("proxy", "grid proxy", {"path": access.environment.get(PROXY, ""), "needed_s": LEAST_PROXY_S})
     for kind, path in credentials.by_kind(access).items():
@@ -246,10 +249,14 @@ def _at_the_door(name: str, access: Access, paths: list[tuple[str, int]], *, flu
     """Whether what is read there can be seen, or at least its server; a Globus collection's only its service knows."""
     if access.protocol == "xrootd":
         for prefix in access.prefixes:
-            door = prefix.removeprefix("root://").rstrip("/")
+            door = prefix.removeprefix(DOOR).rstrip("/")
             beside = f" at {door}" if access.further else ""
             about = {"door": door, "paths": paths, **_shown(access)}
-            yield Question("xrootd", f"access {name}{beside}", about, brings=tuple(credentials.files(access)))
+            if access.token and access.token.condor:  # which only a trial's jobs get
+                listens = {"url": f"{DOOR}{door}", "caveat": "; what its token opens only a trial shows"}
+                yield Question("server", f"access {name}{beside}", listens)
+            else:
+                yield Question("xrootd", f"access {name}{beside}", about, brings=tuple(credentials.files(access)))
     elif access.protocol == "file":
         seen = [(access.url(path), count) for path, count in paths]
         yield Question("files", f"access {name}", {"paths": seen, "flushed": flushed, "by_network": not access.on_disk})

@@ -10,6 +10,7 @@ import calendar
 import contextlib
 import json
 import os
+import struct
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -31,12 +32,21 @@ class Unusable(Exception):
         self.why = why
 
 
-def token_expires(path: Path) -> "float | None":
-    """When it does, as a JSON web token says; of another kind of token nobody but its server knows."""
+def read_token(path: Path) -> str:
+    """A token alone in its file, or as HTCondor's own credential monitors write it: JSON, with its lifetime."""
     try:
-        token = path.read_text().strip()
+        text = path.read_text().strip()
     except (OSError, ValueError) as error:
         raise Unusable("absent", f"{path}: {getattr(error, 'strerror', '') or 'holds no text'}") from None
+    try:
+        return str(json.loads(text)["access_token"]) if text.startswith("{") else text
+    except (ValueError, KeyError):
+        raise Unusable("no-token", f"{path}: holds JSON without an access_token") from None
+
+
+def token_expires(path: Path) -> "float | None":
+    """When it does, as a JSON web token says; of another kind of token nobody but its server knows."""
+    token = read_token(path)
     if not token or len(token.split()) > 1:
         raise Unusable("no-token", f"{path}: holds no token")
     parts = token.split(".")
@@ -64,8 +74,44 @@ def proxy_expires(path: Path) -> "float | None":
     return float(calendar.timegm(time.strptime(shown.output.strip(), "notAfter=%b %d %H:%M:%S %Y GMT")))
 
 
+def ticket_expires(path: Path) -> "float | None":
+    """When the first ticket in a Kerberos cache (version 4 of its format) does; None where it cannot be read."""
+    try:
+        cache = path.read_bytes()
+        (header,) = struct.unpack_from(">H", cache, 2)
+        place = _after_principal(cache, 4 + header)
+        while True:
+            place = _after_principal(cache, _after_principal(cache, place))
+            (key,) = struct.unpack_from(">I", cache, place + 2)
+            place += 6 + key
+            _, _, end, _ = struct.unpack_from(">4I", cache, place)
+            if end:  # what the library notes there for itself never ends
+                return float(end)
+            place += 21  # times, whether it is a session key, flags
+            for _ in ("addresses", "authorization data"):
+                (count,) = struct.unpack_from(">I", cache, place)
+                place += 4
+                for _ in range(count):
+                    (length,) = struct.unpack_from(">I", cache, place + 2)
+                    place += 6 + length
+            for _ in ("ticket", "second ticket"):
+                (length,) = struct.unpack_from(">I", cache, place)
+                place += 4 + length
+    except (OSError, struct.error):
+        return None
+
+
+def _after_principal(cache: bytes, place: int) -> int:
+    _, components = struct.unpack_from(">2I", cache, place)
+    place += 8
+    for _ in range(1 + components):  # the realm first
+        (length,) = struct.unpack_from(">I", cache, place)
+        place += 4 + length
+    return place
+
+
 class Kind(NamedTuple):
-    """A token, or a proxy: what it is called, which variable tells programs where it is, when it expires."""
+    """A token, a proxy or a ticket: what it is called, which variable tells programs where it is, when it expires."""
 
     name: str
     variable: str
@@ -76,6 +122,17 @@ KINDS = {
     "token": Kind("token", "BEARER_TOKEN_FILE", token_expires),
     "destination-token": Kind("token", "TIERBENCH_DESTINATION_TOKEN_FILE", token_expires),
     "proxy": Kind("proxy", "X509_USER_PROXY", proxy_expires),
+    "ticket": Kind("ticket", "KRB5CCNAME", ticket_expires),
+}
+ANEW = {
+    "token": "get it anew (`htgettoken`, `oidc-token`)",
+    "proxy": "make it anew (`grid-proxy-init`, `voms-proxy-init`)",
+    "ticket": "see what lifetime the KDC gives",
+}
+LONGER = {  # where one expires while a client is at work
+    "token": "use one that outlasts the trial, or one that HTCondor renews (token.condor in the site's file)",
+    "proxy": "make one that outlasts the trial",
+    "ticket": "let the KDC give tickets that outlast the trial (max_life, `modprinc -maxlife`)",
 }
 
 
@@ -85,9 +142,12 @@ def lasting(kind: Kind, path: Path, until: float) -> "float | None":
     if path.stat().st_mode & OTHERS:
         raise Unusable("open", f"{path}: others may read it")
     if expires is not None and expires <= until:
-        when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(expires))
-        raise Unusable("expired", f"{path}: expired at {when}")
+        raise Unusable("expired", f"{path}: expired at {moment(expires)}")
     return expires
+
+
+def moment(wall_s: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(wall_s))
 
 
 def judged(name: str, path: Path, needed_s: float) -> "tuple[str, str, str]":
@@ -128,6 +188,7 @@ class Credentials:
     def __init__(self, arguments: argparse.Namespace, where: Path) -> None:
         self.keytab, self.principal = arguments.keytab, arguments.principal
         self.files = {}  # type: dict[str, Path]
+        self.bare = {}  # type: dict[Path, tuple[Path, int]]
         tokens = {
             "token": (arguments.token, arguments.credential),
             "destination-token": (arguments.destination_token, arguments.destination_credential),
@@ -152,12 +213,49 @@ class Credentials:
                 raise Failure("no-ticket", str(error)) from None
             if kinit.status != 0:
                 raise Failure("no-ticket", f"{' '.join(command)}: {kinit.last_words}")
+            if (scratch / "krb5cc").exists():  # else where it is only the system's configuration knows
+                self.files["ticket"] = scratch / "krb5cc"
         for name, path in self.files.items():
             with contextlib.suppress(OSError):  # as HTCondor has made it is another's at the worst
                 path.chmod(path.stat().st_mode & ~OTHERS)
             variables[KINDS[name].variable] = str(path)
         self.check(time.time())
+        for name, path in self.files.items():
+            if KINDS[name].name == "token" and path.read_text().lstrip().startswith("{"):
+                self.bare[path] = scratch / name, 0
+                variables[KINDS[name].variable] = str(scratch / name)
+        self.renew()
         return variables
+
+    def renew(self) -> int:
+        """Have a token that programs cannot read as HTCondor writes it once more, alone, when HTCondor has renewed it.
+
+        The bytes that were written.
+        """
+        written = 0
+        for source, (copy, seen_ns) in self.bare.items():
+            with contextlib.suppress(OSError, Unusable):  # it is being replaced; what was there is used on
+                changed_ns = source.stat().st_mtime_ns
+                if changed_ns != seen_ns:
+                    token = read_token(source) + "\n"
+                    new = copy.with_suffix(".new")
+                    with os.fdopen(os.open(str(new), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                        written += file.write(token)
+                    new.replace(copy)
+                    self.bare[source] = copy, changed_ns
+        return written
+
+    def expired(self, start_wall_s: float) -> "dict[str, str]":
+        """The status and message of a client that failed after one of them had expired; nothing if none has."""
+        for kind, path in self.files.items():
+            name = KINDS[kind].name
+            with contextlib.suppress(OSError, Unusable):
+                expires = KINDS[kind].expires(path)
+                if expires is not None and expires <= time.time():
+                    after_s = f"{expires - start_wall_s:.0f} s after the start"
+                    message = f"its {name} expired at {moment(expires)}, {after_s}; {LONGER[name]}"
+                    return {"status": f"expired-{name}", "message": message}
+        return {}
 
     def check(self, until: float) -> None:
         """That none expires before then; what HTCondor renews meanwhile is seen anew."""
@@ -166,7 +264,9 @@ class Credentials:
             try:
                 lasting(KINDS[kind], path, until)
             except Unusable as trouble:
-                raise Failure(f"{'expired' if trouble.why == 'expired' else 'no'}-{name}", str(trouble)) from None
+                if trouble.why == "expired":
+                    raise Failure(f"expired-{name}", f"{trouble}, before the start; {ANEW[name]}") from None
+                raise Failure(f"no-{name}", str(trouble)) from None
             except OSError as error:
                 raise Failure(f"no-{name}", f"{path}: {error.strerror}") from None
 

@@ -64,7 +64,7 @@ def main() -> int:
     sizes = [file.bytes if work.for_s is None else None for file in files]
     size = None if None in sizes else sum(filter(None, sizes))
     record.start(arguments.trial, arguments.index, arguments.client, files[0].url, size)
-    run: Run | None = None
+    credentials, run = Credentials(arguments, Path.cwd()), None
     outcome: dict[str, Any] = {}
     try:
         with tempfile.TemporaryDirectory(prefix="tierbench-", dir=os.environ.get("_CONDOR_SCRATCH_DIR")) as scratch:
@@ -75,8 +75,9 @@ def main() -> int:
                 client = ProcessPool(
                     kind, arguments.client, files, work, client.job, arguments.index, arguments.clients
                 )
-            run = perform(client, arguments, record, interrupts)
+            run = perform(client, arguments, credentials, record, interrupts)
             outcome = client.outcome(run)
+            explain_refusal(outcome, credentials, record.go_wall_ns / 1e9)
             outcome.pop("fetches", None)  # of one file it says no more than the rest
             outcome["mounts"] = [place._asdict() for place in places_of(client.paths(outcome))]
             if outcome["status"] != "ok":  # a signal that came too late has not made it worse
@@ -91,10 +92,24 @@ def main() -> int:
     return 1 if arguments.strict and outcome["status"] != "ok" else 0
 
 
+def explain_refusal(outcome: "dict[str, Any]", credentials: Credentials, start_wall_s: float) -> None:
+    """Where something was not read, and what the client shows the server has expired meanwhile, this is why."""
+    failures = outcome.get("work", {}).get("failures", {})  # of which a job that reads for a given time is not over
+    if outcome["status"] not in ("ok", "killed", "damaged") or failures:
+        expired = credentials.expired(start_wall_s)
+        first = outcome["message"] or next(iter(failures), "")
+        if expired:
+            outcome.update(expired, message=f"{expired['message']}; then: {first}")
+
+
 class Record:
     """The JSON lines on standard output."""
 
+    go_wall_ns = 0
+
     def write(self, event: str, wall_ns: int, mono_ns: int, **content: Any) -> int:
+        if event == "go":
+            self.go_wall_ns = wall_ns
         line = json.dumps({"event": event, "wall_ns": wall_ns, "mono_ns": mono_ns, **content}) + "\n"
         sys.stdout.write(line)
         sys.stdout.flush()
@@ -128,10 +143,11 @@ class Record:
         self.write("end", wall, mono, **content)
 
 
-def perform(client: Client, arguments: argparse.Namespace, record: Record, interrupts: Interrupts) -> Run:
+def perform(
+    client: Client, arguments: argparse.Namespace, credentials: Credentials, record: Record, interrupts: Interrupts
+) -> Run:  # fmt: skip
     """Prepare all, wait for the go, let the client read, and tell how it went."""
     scratch = client.job.scratch
-    credentials = Credentials(arguments, Path.cwd())
     os.environ.update(credentials.obtain(scratch))
     wanted = variables(client.job.options["environment"])
     # HTCondor may give a job no PATH at all, and then ROOT complains that it finds no compiler.
@@ -152,6 +168,7 @@ def perform(client: Client, arguments: argparse.Namespace, record: Record, inter
             )
             go = gate.ask_for_go()
             credentials.check(go / 1e9)
+            credentials.renew()
             if client.keeps_time:
                 child.release(go)
             awake = gate.wait_until(go)
@@ -164,7 +181,8 @@ def perform(client: Client, arguments: argparse.Namespace, record: Record, inter
         def tell() -> int:
             return record.write("go", *begin, go_wall_ns=go, **pinned)
 
-        return child.wait(arguments.timeout, client.has_begun, tell, Progress(client, record).tell)
+        progress = Progress(client, record)
+        return child.wait(arguments.timeout, client.has_begun, tell, lambda: progress.tell() + credentials.renew())
 
 
 class Gate:

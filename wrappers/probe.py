@@ -36,7 +36,7 @@ from tierbench.monitors.sources.net import find_interfaces
 from tierbench.wrappers.child import PATIENCE_S, run_program
 from tierbench.wrappers.client import find_client
 from tierbench.wrappers.credentials import KINDS as CREDENTIALS
-from tierbench.wrappers.credentials import judged
+from tierbench.wrappers.credentials import hours, judged, ticket_expires
 
 FORMAT = 1
 LISTEN_S = 5
@@ -272,7 +272,11 @@ def ask_kerberos(question: "dict[str, Any]") -> None:
     ticket = run_program("kinit", "-k", "-t", keytab, principal)
     if ticket.status != 0:
         raise Answer("bad", f"kinit as {principal}: {ticket.last_words}", "refused")
-    raise Answer("good", f"{keytab} gives a ticket")
+    expires = ticket_expires(Path(os.environ["KRB5CCNAME"].partition(":")[2]))
+    left_s = None if expires is None else expires - time.time()
+    if left_s is not None and left_s < question.get("needed_s", 0):
+        raise Answer("doubtful", f"{keytab} gives a ticket for {left_s:.0f} s only", "short")
+    raise Answer("good", f"{keytab} gives a ticket" + ("" if left_s is None else f" for {hours(left_s)}"))
 
 
 def ask_credential(question: "dict[str, Any]") -> None:

@@ -7,6 +7,7 @@ to the run directory; stdlib only, Python 3.6 or newer.
 import collections
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -32,6 +33,9 @@ OF_INTERFACES = (SENT, RECEIVED)
 OF_DISKS = ("disk_read_bytes", "disk_own_read_bytes")  # of the machine, and where it is shared of the host
 QUIET_BYTES_PER_S = 62500  # of a storage server's interface, both directions: what is no reading, but talk
 FLUSH_LOGS, WRITE_AREA_LOGS = "flush.log and flush/*.err", "outbox.log and outbox/make.err"
+# DAGMan's words in its own log; each refusal follows the line with the node.
+REFUSED = re.compile(r"Shortcutting node clients retries because of submit failure")
+REFUSAL = re.compile(r"Submitting node clients from file .*\n.*? ERROR: (.*)")
 SAMPLER_LOGS = {"pool": names.SAMPLERS_LOG, "ssh": names.SAMPLERS_SSH_LOG}
 
 
@@ -186,6 +190,9 @@ class TrialMonitor:
         if time.monotonic() - self.looked > LOOK_SECONDS:
             self.looked = time.monotonic()
             self.moving.look()
+            words = refused(Path(names.TRIAL_DAG + ".dagman.out")) if not self.cluster.number else ""
+            if words:
+                raise CalledOff(f"HTCondor did not take the clients' jobs: {words}")
             free = free_bytes(Path())
             if free < LOW_BYTES:
                 give_up_reserve(Path())
@@ -300,6 +307,18 @@ class Moving:
 
     def still_s(self) -> float:
         return self.seen[-1][0] - self.seen[0][0] if self.hosts and self.seen else 0.0
+
+
+def refused(dagman_log: Path) -> str:
+    """The last words by which the clients' jobs were refused, where DAGMan has given up submitting them."""
+    try:
+        said = dagman_log.read_text(errors="replace").rpartition("** PID = ")[2]  # of this start of it
+    except OSError:
+        return ""
+    if not REFUSED.search(said):
+        return ""
+    errors = REFUSAL.findall(said)
+    return errors[-1].strip() if errors else f"see {dagman_log}"
 
 
 def clients(numbers: "list[int]") -> str:

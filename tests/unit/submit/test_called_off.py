@@ -33,6 +33,26 @@ def test_the_sampler_of_a_storage_server_that_was_held_calls_the_trial_off(trial
     assert "the sampler on oss failed: it was held: no such interface" in trial.why
 
 
+REFUSED = """11/25/26 07:36:13 Submitting node clients from file ../../submit/clients.sub using direct job submission
+11/25/26 07:36:13 ERROR: on Line 32 of submit file: Failed to produce job credentials (1): no secret
+
+11/25/26 07:36:13 Job submit failed after 6 tries.
+11/25/26 07:36:13 Shortcutting node clients retries because of submit failure(s)
+"""
+
+
+def test_clients_that_htcondor_does_not_take_call_the_trial_off_with_its_words(trial):
+    (trial.trial / "trial.dag.dagman.out").write_text(f"** PID = 7 **\n{REFUSED}")
+    words = "on Line 32 of submit file: Failed to produce job credentials (1): no secret"
+    assert trial.why == f"HTCondor did not take the clients' jobs: {words}"
+
+
+def test_what_was_refused_before_dagman_was_started_again_is_no_matter(tmp_path):
+    log = tmp_path / "trial.dag.dagman.out"
+    log.write_text(f"** PID = 7 **\n{REFUSED}** PID = 8 **\n")
+    assert trial_monitor.refused(log) == ""
+
+
 def test_another_hosts_sampler_is_waited_for_a_while_and_then_done_without(gate):
     hosts = (("oss", "storage"), ("wn01", "worker"))
     samplers = [{"host": host, "role": role, "via": "pool"} for host, role in hosts]

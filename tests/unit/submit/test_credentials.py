@@ -7,6 +7,7 @@ import re
 import shutil
 import ssl
 import stat
+import struct
 import subprocess
 import threading
 import time
@@ -26,12 +27,14 @@ from tierbench.dags.credentials import of
 from tierbench.dags.plan import expand
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
+from tierbench.files import poll
 from tierbench.site_configs.site import SHIPPED, GridProxy, Submission, Token, find_site, load_site
 from tierbench.submit.cli import main
 from tierbench.submit.planning import Planned, open_secrets, preflight
 from tierbench.submit.planning import credentials as findings
 from tierbench.submit.questions import visits
 from tierbench.trials import read_trial
+from tierbench.wrappers.credentials import ticket_expires
 
 WAY = "wan-xrootd-public"
 TOLD_TO_NOBODY = "c2lnbmF0dXJl"  # the signature, without which a token is worth nothing
@@ -214,6 +217,76 @@ def test_a_token_that_is_over_before_the_go_is_told_at_the_gate(job):
     assert (record["end"]["status"], "go" in record) == ("expired-token", False)
 
 
+def outlives_its_token(job, *then):
+    """A client whose program does this when its token, which it had at its start, has expired."""
+    over = int(time.time() + 5)
+    job.script("bin/dd", f"while [ $(date +%s) -le {over} ]; do sleep 0.1; done", *then)
+    token(job.folder / "soon", over - time.time() + 0.5)
+    return job.end("dd", "--token", "soon")
+
+
+def test_that_its_token_expired_meanwhile_is_the_reason_of_a_client_that_is_refused(job):
+    end = outlives_its_token(job, "echo no permission >&2; exit 1")
+    assert end["status"] == "expired-token", end
+    assert re.match(r"its token expired at .* UTC, \d s after the start; use .*; then: no permission", end["message"])
+
+
+@pytest.mark.parametrize(("then", "status"), [('exec /bin/dd "$@"', "ok"), ("kill -KILL $$", "killed")])
+def test_and_of_no_other(job, then, status):
+    end = outlives_its_token(job, then)
+    assert (end["status"], "expired" in str(end["message"])) == (status, False)
+
+
+def test_a_token_in_json_as_htcondor_writes_it_is_shown_alone_and_renewed_when_htcondor_renews_it(job):
+    creds, first, second = job.folder / "creds", token(job.folder / "a", 60), token(job.folder / "b", 600)
+    creds.mkdir()
+    job.environment["_CONDOR_CREDS"] = str(creds)
+    use = creds / "scitokens.use"
+
+    def write(own):
+        new = creds / "new"
+        new.write_text(json.dumps({"access_token": own.read_text().strip(), "expires_in": 60}))
+        new.replace(use)
+
+    write(first)
+    seen = f'cat "$BEARER_TOKEN_FILE" >> {job.folder}/shown'
+    wait = f'for _ in $(seq 200); do cmp -s "$BEARER_TOKEN_FILE" {second} && break; sleep 0.1; done'
+    job.script("bin/dd", seen, f"touch {job.folder}/begun", wait, seen)
+    process = job.start("dd", "--credential", "scitokens")
+    assert poll((job.folder / "begun").exists, 20)
+    write(second)
+    assert events(process)["end"]["status"]
+    assert (job.folder / "shown").read_text() == first.read_text() + second.read_text()
+
+
+@pytest.mark.parametrize("content", ["{}", '{"access_token": 1', '{"expires_in": 9}'])
+def test_json_without_a_token_is_none(job, content):
+    (job.folder / "json").write_text(content)
+    assert job.end("dd", "--token", "json")["status"] == "no-token"
+
+
+def principal(realm, *names):
+    parts = [realm, *names]
+    return struct.pack(">2I", 1, len(names)) + b"".join(struct.pack(">I", len(part)) + part for part in parts)
+
+
+def test_a_ticket_expires_when_its_cache_says_whatever_the_library_notes_before_it(tmp_path):
+    me = principal(b"UF.TEST", b"jobs", b"wn03")
+
+    def entry(server, end):
+        times = struct.pack(">4I", 1, 1, end, 0)
+        return me + server + struct.pack(">HI", 18, 4) + b"key!" + times + bytes(5) + struct.pack(">4I", 0, 0, 0, 0)
+
+    note = entry(principal(b"X-CACHECONF:", b"krb5_ccache_conf_data", b"fast_avail"), 0)
+    note = note[:-8] + struct.pack(">I", 3) + b"yes" + struct.pack(">I", 0)
+    ticket = entry(principal(b"UF.TEST", b"krbtgt", b"UF.TEST"), 1_800_000_000)
+    cache = tmp_path / "krb5cc"
+    cache.write_bytes(b"\x05\x04" + struct.pack(">H", 12) + bytes(12) + me + note + ticket)
+    assert ticket_expires(cache) == 1_800_000_000
+    cache.write_bytes(cache.read_bytes()[:60])
+    assert ticket_expires(cache) is None
+
+
 class Door(BaseHTTPRequestHandler):
     """Serves a replica to whoever shows the token."""
 
@@ -272,6 +345,31 @@ def test_the_doctor_looks_at_a_token(tmp_path, lasts_s, mode, state, seen):
     assert seen in finding.seen
     assert bool(finding.remedy) == (state != "good")
     assert TOLD_TO_NOBODY not in finding.seen
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "seen"),
+    [
+        ("echo A credential was stored and is valid.", "good", "has a credential for scitokens"),
+        ("echo No credential is stored.; exit 1", "bad", "so it takes no job"),
+        ("echo no credd answers; exit 1", "doubtful", "no credd answers"),
+    ],
+)
+def test_the_credential_daemon_is_asked_whether_it_has_what_jobs_will_need(tmp_path, monkeypatch, answer, state, seen):
+    program = tmp_path / "condor_store_cred"
+    program.write_text(f'#!/bin/sh\n[ "$*" = "query-oauth -s scitokens" ] || exit 9\n{answer}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    site, experiment = going(token=Token(condor=Name("scitokens")))
+    (finding,) = findings({WAY: site.access[WAY]}, needed_s=HOUR)
+    assert (finding.state, seen in finding.seen, "condor_store_cred" in finding.remedy) == (
+        state,
+        True,
+        state != "good",
+    )
+    (door,) = (question for question in visits(site, experiment, WORKERS)[WORKERS["public"][0]].questions
+               if question.thing == f"access {WAY}")  # fmt: skip
+    assert door.kind == "server"  # nobody else is shown to the door than who would be let in
 
 
 def test_a_run_is_refused_whose_token_is_over_and_doubted_whose_token_will_be(tmp_path, capsys):

@@ -1,0 +1,178 @@
+"""Tokens and tickets that last for half a minute: what becomes of trials and of a night while they expire.
+
+A door looks at them when a client connects: who reads a file by then reads on, and who opens the next one does not.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.testbed.runs import HOME, AccessPoint, content, last_line, outcome
+from tierbench import names
+from tierbench.testbed.host import RunningHost
+from tierbench.testbed.services import tokens
+from tierbench.testbed.services.kerberos import KDC, REALM
+from tierbench.testbed.testbed import Testbed
+from tierbench.testbed.topology import USER
+
+LASTS_S = 30  # from before the run is submitted on
+NIGHTS = f"{HOME}/expiring-nights"
+EXPERIMENT = """
+name = "expiring"
+question = "Who is let in when?"
+access = ["{access}"]
+batches = [1]
+repeats = {repeats}
+retries = 0
+flush = false
+time_limit_s = 120
+[workloads.again]
+client = "xrdcp"
+replicas = "{files}"
+{work}
+[replicas.small]
+kind = "random"
+count = 2
+size_mb = 4
+[replicas.large]
+kind = "random"
+count = 1
+size_mb = 420
+"""
+
+
+@pytest.fixture(scope="module")
+def kdc(testbed: Testbed) -> RunningHost:
+    return testbed.host(KDC)
+
+
+@pytest.fixture(scope="module")
+def site(access_point: AccessPoint) -> AccessPoint:
+    define(access_point, "wan-xrootd-token", "small", "")
+    access_point.make_replicas("expiring")
+    define(access_point, "wan-xrootd-token", "large", "")
+    access_point.make_replicas("expiring")
+    return access_point
+
+
+def define(
+    access_point: AccessPoint, access: str, files: str, work: str, repeats: int = 1, name: str = "expiring"
+) -> None:
+    access_point.define(name, EXPERIMENT.format(access=access, files=files, work=work, repeats=repeats))
+
+
+@pytest.fixture
+def show(testbed: Testbed, kdc: RunningHost) -> Iterator[Callable[[float], None]]:
+    """Give the jobs' user another token, for the time of a test."""
+
+    def show(lasts_s: float) -> None:
+        testbed.host("ce").put(tokens.TOKEN, tokens.issued(kdc, tokens.claims(lasts_s)), 0o600, USER)
+
+    yield show
+    show(tokens.TOKEN_S)
+
+
+@pytest.fixture
+def _short_tickets(kdc: RunningHost) -> Iterator[None]:
+    """The realm's tickets for jobs last no longer than that."""
+    jobs = [f"jobs/wn0{number}.fiu.test@{REALM}" for number in (3, 4)]
+
+    def allow(life: str) -> None:
+        kdc.run("kadmin.local", stdin="".join(f'modprinc -maxlife "{life}" {name}\n' for name in jobs))
+
+    allow(f"{LASTS_S} seconds")
+    yield
+    allow("30 days")
+
+
+def written(access_point: AccessPoint, name: str) -> Path:
+    """A run directory, ready to be submitted."""
+    access_point.tierbench("write", f"{HOME}/expiring.toml", "--site", "testbed", "--into", f"{HOME}/{name}")
+    return access_point.there(name)
+
+
+def trial(run: Path, access: str, repetition: int = 1) -> Path:
+    return run / names.trial_directory(f"{access}.again.x001.r{repetition}")
+
+
+def at_work(run: Path, access: str) -> dict[str, Any]:
+    """What the client of the first trial has reported at its end."""
+    return last_line(trial(run, access) / names.client_output(0))
+
+
+def test_who_opens_another_file_after_the_token_has_expired_is_refused_and_says_so(
+    site: AccessPoint, show: Callable[[float], None]
+) -> None:
+    """The first trial loses its token, the second has an expired one, the third a new one."""
+    way = "wan-xrootd-token"
+    define(site, way, "small", f"for_s = {LASTS_S}", repeats=2)
+    run = written(site, "token-again")
+    show(LASTS_S)
+    ran = site.submit("token-again")
+    lost, without = (outcome(trial(run, way, number)) for number in (1, 2))
+    assert lost["state"] == "incomplete"
+    assert "expired-token: its token expired at " in lost["reasons"][0]
+    assert "s after the start; use one that outlasts the trial" in lost["reasons"][0]
+    work = at_work(run, way)["work"]
+    assert min(work["fetches"], work["failed"]) > 0
+    assert without["state"] == "incomplete"
+    assert "before the start; get it anew" in without["reasons"][0]
+    assert {row["verdict"] for row in ran.rows(names.TRIALS_CSV)} == {"INVALID"}
+    show(tokens.TOKEN_S)
+    define(site, way, "small", "", name="token-next")
+    assert outcome(site.run("token-next").trials[0])["state"] == "complete"
+
+
+def test_who_has_the_file_open_by_then_reads_it_to_its_end(site: AccessPoint, show: Callable[[float], None]) -> None:
+    way = "wan-xrootd-token"
+    define(site, way, "large", "options = { checksum = true }")
+    run = written(site, "token-large")
+    show(LASTS_S)
+    over_ns = (time.time() + LASTS_S) * 1e9
+    site.submit("token-large")
+    end = at_work(run, way)
+    assert (end["status"], end["bytes_app"]) == ("ok", 420 * 10**6)
+    assert end["wall_ns"] > over_ns
+    assert outcome(trial(run, way))["state"] == "complete"
+
+
+@pytest.mark.usefixtures("_short_tickets")
+def test_a_ticket_that_expires_in_the_middle_ends_the_trial_and_the_next_one_gets_its_own(site: AccessPoint) -> None:
+    way = "wan-xrootd-krb5"
+    define(site, way, "small", f"for_s = {LASTS_S + 5}")
+    asked = ["tierbench", "doctor", "--quick", "--site", "testbed", "--experiment", f"{HOME}/expiring.toml"]
+    assert " s only" in site.command(*asked, check=False)[1]
+    run = written(site, "ticket-again")
+    site.submit("ticket-again")
+    (reason,) = outcome(trial(run, way))["reasons"]
+    assert "expired-ticket: its ticket expired at " in reason
+    assert "let the KDC give tickets that outlast the trial" in reason
+    work = at_work(run, way)["work"]
+    assert min(work["fetches"], work["failed"]) > 0
+    define(site, way, "small", "", name="ticket-next")
+    assert outcome(site.run("ticket-next").trials[0])["state"] == "complete"
+
+
+def test_a_night_that_begins_with_an_expired_token_says_so(site: AccessPoint, show: Callable[[float], None]) -> None:
+    define(site, "wan-xrootd-token", "small", "")
+    place = ["env", f"TIERBENCH_NIGHTS={NIGHTS}", f"TIERBENCH_HISTORY={NIGHTS}/history.sqlite", "tierbench", "nightly"]
+    status, said = site.command(*place, "add", f"{HOME}/expiring.toml", "--site", "testbed", "--at", "02:30")
+    assert status == 0, said
+    try:
+        show(-60)
+        folder = site.there("expiring-nights/expiring")
+        terms = content(folder / names.NIGHTLY)
+        site.put(f"expiring-nights/expiring/{names.NIGHTLY}", json.dumps({**terms, "patience_s": 0.0}))
+        assert site.command(*place, "run", "expiring", check=False)[0] == 1
+        (record,) = [content(path) for path in folder.glob(f"{names.NIGHTS}/*/{names.NIGHT_RECORD}")]
+    finally:
+        site.command(*place, "remove", "expiring")
+    assert record["outcome"] == "failed"
+    assert "expired at" in record["reason"]
+    assert "get it anew" in record["sentences"][0]
