@@ -18,7 +18,7 @@ from tierbench.testbed.services.xrootd import AUTHORITIES, COPY_TOKEN, TOKEN_HTT
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
-CLIENTS = {"wan-xrootd-token": "xrdcp", "wan-https-token": "http", "https-servers": "httptpc"}
+CLIENTS = {"wan-xrootd-token": "xrdcp", "wan-https-token": "http", "wan-nginx": "http", "https-servers": "httptpc"}
 FILE, CONTENT = f"{DATA}/for-bearers", "read by its bearer"
 SHOWN = f"/home/{USER}/shown"
 EXPERIMENT = """
