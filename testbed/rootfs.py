@@ -35,7 +35,7 @@ DEBIAN_PACKAGES = (  # beside the services' own
     "iproute2", "iptables", "nftables", "iputils-ping", "iperf3", "fio",
     "python3", "python3-numpy", "python3-scipy", "python3-matplotlib", "g++",
     "fuse3", "procps", "sudo", "tini", "util-linux-extra",
-    "python3-aiohttp", "python3-fsspec", "python3-xrootd",  # by which uproot reads from servers
+    "davix", "python3-aiohttp", "python3-fsspec", "python3-xrootd",  # clients, and by which uproot reads from servers
 )  # fmt: skip
 NOT_IN = {  # what a suite has given up; testbeds of it lack what is made of that
     "forky": {"rclone", "gfal2-util-scripts", "gfal2-plugin-gridftp", "gfal2-plugin-xrootd", "gfal2-plugin-file"},

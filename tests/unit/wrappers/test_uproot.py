@@ -98,7 +98,12 @@ def test_by_http_it_reads_the_bytes_that_it_reads_from_a_mount(job, file, served
 
 @pytest.mark.parametrize(
     ("fault", "reason"),
-    [("404", "FileNotFoundError"), ("page", "expected Chunk"), ("short", "expected Chunk"), ("cut", "ClientPayloadError: ")],
+    [
+        ("404", "FileNotFoundError: http"),
+        ("page", "OSError: expected Chunk"),
+        ("short", "OSError: expected Chunk"),
+        ("cut", "ClientPayloadError: "),
+    ],
 )
 def test_what_a_broken_server_sends_is_no_read_and_its_reason_is_told(job, file, served, fault, reason):
     job.offer(f"{served}/{fault}/f.root", file.stat().st_size)
