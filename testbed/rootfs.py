@@ -35,11 +35,15 @@ DEBIAN_PACKAGES = (  # beside the services' own
     "iproute2", "iptables", "nftables", "iputils-ping", "iperf3", "fio",
     "python3", "python3-numpy", "python3-scipy", "python3-matplotlib", "g++",
     "fuse3", "procps", "sudo", "tini", "util-linux-extra",
+    "davix", "python3-aiohttp", "python3-fsspec", "python3-xrootd",  # clients, and by which uproot reads from servers
 )  # fmt: skip
 NOT_IN = {  # what a suite has given up; testbeds of it lack what is made of that
     "forky": {"rclone", "gfal2-util-scripts", "gfal2-plugin-gridftp", "gfal2-plugin-xrootd", "gfal2-plugin-file"},
 }
-PYTHON_PACKAGES = ("ROOT==0.1a12", "htcondor==25.14.1")
+PYTHON_PACKAGES = (
+    "ROOT==0.1a12", "htcondor==25.14.1",
+    "uproot==5.7.7", "awkward==2.14.0", "awkward-cpp==57", "cramjam==2.14.0", "xxhash==4.1.0", "fsspec-xrootd==0.5.5",
+)  # fmt: skip
 # ROOT opens a root:// URL as a local file if the host is this one and the path exists; never here.
 ROOTRC = "TFile.ForceRemote: 1\nPath.ForceRemote: 1\n"
 CUSTOMIZE = (

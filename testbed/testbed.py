@@ -41,9 +41,10 @@ from tierbench.testbed.service import (
     waves,
 )  # fmt: skip
 from tierbench.testbed.services import services, topology
-from tierbench.testbed.services.xrootd import served
+from tierbench.testbed.services.web import tls_ports
+from tierbench.testbed.services.xrootd import BESIDE_STORAGE, served
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.topology import NETWORKS, WAN, Topology
+from tierbench.testbed.topology import NETWORKS, UF, WAN, Topology
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 
@@ -310,6 +311,7 @@ def offered(site: str, settings: Settings) -> str:
     tables["scale"] = float(f"{tables['scale'] * settings.rates_mbps.storage / of_file:g}")
     tables |= {"testbed": asdict(settings), "links": links(settings)}
     ports, methods, samplers = served(topology(settings)), tables.get("access", {}), tables.get("samplers", {})
+    ports[f"{BESIDE_STORAGE}.{UF.zone}"] |= tls_ports(settings)
     closed = {name for name, access in methods.items() if not _is_open(access, there, ports)}
     tables["access"] = {name: access for name, access in methods.items() if name not in closed}
     sampled_for = {name: set(sampler.get("access", ())) for name, sampler in samplers.items()}

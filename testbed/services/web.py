@@ -1,5 +1,7 @@
 """HTTP: nginx on top of vmuf's mount; Squid; and software from the one by the other, in place of CVMFS.
 
+nginx serves by https, too, where XRootD does; the certificate is the same.
+
 Squid is a cache in memory, as one process or several that share it: on dgt for the workers behind it, and on proxies.
 Of these there are as many at each of the two sites, where the settings say so, and with them workers beside the
 storage: the clients of one site's proxies are at the other one.
@@ -17,11 +19,11 @@ from tierbench.testbed.service import Bed, Question, Service
 from tierbench.testbed.services.conditions import offer
 from tierbench.testbed.services.filesystem import MOUNT_POINT as DATA_MOUNT
 from tierbench.testbed.services.filesystem import MOUNTS
-from tierbench.testbed.services.xrootd import BESIDE_STORAGE
+from tierbench.testbed.services.xrootd import AUTHORITIES, BESIDE_STORAGE, CERTIFICATE, PRIVATE_KEY, XROOTD
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.topology import FIU, GATEWAY, UF, Host, Nic
 
-PORT = 8000
+PORT, TLS_PORT = 8000, 8447
 CONFIGURATION = "/etc/nginx/tierbench.conf"
 SERVED = "/srv/software"  # what nginx serves as /software/
 SHARED = "/software"  # below it mounts come and go for jobs as well, which have a copy of all others
@@ -37,8 +39,16 @@ WORKER = "wnu"
 # -- nginx ------------------------------------------------------------------------------------------------
 
 
+def tls_ports(settings: Settings) -> set[int]:
+    return {TLS_PORT} if settings.token_door else set()
+
+
 def stage_server(bed: Bed) -> None:
-    text = filled("nginx.conf", port=PORT, mount_point=DATA_MOUNT, software=SERVED)
+    tls = "".join(
+        f"listen {port} ssl backlog=4096; ssl_certificate {CERTIFICATE}; ssl_certificate_key {PRIVATE_KEY};"
+        for port in tls_ports(bed.settings)
+    )
+    text = filled("nginx.conf", port=PORT, tls=tls, mount_point=DATA_MOUNT, software=SERVED)
     bed[BESIDE_STORAGE].stage(CONFIGURATION, text)
 
 
@@ -50,17 +60,17 @@ def start_server(bed: Bed) -> None:
 def ask_server(bed: Bed) -> list[Question]:
     """Whether it serves the mount's own folder, if only to say that it does not list it."""
     host = bed[BESIDE_STORAGE]
-    url = f"http://{host.fqdn}:{PORT}"
-    ask = ("curl", "--silent", "--output", "/dev/null", "--write-out", "%{http_code}", f"{url}{DATA_MOUNT}/")
+    urls = [f"http://{host.fqdn}:{PORT}", *(f"https://{host.fqdn}:{port}" for port in tls_ports(bed.settings))]
+    ask = ("curl", "--silent", "--output", "/dev/null", "--capath", AUTHORITIES, "--write-out", "%{http_code}")
 
     def answers() -> bool:
-        return host.run(*ask, check=False, timeout=5).stdout == "403"
+        return all(host.run(*ask, f"{url}{DATA_MOUNT}/", check=False, timeout=5).stdout == "403" for url in urls)
 
-    return [Question(host, "nginx", answers, f"answers at {url}/", "nginx.log")]
+    return [Question(host, "nginx", answers, f"answers at {'/ and '.join(urls)}/", "nginx.log")]
 
 
 NGINX = Service(
-    "nginx", packages=("nginx-light", "curl"), after=(MOUNTS,), stage=stage_server, start=start_server,
+    "nginx", packages=("nginx-light", "curl"), after=(MOUNTS, XROOTD), stage=stage_server, start=start_server,
     questions=ask_server,
 )  # fmt: skip
 

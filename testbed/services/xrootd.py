@@ -1,11 +1,11 @@
 """The xrootd servers: on dgt for the private workers (LAN xrootd), on vmuf next to the storage (WAN xrootd).
 
 vmuf has a second, Kerberized door beside the open one of the thesis, and a third, with TLS, where there are virtual
-workers to read by it. Where the settings say so it has two more with TLS, by root:// and https: one for all, and one
-that wants a token; and two servers copy files from one to the other (third party), from vmuf into dgt's memory. Where
-both are asked for, dgt has a door for tokens to write there: it and vmuf's copy by HTTP, each with the other's token.
-Certificates are of an authority of the testbed's own. A storage server with several interfaces has an open door, too,
-which is reached by each of them.
+workers to read by it. Where the settings say so it has one more that wants a grid proxy, and two with TLS, by root://
+and https: one for all, and one that wants a token; and two servers copy files from one to the other (third party), from
+vmuf into dgt's memory. Where both are asked for, dgt has a door for tokens to write there: it and vmuf's copy by HTTP,
+each with the other's token. Certificates for TLS are of an authority of their own. A storage server with several
+interfaces has an open door, too, which is reached by each of them.
 
 A redirector is a cluster's manager, which sends clients on to the data server that has the file, here vmuf. It has no
 file itself. Each open there costs a client a connection and a login more, and the manager's question to its servers, as
@@ -21,7 +21,8 @@ from importlib import resources
 
 from tierbench.testbed.host import RunningHost, filled, verbatim
 from tierbench.testbed.service import Bed, Question, Service
-from tierbench.testbed.services import tokens
+from tierbench.testbed.services import certificates, tokens
+from tierbench.testbed.services.certificates import CERTIFICATES
 from tierbench.testbed.services.conditions import WORDS, offer
 from tierbench.testbed.services.filesystem import MOUNT_POINT, MOUNTS, STORAGE, WRITES
 from tierbench.testbed.services.htcondor import ACCESS_POINT
@@ -34,7 +35,7 @@ BESIDE_STORAGE = "vmuf"
 REDIRECTOR = "rdr"  # a machine that is there where the settings say so, and sends clients on to the one beside storage
 PORT, KRB5_PORT, TLS_PORT, TOKEN_PORT, COPY_PORT, OPEN_TLS_PORT = 1094, 1095, 1096, 1097, 1098, 1099
 CACHE_PORT, CLUSTER_PORT, HTTPS_PORT, TOKEN_HTTPS_PORT = 1101, 1213, 8444, 8445
-TOKEN_COPY_PORT, COPY_HTTPS_PORT = 1100, 8446
+TOKEN_COPY_PORT, X509_PORT, COPY_HTTPS_PORT = 1100, 1102, 8446
 COPIES, COPIES_MB = "/xrootd-copies", 2048  # in memory, where what is copied goes
 THIRD_PARTY = "ofs.tpc ttl 60 60 xfr 64 pgm /usr/bin/xrdcp --server"
 XROOTDFS_ROOT = "/xrootd-fs"
@@ -43,8 +44,9 @@ AUTHORITIES = "/etc/grid-security/certificates"  # where clients look
 SCITOKENS = "/etc/xrootd/scitokens.cfg"
 SYSTEMS_AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"  # by which a server trusts an issuer of tokens
 XROOTD_KEYTAB = "/etc/xrootd/xrootd.keytab"
+GRID_CERTIFICATE, GRID_KEY = "/etc/xrootd/grid.pem", "/etc/xrootd/grid.key"  # as XRootD's own user's
 COPY_TOKEN = f"{tokens.TOKEN}-copies"  # of the jobs' user, to write by HTTP where copies go
-SHOWN = "/run/shown-token"  # the server's own, by which it is asked whether it answers
+SHOWN, SHOWN_PROXY = "/run/shown-token", "/run/shown-proxy"  # the server's own, to ask it whether it answers
 REDIRECTORS = "/etc/xrootd/redirector.cfg"
 FOLDERS = "install -d -o xrootd -g xrootd /run/xrootd /var/spool/xrootd /var/log/xrootd"
 CACHE, CACHE_MB = "/xcache", 2048  # of XCache
@@ -60,7 +62,7 @@ def machines(settings: Settings) -> tuple[Host, ...]:
 
 @dataclass(frozen=True)
 class Door:
-    """One xrootd server process: where clients reach it and whether they need a ticket, or a token."""
+    """One xrootd server process: where clients reach it and whether they need a ticket, a grid proxy or a token."""
 
     name: str
     host: Host
@@ -68,6 +70,7 @@ class Door:
     kerberized: bool = False
     tls: bool = False
     tokens: bool = False
+    proxies: bool = False
     copies: bool = False  # between two such, by XRootD or by HTTP
     https: int = 0  # the port at which the same process serves by that
 
@@ -89,6 +92,7 @@ def doors(topology: Topology) -> list[Door]:
         Door("xrootd-krb5", wan, KRB5_PORT, kerberized=True): True,
         Door("xrootd-tls", wan, TLS_PORT, kerberized=True, tls=True): settings.virtual_workers,
         Door("xrootd-token", wan, TOKEN_PORT, tls=True, tokens=True, https=TOKEN_HTTPS_PORT): settings.token_door,
+        Door("xrootd-x509", wan, X509_PORT, proxies=True): settings.token_door,
         Door("xrootd-open-tls", wan, OPEN_TLS_PORT, tls=True, https=HTTPS_PORT): settings.token_door,
         Door("xrootd", storage, PORT): storage_has_door(topology),
         Door("xrootd-copies", lan, COPY_PORT, copies=True): settings.xrootd_copies,
@@ -138,6 +142,9 @@ def _configuration(door: Door, role: str) -> str:
         security = (
             f"xrootd.seclib libXrdSec.so\nsec.protocol krb5 {XROOTD_KEYTAB} {principal}\nsec.protbind * only krb5"
         )
+    if door.proxies:
+        own = f"-cert:{GRID_CERTIFICATE} -key:{GRID_KEY} -certdir:{certificates.TRUSTED}"
+        security = f"xrootd.seclib libXrdSec.so\nsec.protocol gsi {own} -crl:0 -gmapopt:0\nsec.protbind * only gsi"
     if door.tokens:
         security = "xrootd.seclib libXrdSec.so\nsec.protocol ztn\nsec.protbind * only ztn"
         security += f"\nofs.authorize 1\nofs.authlib libXrdAccSciTokens.so config={SCITOKENS}"
@@ -175,6 +182,10 @@ def start(bed: Bed) -> None:
         host.script([FOLDERS])
         if door.kerberized:
             host.script([f"install -o xrootd -m 400 {KEYTAB} {XROOTD_KEYTAB}"])
+        if door.proxies:
+            for of_host, own in ((certificates.CERTIFICATE, GRID_CERTIFICATE), (certificates.KEY, GRID_KEY)):
+                host.script([f"install -o xrootd -m 400 {of_host} {own}"])
+            host.put(SHOWN_PROXY, bed[ACCESS_POINT].read(certificates.PROXY), 0o600)
         if door.copies and host.name == GATEWAY and not door.https:
             host.script([f"mkdir -p {COPIES}", f"mount -t tmpfs -o mode=1777,size={COPIES_MB}m tmpfs {COPIES}"])
         if door.tokens:  # it believes what their issuer publishes, and has one to be asked with
@@ -194,10 +205,12 @@ def daemon(host: RunningHost, name: str, program: str, instance: str, configurat
 
 
 def answers(host: RunningHost, door: Door) -> bool:
-    """Whether the server answers on its own host, by https with whatever status; with that host's ticket or a token."""
+    """Whether the server answers on its own host, by https with whatever status; it is shown what that host has."""
     ask = ["xrdfs", f"{door.host.fqdn}:{door.port}", "stat", MOUNT_POINT]
     if door.kerberized:
         ask = ["env", "KRB5CCNAME=FILE:/run/mount.ccache", *ask]
+    if door.proxies:
+        ask = ["env", f"X509_USER_PROXY={SHOWN_PROXY}", *ask]
     if door.tokens:
         ask = ["env", f"BEARER_TOKEN_FILE={SHOWN}", *ask]
     page = ["curl", "--silent", "--output", "/dev/null", "--capath", AUTHORITIES]
@@ -212,8 +225,8 @@ def questions(bed: Bed) -> Iterator[Question]:
 
 
 XROOTD = Service(
-    "xrootd servers", packages=("xrootd-server", "xrootd-client"), machines=machines, after=(MOUNTS, ISSUER),
-    stage=stage, start=start, questions=questions,
+    "xrootd servers", packages=("xrootd-server", "xrootd-client"), machines=machines,
+    after=(MOUNTS, ISSUER, CERTIFICATES), stage=stage, start=start, questions=questions,
 )  # fmt: skip
 
 # -- the private workers' mounts of the LAN xrootd through FUSE, for programs that know only files ----------

@@ -13,8 +13,9 @@ from tierbench import names
 from tierbench.dags.clients import shipped_clients
 from tierbench.dags.shipping import scripts
 from tierbench.testbed.services import tokens
+from tierbench.testbed.services.certificates import PROXY
 from tierbench.testbed.services.filesystem import DATA
-from tierbench.testbed.services.gridftp import FAR_AWAY, FAR_RTT_MS, PROXY, servers
+from tierbench.testbed.services.gridftp import FAR_AWAY, FAR_RTT_MS, servers
 from tierbench.testbed.services.kerberos import KDC
 from tierbench.testbed.services.xrootd import AUTHORITIES, BESIDE_STORAGE, COPY_HTTPS_PORT, COPY_PORT, TOKEN_HTTPS_PORT
 from tierbench.testbed.services.xrootd import COPIES as COPIED

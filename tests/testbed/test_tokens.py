@@ -1,4 +1,7 @@
-"""A door that wants a token lets in who shows one that its issuer has signed for it, and nobody else; by https, too."""
+"""A door that wants a token lets in who shows one that its issuer has signed for it, and nobody else; by https, too.
+
+Beside it is a door for grid proxies. All clients read by them in one run.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,17 @@ from tests.testbed.runs import HOME, AccessPoint, outcome
 from tierbench import names
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services import tokens
+from tierbench.testbed.services.certificates import PROXY
 from tierbench.testbed.services.filesystem import DATA, MOUNT_POINT
 from tierbench.testbed.services.kerberos import KDC
-from tierbench.testbed.services.xrootd import AUTHORITIES, COPY_TOKEN, TOKEN_HTTPS_PORT, TOKEN_PORT
+from tierbench.testbed.services.xrootd import AUTHORITIES, COPY_TOKEN, TOKEN_HTTPS_PORT, TOKEN_PORT, X509_PORT
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
-CLIENTS = {"wan-xrootd-token": "xrdcp", "wan-https-token": "http", "https-servers": "httptpc"}
+CLIENTS = {
+    "wan-xrootd-token": "xrdcp", "wan-xrootd-x509": "xrdcp", "wan-https-token": "http", "wan-nginx": "http",
+    "https-servers": "httptpc",
+}  # fmt: skip
 FILE, CONTENT = f"{DATA}/for-bearers", "read by its bearer"
 SHOWN = f"/home/{USER}/shown"
 EXPERIMENT = """
@@ -35,6 +42,26 @@ kind = "random"
 count = 2
 size_mb = 8
 """
+FURTHER = """
+[workloads.davix]
+client = "davix"
+replicas = "noise"
+access = ["wan-https-token"]
+
+[workloads.uproot]
+client = "uproot"
+replicas = "columns"
+access = ["wan-xrootd-token", "wan-https-token"]
+options = { branches = 0.5 }
+
+[replicas.columns]
+kind = "tree"
+count = 2
+size_mb = 8
+branches = 20
+leaves = 1
+"""
+FURTHER_TRIALS = 3
 Read = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -105,6 +132,17 @@ def test_a_token_that_others_may_read_is_not_shown(read: Read, issue: Callable[.
     assert read(issue(), 0o644).returncode != 0
 
 
+def test_nobody_reads_without_a_proxy_where_one_is_wanted(testbed: Testbed) -> None:
+    worker, url = testbed.host("wn03"), f"root://vmuf.uf.test:{X509_PORT}/{FILE}"
+    testbed.host("vmuf").put(FILE, CONTENT, user=USER)
+    copies = [
+        worker.run("env", f"X509_USER_PROXY={proxy}", "xrdcp", "--silent", url, "-", user=USER, check=False)
+        for proxy in (PROXY, "/none")
+    ]
+    assert [copy.stdout for copy in copies] == [CONTENT, ""], copies
+    assert "Auth failed" in copies[1].stderr
+
+
 def told_of(ce: RunningHost, text: str) -> str:
     """Where a text stands in what a run and HTCondor tell."""
     files = ce.run("grep", "-rlF", text, f"{HOME}/by-token", user=USER, check=False).stdout
@@ -112,10 +150,10 @@ def told_of(ce: RunningHost, text: str) -> str:
     return files + "".join(line for line in jobs if text in line)
 
 
-def define(access_point: AccessPoint, *ways: str) -> None:
+def define(access_point: AccessPoint, *ways: str, further: str = "") -> None:
     workload = '[workloads.{0}]\nclient = "{1}"\nreplicas = "noise"\naccess = ["{0}"]\n'
     workloads = (workload.format(way, CLIENTS[way]) for way in ways)
-    access_point.define("by-token", EXPERIMENT.format([*ways]) + "".join(workloads))
+    access_point.define("by-token", EXPERIMENT.format([*ways]) + "".join(workloads) + further)
 
 
 def test_clients_of_a_trial_show_it_and_nothing_tells_it(
@@ -123,7 +161,7 @@ def test_clients_of_a_trial_show_it_and_nothing_tells_it(
 ) -> None:
     ce, token = testbed.host("ce"), issue().strip()
     ce.put(tokens.TOKEN, token, 0o600, USER)
-    define(access_point, *CLIENTS)
+    define(access_point, *CLIENTS, further=FURTHER)
     access_point.make_replicas("by-token")
     looked = access_point.command(
         "tierbench", "doctor", "--quick", "--site", "testbed", "--experiment", f"{HOME}/by-token.toml", check=False
@@ -133,8 +171,15 @@ def test_clients_of_a_trial_show_it_and_nothing_tells_it(
     assert all(line.startswith("good") for line in seen), looked[1]
     run = access_point.run("by-token")
     ends = [outcome(trial) for trial in run.trials]
-    assert [end["state"] for end in ends] == ["complete"] * len(CLIENTS), ends
-    (copied,) = (row for row in run.rows(names.TRIALS_CSV) if row["access"] == "https-servers")
+    assert [end["state"] for end in ends] == ["complete"] * (len(CLIENTS) + FURTHER_TRIALS), ends
+    rows = run.rows(names.TRIALS_CSV)
+    (fetched,) = (row for row in rows if row["workload"] == "davix")
+    assert int(fetched["bytes_app"]) == pytest.approx(2 * 8 * 10**6, rel=0.001)
+    arrays = {row["access"]: row for row in rows if row["workload"] == "uproot"}
+    by_root, by_https = (arrays[way] for way in ("wan-xrootd-token", "wan-https-token"))
+    assert int(by_https["bytes_app"]) == int(by_root["bytes_app"]) == pytest.approx(8 * 10**6, rel=0.1)
+    assert by_https["events"] == by_root["events"]
+    (copied,) = (row for row in rows if row["access"] == "https-servers")
     assert int(copied["bytes_app"]) == 2 * 8 * 10**6
     assert -0.01 < float(copied["closure"]) < 0.12  # counted by the servers' interfaces, which no worker's shows
     assert "the trial's own hosts" not in copied["verdict_reasons"]

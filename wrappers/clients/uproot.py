@@ -1,20 +1,56 @@
 """uproot, ROOT files in Python: a share of the branches of every event, as arrays."""
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from tierbench.wrappers.child import Run, run_program
 from tierbench.wrappers.client import WAIT_FOR_GO, Client, Option, check_size
+from tierbench.wrappers.credentials import KINDS
 
 # It is ready when all is imported, which takes seconds.
 READ = (
     WAIT_FOR_GO
     + """
 import math
-import awkward, uproot
+import awkward, numpy.ma, uproot
 url, tree, share, step, report = sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
+shown = dict(zip(("proxy", "token", "certificate"), sys.argv[6:]))
+
+def complain(kind, error, trace):
+    sys.__excepthook__(kind, error, trace)
+    print(kind.__name__, " ".join(str(error).split()), sep=": ", file=sys.stderr)  # some have several lines
+
+sys.excepthook = complain
+
+class Remote(uproot.source.fsspec.FSSpecSource):
+    def _open(self):
+        super()._open()
+        ask = self._fs._cat_ranges
+        async def ranges(**asked):  # fsspec returns errors in place of data, and uproot does not look
+            parts = await ask(**asked)
+            for part in parts:
+                if isinstance(part, Exception):
+                    raise part
+            return parts
+        self._fs._cat_ranges = ranges
+
+how = {"handler": Remote}
+if "://" not in url:
+    how = {"handler": uproot.source.file.MultithreadedFileSource}  # what is mapped nobody counts
+elif url.startswith("root"):
+    import fsspec_xrootd
+else:
+    import aiohttp, encodings.idna, fsspec.implementations.http, ssl
+    how.update(ssl=ssl.create_default_context(), proxy=shown["proxy"] or None)
+    how["ssl"].verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)  # which authorities of grids do not pass
+    how["client_kwargs"] = {"timeout": aiohttp.ClientTimeout(total=None)}  # a trial has a limit of its own
+    if shown.get("certificate"):
+        how["ssl"].load_cert_chain(shown["certificate"])
+    if shown.get("token"):
+        with open(shown["token"]) as file:
+            how["client_kwargs"]["headers"] = {"Authorization": "Bearer " + file.read().strip()}
 wait_for_go()
-how = {} if "://" in url else {"handler": uproot.source.file.MultithreadedFileSource}  # what is mapped nobody counts
 with uproot.open(url, **how) as file:
     trees = [key for key, kind in file.classnames(cycle=False).items() if kind in ("TTree", "ROOT::RNTuple")]
     if not (tree or trees):
@@ -36,17 +72,18 @@ with open(report, "w") as out:
 LAUNCH = 'eval "$1" >&2 || exit 125; shift; exec python3 -c "$@"'
 SPECIFIED = "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, sys.argv[1:])))"
 REPORT = "report.json"
-FURTHER = {"xrootd": "fsspec_xrootd"}
+FURTHER = {"xrootd": "fsspec_xrootd", "http": "aiohttp"}
 
 
 class Uproot(Client):
     """Reads its share of the branches event by event, a step of them at a time."""
 
+    protocols = ("xrootd", "http", "file")
     kinds = ("tree", "rntuple", "higgs", "copies")
     memory_mb = 512
     usual_excess = 0.05
     taken_in = "bytes_app"
-    remedy = "pip install uproot fsspec-xrootd there, or set options.setup of the workload to a line that finds them"
+    remedy = "pip install uproot fsspec-xrootd aiohttp there, or set options.setup to a line that finds them"
     options = {
         "branches": Option(1.0, 0.0001, 1, meaning="share of the branches that is read, from the first one on"),
         "step_events": Option(10_000, 1, 10_000_000, meaning="events that are in memory at a time"),
@@ -68,6 +105,9 @@ class Uproot(Client):
     def command(self) -> "list[str]":
         options = self.job.options
         words = [self.job.path, options["tree"], options["branches"], options["step_events"], self.job.scratch / REPORT]
+        proxy = f"http://{options['proxy']}" if options["proxy"] else ""
+        kinds = ("token", "proxy") if self.job.url.startswith("https://") else ()
+        words += [proxy, *(os.environ.get(KINDS[kind].variable, "") for kind in kinds)]
         return ["sh", "-c", LAUNCH, "sh", options["setup"], READ, *map(str, words)]
 
     def outcome(self, run: Run) -> "dict[str, Any]":

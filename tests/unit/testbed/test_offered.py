@@ -72,8 +72,8 @@ def test_a_condition_is_arranged_on_those_of_its_hosts_that_are_there(site, prox
 @pytest.mark.parametrize("there", [0, 1])
 def test_an_access_method_by_a_door_that_is_not_there_is_not_offered(site, there):
     methods = site(Settings(token_door=there, xrootd_copies=there)).access
-    asked = ("wan-xrootd-token", "wan-https", "wan-https-token", "xrootd-servers", "https-servers")
-    assert [name in methods for name in asked] == [there] * 5
+    doors = ("wan-xrootd-token", "wan-xrootd-x509", "wan-https", "wan-https-token", "wan-nginx")
+    assert [name in methods for name in (*doors, "xrootd-servers", "https-servers")] == [there] * 7
 
 
 def test_a_copy_is_offered_where_both_its_servers_are(site):

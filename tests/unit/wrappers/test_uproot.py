@@ -1,7 +1,10 @@
 """uproot as a client: on the real library where the tests' python3 finds it, and what it says where it is missing."""
 
 import json
+import re
 import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -36,6 +39,88 @@ def test_its_share_of_the_branches_is_read_of_all_events(job, file, branches, sh
     assert (end["status"], end["message"], end["events"]) == ("ok", "", EVENTS)
     assert end["bytes_app"] == pytest.approx(share * 8 * EVENTS * BRANCHES, rel=0.02)
     assert end["detail"]["branches"] == share * BRANCHES
+
+
+class Ranges(BaseHTTPRequestHandler):
+    """Serves a file by ranges, and what a path says of it in its stead."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        whole, (fault, _) = self.content, self.path.strip("/").split("/")
+        if fault == "404":
+            self.answer(404, b"<html>no such file</html>" * 1000)
+            return
+        if fault == "page":
+            self.answer(200, b"<html>log in, please</html>")
+            return
+        first, last = map(int, re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers["Range"]).groups())
+        body = whole[first : last + 1]
+        late = len(body) > 10_000
+        self.answer(206, body[: len(body) // 2] if fault == "short" and late else body, cut=fault == "cut" and late)
+
+    def do_HEAD(self):
+        self.answer(200, self.content)
+
+    def answer(self, code, body, cut=False):
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Accept-Ranges", "bytes")
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body[: len(body) // 2] if cut else body)
+        self.close_connection |= cut
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def served(file):
+    if subprocess.run(["python3", "-c", "import aiohttp"], capture_output=True, check=False).returncode:
+        pytest.skip("python3 has no aiohttp")
+    handler = type("Served", (Ranges,), {"content": file.read_bytes()})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_by_http_it_reads_the_bytes_that_it_reads_from_a_mount(job, file, served):
+    ends = []
+    for url in (file, f"{served}/good/f.root"):
+        job.offer(url, file.stat().st_size)
+        ends.append(job.end("uproot", options={"branches": 0.5}))
+    assert [end["status"] for end in ends] == ["ok", "ok"], ends
+    assert ends[0]["events"] == ends[1]["events"]
+    assert ends[0]["bytes_app"] == ends[1]["bytes_app"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("404", "FileNotFoundError: http"),
+        ("page", "OSError: expected Chunk"),
+        ("short", "OSError: expected Chunk"),
+        ("cut", "ClientPayloadError: "),
+    ],
+)
+def test_what_a_broken_server_sends_is_no_read_and_its_reason_is_told(job, file, served, fault, reason):
+    job.offer(f"{served}/{fault}/f.root", file.stat().st_size)
+    end = job.end("uproot")
+    assert (end["status"], end["bytes_app"]) == ("open-failed", None)
+    assert reason in end["message"]
+
+
+@pytest.mark.parametrize("secured", [True, False])
+def test_a_token_is_shown_to_a_secured_server_only_and_on_no_command_line(tmp_path, monkeypatch, secured):
+    token = tmp_path / "token"
+    token.write_text("secret")
+    monkeypatch.setenv("BEARER_TOKEN_FILE", str(token))
+    url = f"http{'s' * secured}://server/f.root"
+    words = Uproot(Asked(url, 1000, None, 0, Uproot.with_defaults({}), tmp_path)).command()
+    assert (str(token) in words) == secured
+    assert "secret" not in words
 
 
 def client(folder, **options):

@@ -1,0 +1,55 @@
+"""What the client makes of words of davix-get, recorded with XRootD 5.8.1, nginx, broken servers; and what it asks."""
+
+import pytest
+
+from tierbench.wrappers.child import Failure, Run
+from tierbench.wrappers.client import Job
+from tierbench.wrappers.clients.davix import REQUESTS, Davix
+
+URL, SIZE = "https://vmuf.uf.test:8445/extenci/f1.dat", 32_000_000
+BROKEN = "(Davix::HttpRequest) Error: Result Invalid read in request after 1 attempts"
+ABSENT = "(Davix::HttpRequest) Error: Result HTTP 404 : File not found  after 1 attempts"
+REFUSED = "(Davix::HttpRequest) Error: HTTP 403 : Permission refused "
+
+
+def client(folder, url=URL, **options):
+    return Davix(Job(url, SIZE, None, 0, Davix.with_defaults(options), folder))
+
+
+def ended(written, said="", exit_status=0):
+    return Run(exit_status, 0, 0, None, 300_000, written + len(said), 0.0, 0.0, 0, said, len(said))
+
+
+@pytest.mark.parametrize(
+    ("run", "status", "message"),
+    [
+        (ended(SIZE + 1864), "ok", ""),  # what it wrote beside it were words to the server
+        (ended(SIZE // 2, BROKEN, 255), "short-read", BROKEN),
+        (ended(SIZE // 2), "short-read", f"read {SIZE // 2} of {SIZE} bytes"),
+        (ended(27), "short-read", f"read 27 of {SIZE} bytes"),  # of a page in place of the file
+        (ended(SIZE + REQUESTS + 1), "failed", "another file"),
+        (ended(1900, ABSENT, 255), "open-failed", ABSENT),
+        (ended(2600, REFUSED, 255), "open-failed", REFUSED.strip()),
+        (ended(SIZE // 2, "", -9), "killed", "signal"),
+    ],
+    ids=["whole", "broken off", "short", "a page", "longer", "absent", "refused", "killed"],
+)
+def test_a_file_counts_as_its_process_tells(tmp_path, run, status, message):
+    end = client(tmp_path).outcome(run)
+    assert end["status"] == status, end
+    assert message in end["message"]
+
+
+def test_a_token_is_shown_to_a_secured_server_only(tmp_path, monkeypatch):
+    token = tmp_path / "token"
+    token.write_text("secret\n")
+    monkeypatch.setenv("BEARER_TOKEN_FILE", str(token))
+    monkeypatch.setenv("SSL_CERT_DIR", "/authorities")
+    assert {"Authorization: Bearer secret", "/authorities"} <= {*client(tmp_path).command()}
+    assert not any("secret" in word for word in client(tmp_path, URL.replace("https", "http")).command())
+
+
+@pytest.mark.parametrize(("url", "options"), [("root://vmuf.uf.test//f", {}), (URL, {"proxy": "squid:3128"})])
+def test_it_reads_by_http_alone_and_through_no_proxy(tmp_path, url, options):
+    with pytest.raises(Failure, match=r"is to fetch by HTTP|asks no HTTP proxy"):
+        client(tmp_path, url, **options).prepare()
