@@ -20,44 +20,18 @@ from tierbench.testbed.testbed import Testbed
 
 CARD_MBPS = 100
 EXPERIMENT = """
-name = "{name}"
-question = "What does distance cost a single reader?"
 access = ["direct"]
-batches = [1]
-repeats = 1
-sample_period_s = 0.2
-retries = 0
-
-[workloads.dd]
-client = "dd"
-replicas = "plain"
-
-[replicas.plain]
-kind = "random"
-count = 2
-size_mb = {size_mb}
-
-[axes.rtt_ms]
-values = {levels}
-arranges = "wan-rtt"
+workloads.dd = {{ client = "dd", replicas = "plain" }}
+replicas.plain = {{ kind = "random", count = 2, size_mb = {size_mb} }}
+axes.rtt_ms = {{ values = {levels}, arranges = "wan-rtt" }}
 """
 
 
 FURTHER = """
-name = "further"
-question = "Do more server processes help, and how much of it can a worker take in?"
 access = ["wan-xrootd-public"]
-batches = [1]
 conditions = { server-processes = 2, worker-rate = 20 }
-
-[workloads.xrdcp]
-client = "xrdcp"
-replicas = "plain"
-
-[replicas.plain]
-kind = "random"
-count = 1
-size_mb = 1
+workloads.xrdcp = { client = "xrdcp", replicas = "plain" }
+replicas.plain = { kind = "random", count = 1, size_mb = 1 }
 """
 
 
@@ -91,9 +65,7 @@ def usual_rtt_ms(testbed: Testbed) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def run(access_point: AccessPoint) -> Ran:
     """One reader near the storage, and one far from it."""
-    access_point.define("distance", EXPERIMENT.format(name="distance", size_mb=16, levels=[4, 80]))
-    access_point.make_replicas("distance")
-    return access_point.run("distance")
+    return access_point.measured("distance", EXPERIMENT.format(size_mb=16, levels=[4, 80]))
 
 
 def test_both_trials_are_complete(run: Ran) -> None:
@@ -141,7 +113,7 @@ def test_a_trial_whose_condition_is_undone_is_called_off_and_leaves_nothing(
 ) -> None:
     """Somebody kills the job that holds it, on the WAN's host, while a client reads: HTCondor kills the rest of it."""
     # Large enough to be read for longer than HTCondor takes to tell of a job's end.
-    access_point.define("cut-short", EXPERIMENT.format(name="cut-short", size_mb=160, levels=[300]))
+    access_point.define("cut-short", EXPERIMENT.format(size_mb=160, levels=[300]))
     access_point.make_replicas("cut-short")
     trial = access_point.there("cut-short") / names.trial_directory("direct.dd.rtt_ms=300.x001.r1")
     ran: list[Ran] = []

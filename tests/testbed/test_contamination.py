@@ -36,23 +36,12 @@ OSS = "oss.uf.test"
 
 EXPERIMENT = """
 name = "{name}"
-question = "Is what is wrong with a trial found out?"
 access = ["direct"]
 batches = [2]
-repeats = 1
-retries = 0
-sample_period_s = 0.2
 start = "{start}"
 flush = {flush}
-
-[workloads.{name}]
-client = "dd"
-replicas = "shared"
-
-[replicas.shared]
-kind = "random"
-count = {count}
-size_mb = 24
+workloads.{name} = {{ client = "dd", replicas = "shared" }}
+replicas.shared = {{ kind = "random", count = {count}, size_mb = 24 }}
 """
 
 
@@ -239,9 +228,7 @@ EXPECTED = {
 @pytest.fixture(scope="module")
 def clean(access_point: AccessPoint) -> Ran:
     """A trial to which nothing is done."""
-    access_point.define("clean", experiment("clean"))
-    access_point.make_replicas("clean")
-    return access_point.run("clean")
+    return access_point.measured("clean", experiment("clean"))
 
 
 @pytest.fixture(scope="module")

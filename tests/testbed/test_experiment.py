@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from tests.testbed.machine import Machine
 from tests.testbed.runs import (
     HOME,
     RUN_SECONDS,
     AccessPoint,
+    Machine,
     Ran,
     all_read,
     content,
@@ -40,56 +40,25 @@ WORKFLOW = Path(__file__).parents[2] / "docs/workflow.py"
 # The server's counter is interpolated at the window's edges, so the period is short beside windows of some seconds.
 # ROOT looks at what it has opened for 0.1 s without reading, which is little beside them, too.
 MEASURED = """
-name = "measured"
-question = "Do all four ways deliver all files, and do the numbers hold together?"
 access = ["lan-xrootd", "wan-xrootd-private", "wan-xrootd-public", "direct"]
 batches = [2]
-repeats = 1
 sample_period_s = 0.05
-
-[workloads.root]
-client = "root"
-replicas = "tree"
-
-[workloads.dd]
-client = "dd"
-replicas = "tree"
-access = ["direct"]
-
-[replicas.tree]
-kind = "tree"
-count = 10
-size_mb = 24
+retries = 1
+workloads.root = { client = "root", replicas = "tree" }
+workloads.dd = { client = "dd", replicas = "tree", access = ["direct"] }
+replicas.tree = { kind = "tree", count = 10, size_mb = 24 }
 """
 
 SMALL = """
-name = "{name}"
-question = "Does the run take the course that it should?"
 access = {access}
 batches = {batches}
 repeats = {repeats}
-sample_period_s = 0.2
 retries = 1
 start = "{start}"
-
-[workloads.copy]
-client = "xrdcp"
-replicas = "{replicas}"
-
-[replicas.short]
-kind = "random"
-count = 2
-size_mb = 1
-
-[replicas.middling]
-kind = "random"
-count = 2
-size_mb = 16
-
-[replicas.long]
-kind = "random"
-count = 4
-size_mb = 256
+workloads.copy = {{ client = "xrdcp", replicas = "{replicas}" }}
+replicas.short = {{ kind = "random", count = 2, size_mb = 1 }}
+replicas.middling = {{ kind = "random", count = 2, size_mb = 16 }}
+replicas.long = {{ kind = "random", count = 4, size_mb = 256 }}
 """
 
 
@@ -106,9 +75,7 @@ class Stopped(Ran):
 @pytest.fixture(scope="module")
 def measured(access_point: AccessPoint) -> Ran:
     """One trial of each of the four ways with root, and one of dd."""
-    access_point.define("measured", MEASURED)
-    access_point.make_replicas("measured")
-    return access_point.run("measured")
+    return access_point.measured("measured", MEASURED)
 
 
 def test_all_trials_are_complete(measured: Ran) -> None:
@@ -256,13 +223,13 @@ def test_the_trials_ran_one_by_one_in_the_plans_order(measured: Ran) -> None:
 def courses(access_point: AccessPoint, measured: Ran) -> Iterator[dict[str, Future[Any]]]:
     """What comes of each of the small runs, which begin when nothing is measured any more."""
     assert measured
-    access_point.define("missing", small("missing", batches=[1, 2]))
-    access_point.define("by-hand", small("by-hand", *BY_HAND, batches=[2]))
-    access_point.define("ungated", small("ungated", batches=[2], start="natural"))
-    access_point.define("begun", small("begun", batches=[2]) + BEGUN)
-    access_point.define("until-known", small("until-known", replicas="middling", batches=[1], repeats=UNTIL_KNOWN))
-    access_point.define("workflow", small("workflow", *BY_HAND, batches=[1]))
-    access_point.define("stopped", small("stopped", "wan-xrootd-private", replicas="long", batches=[4]))
+    access_point.define("missing", small(batches=[1, 2]))
+    access_point.define("by-hand", small(*BY_HAND, batches=[2]))
+    access_point.define("ungated", small(batches=[2], start="natural"))
+    access_point.define("begun", small(batches=[2]) + BEGUN)
+    access_point.define("until-known", small(replicas="middling", batches=[1], repeats=UNTIL_KNOWN))
+    access_point.define("workflow", small(*BY_HAND, batches=[1]))
+    access_point.define("stopped", small("wan-xrootd-private", replicas="long", batches=[4]))
     access_point.make_replicas("until-known")
     access_point.make_replicas("missing")  # which are those of by-hand, ungated and workflow, too
     runs: dict[str, Callable[[AccessPoint], object]] = {
@@ -279,10 +246,10 @@ def courses(access_point: AccessPoint, measured: Ran) -> Iterator[dict[str, Futu
 
 
 def small(
-    name: str, *access: str, replicas: str = "short", batches: list[int], start: str = "together", repeats: str = "1"
+    *access: str, replicas: str = "short", batches: list[int], start: str = "together", repeats: str = "1"
 ) -> str:
-    ways = json.dumps(access or ["wan-xrootd-public"])
-    return SMALL.format(name=name, access=ways, replicas=replicas, batches=batches, start=start, repeats=repeats)
+    methods = json.dumps(access or ["wan-xrootd-public"])
+    return SMALL.format(access=methods, replicas=replicas, batches=batches, start=start, repeats=repeats)
 
 
 # A replica that is gone, and comes back

@@ -15,23 +15,12 @@ from tierbench.testbed.host import wait_until
 from tierbench.testbed.testbed import Testbed
 
 FAULTS = """
-name = "faults"
-question = "Does every trial end, and the next one begin?"
 access = ["wan-xrootd-private"]
 batches = [2]
 repeats = 3
-sample_period_s = 0.2
-retries = 0
 stall_limit_s = 10
-
-[workloads.copy]
-client = "xrdcp"
-replicas = "long"
-
-[replicas.long]
-kind = "random"
-count = 4
-size_mb = 96
+workloads.copy = { client = "xrdcp", replicas = "long" }
+replicas.long = { kind = "random", count = 4, size_mb = 96 }
 """
 CLIENT = "[c]lient.py.*--index"  # a pattern that does not find the shell in which it stands
 

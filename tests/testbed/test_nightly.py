@@ -18,19 +18,11 @@ from tierbench.testbed.testbed import Testbed
 NIGHTS = f"{HOME}/nights"
 PATIENCE_S = 900
 EXPERIMENT = """
-name = "watched"
-question = "Is it as fast as last night?"
 access = ["wan-xrootd-private"]
 batches = [2]
-repeats = 1
-sample_period_s = 0.2
-[workloads.copy]
-client = "xrdcp"
-replicas = "nightly"
-[replicas.nightly]
-kind = "random"
-count = 4
-size_mb = 48
+retries = 1
+workloads.copy = { client = "xrdcp", replicas = "nightly" }
+replicas.nightly = { kind = "random", count = 4, size_mb = 48 }
 """
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.testbed.runs import content
+from tests.testbed.runs import content, whole
 from tierbench import names
 from tierbench.testbed.run import run
 from tierbench.testbed.testbed import Testbed
@@ -31,21 +31,11 @@ class Cat(Client):
         return {**self.judged(run, run.written_bytes, 65536), "bytes_client": run.written_bytes}
 """
 EXPERIMENT = """
-name = "outside"
-question = "How fast does cat read?"
 access = ["direct"]
 batches = [2]
-repeats = 1
-sample_period_s = 0.2
-
-[workloads.own]
-client = "./cat_it.py"
-replicas = "plain"
-
-[replicas.plain]
-kind = "random"
-count = 2
-size_mb = 24
+retries = 1
+workloads.own = { client = "./cat_it.py", replicas = "plain" }
+replicas.plain = { kind = "random", count = 2, size_mb = 24 }
 """
 REFERENCE = """
 paper = "Somebody"
@@ -66,7 +56,7 @@ def ran(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the experiment, which is brought to the testbed with what is beside it."""
     folder = tmp_path_factory.mktemp("user")
     (folder / "cat_it.py").write_text(CLIENT)
-    (folder / "outside.toml").write_text(EXPERIMENT.replace("./cat_it.py", f"{folder}/cat_it.py"))
+    (folder / "outside.toml").write_text(whole("outside", EXPERIMENT.replace("./cat_it.py", f"{folder}/cat_it.py")))
     (folder / "outside.reference.toml").write_text(REFERENCE)
     run(testbed, str(folder / "outside.toml"), folder / "run", lambda words: print(words, file=sys.stderr))
     return folder / "run"

@@ -17,22 +17,11 @@ from tierbench.testbed.testbed import Testbed
 CLIENTS = 2
 SIZE_MB = 80  # which lasts some seconds, in which clients can be removed
 WRITES = f"""
-name = "writes"
-question = "Does what was written arrive, and is it removed?"
 access = ["direct", "lan-xrootd"]
 batches = [{CLIENTS}]
 repeats = 2
-sample_period_s = 0.2
-retries = 0
-
-[workloads.write]
-client = "writer"
-replicas = "out"
-
-[replicas.out]
-kind = "written"
-size_mb = {SIZE_MB}
-check = "adler32"
+workloads.write = {{ client = "writer", replicas = "out" }}
+replicas.out = {{ kind = "written", size_mb = {SIZE_MB}, check = "adler32" }}
 """
 
 
