@@ -94,8 +94,7 @@ def _copied(topology: Topology, experiment: Experiment, writer: Host) -> Iterato
     """The access methods of an experiment that have copies of their own, and the hosts where these are made."""
     for name, access in load_site(SHIPPED).access.items():
         if access.replicas is not None and any(use.access == name and use.replicas.made for use in experiment.uses()):
-            workers = [worker for worker in topology.workers if worker.network_kind == access.pool]
-            yield from ((host, name) for host in (workers if access.on_disk else [writer]))
+            yield from ((host, name) for host in (topology.pool(access.pool) if access.on_disk else [writer]))
 
 
 def _see_to(testbed: Testbed, experiment: str, overrides: Sequence[str], say: Say) -> None:

@@ -49,12 +49,14 @@ def test_a_night_of_which_nothing_is_to_be_expected_begins_no_further_repetition
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd-analyze here")
-def test_systemd_accepts_the_units(define, tmp_path):
+def test_systemd_accepts_the_units(define, tmp_path, monkeypatch):
     nightly = define(by="systemd")
     nightly.starter.write_text("#!/bin/sh\n")
     nightly.starter.chmod(0o755)
-    schedule.SystemdTimer().write(nightly, tmp_path / "units")
-    units = [str(path) for path in (tmp_path / "units").iterdir()]
+    monkeypatch.setattr(schedule, "_systemctl", lambda *_: None)
+    monkeypatch.setattr(schedule.SystemdTimer, "_folder", lambda _: tmp_path / "units")
+    assert schedule.SCHEDULERS["systemd"].start(nightly).startswith("timer tierbench-nightly-quick")
+    units = list((tmp_path / "units").iterdir())
     told = subprocess.run(["systemd-analyze", "verify", *units], capture_output=True, text=True, check=False)
     assert (told.returncode, [line for line in told.stderr.splitlines() if "tierbench" in line]) == (0, [])
     assert "Persistent=true" in (tmp_path / "units/tierbench-nightly-quick.timer").read_text()
