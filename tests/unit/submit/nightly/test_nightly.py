@@ -12,7 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tests.unit.night_of_quick import LAST, NOW, SHAPE, close, fails, measured
+from tests.unit.submit.nightly.conftest import LAST, NOW, SHAPE, close, fails, measured
 from tests.unit.synthetic_report import write_run
 from tierbench import names
 from tierbench.dags.graphs import NOTHING_TO_DO

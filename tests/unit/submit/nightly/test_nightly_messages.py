@@ -11,7 +11,7 @@ from pathlib import Path
 import htcondor2
 import pytest
 
-from tests.unit.night_of_quick import LAST, SINCE_NS, WORSE, close, fails, measured
+from tests.unit.submit.nightly.conftest import LAST, SINCE_NS, WORSE, close, fails, measured
 from tierbench import names
 from tierbench.postprocess.history.database import History
 from tierbench.submit import pool

@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.unit.night_of_quick import LAST, NOW, WORSE, close, measured
 from tests.unit.nights_of_chronicle import LAN, chronicle_of, slower_from
+from tests.unit.submit.nightly.conftest import LAST, NOW, WORSE, close, measured
 from tierbench import names
 from tierbench.postprocess.history import database
 from tierbench.postprocess.history.database import History
