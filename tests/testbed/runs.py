@@ -11,6 +11,7 @@ import threading
 import time
 import tomllib
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +22,7 @@ import pytest
 
 from tierbench import names
 from tierbench.postprocess.schema.rows import TRIAL_FILES
-from tierbench.testbed.host import RunningHost
+from tierbench.testbed.host import RunningHost, wait_until
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
@@ -184,6 +185,16 @@ class AccessPoint:
 
     def submit(self, name: str, copy: str = "") -> Ran:
         return self._ran("submit", f"{HOME}/{name}", run=name, copy=copy)
+
+    @contextmanager
+    def submitting(self, name: str) -> Iterator[Future[int]]:
+        """While a run that was written is submitted and watched; in the end its exit status."""
+        with ThreadPoolExecutor(1) as threads:
+            yield threads.submit(self.tierbench, "submit", f"{HOME}/{name}", check=False)
+
+    def wait_until(self, holds: Callable[[], bool], complaint: str, name: str) -> None:
+        """As long as a run may take, and then with the last words of its DAGMan."""
+        wait_until(holds, RUN_SECONDS, complaint, self.there(name) / f"{names.EXPERIMENT_DAG}.dagman.out")
 
     def tierbench(self, *arguments: str, check: bool = True) -> int:
         return self.command("tierbench", *arguments, check=check)[0]

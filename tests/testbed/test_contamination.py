@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-from tests.testbed.runs import RUN_SECONDS, AccessPoint, Ran, all_read, content
+from tests.testbed.runs import AccessPoint, Ran, all_read, content
 from tests.testbed.test_conditions import held
 from tierbench import names
 from tierbench.postprocess.tables.write import trial_tables
-from tierbench.testbed.host import RunningHost, wait_until
+from tierbench.testbed.host import RunningHost
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
@@ -90,7 +90,7 @@ class Contaminated:
             return ran.result()
 
     def wait_until(self, holds: Callable[[], bool], complaint: str) -> None:
-        wait_until(holds, RUN_SECONDS, complaint, self.run / f"{names.EXPERIMENT_DAG}.dagman.out")
+        self.access_point.wait_until(holds, complaint, self.name)
 
     def have_ended(self) -> bool:
         """Whether both clients have told their ends."""

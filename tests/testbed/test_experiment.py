@@ -33,7 +33,6 @@ from tests.testbed.runs import (
 from tierbench import names
 from tierbench.postprocess.schema.columns import columns_of
 from tierbench.postprocess.schema.run_rows import FILES
-from tierbench.testbed.host import wait_until
 
 WORKFLOW = Path(__file__).parents[2] / "docs/workflow.py"
 
@@ -245,6 +244,24 @@ def courses(access_point: AccessPoint, measured: Ran) -> Iterator[dict[str, Futu
         yield {name: threads.submit(run, access_point) for name, run in runs.items()}
 
 
+def course(name: str, part: int | None = None) -> Any:
+    """What came of one of them, or a part of that, as a fixture."""
+    return pytest.fixture(scope="module")(
+        lambda courses: courses[name].result() if part is None else courses[name].result()[part]
+    )
+
+
+hurt = course("missing", 0)
+repaired = course("missing", 1)
+stopped = course("stopped")
+by_hand = course("by-hand")
+workflow = course("workflow")
+begun = course("begun")
+ungated = course("ungated", 0)
+with_more = course("ungated", 1)
+until_known = course("until-known")
+
+
 def small(
     *access: str, replicas: str = "short", batches: list[int], start: str = "together", repeats: str = "1"
 ) -> str:
@@ -266,16 +283,6 @@ def lose_a_replica_and_repair(access_point: AccessPoint) -> tuple[Ran, Ran]:
     hurt = access_point.submit("missing", copy="missing-hurt")
     replicas.write_text(whole)
     return hurt, access_point.submit("missing", copy="missing-repaired")
-
-
-@pytest.fixture(scope="module")
-def hurt(courses: dict[str, Future[tuple[Ran, Ran]]]) -> Ran:
-    return courses["missing"].result()[0]
-
-
-@pytest.fixture(scope="module")
-def repaired(courses: dict[str, Future[tuple[Ran, Ran]]]) -> Ran:
-    return courses["missing"].result()[1]
 
 
 def test_a_missing_replica_makes_its_trial_incomplete_and_is_named(hurt: Ran) -> None:
@@ -328,20 +335,14 @@ def stop_while_reading(access_point: AccessPoint) -> Stopped:
     """A run that is stopped when all clients read, which would take them 40 s."""
     access_point.make_replicas("stopped")
     run = access_point.write("stopped")
-    with ThreadPoolExecutor(1) as threads:
-        watched = threads.submit(access_point.tierbench, "submit", f"{HOME}/stopped", check=False)
+    with access_point.submitting("stopped") as watched:
         reading = partial(all_read, next((run / names.TRIALS).iterdir()), 4)
-        wait_until(reading, RUN_SECONDS, "the clients did not begin", run / f"{names.EXPERIMENT_DAG}.dagman.out")
+        access_point.wait_until(reading, "the clients did not begin", "stopped")
         status = access_point.tierbench("stop", f"{HOME}/stopped", check=False)
         inside = f'regexp("^{HOME}/stopped", Iwd)'
         _, left = access_point.command("condor_q", "-constraint", inside, "-af", "ClusterId", "Cmd")
         watched.result()
     return Stopped(status, access_point.copy("stopped"), left)
-
-
-@pytest.fixture(scope="module")
-def stopped(courses: dict[str, Future[Stopped]]) -> Stopped:
-    return courses["stopped"].result()
 
 
 def test_stopped_clients_and_samplers_end_in_order(stopped: Stopped) -> None:
@@ -389,11 +390,6 @@ def submit_by_hand(access_point: AccessPoint) -> tuple[bool, Ran]:
     return tabled, Ran(sum(map(int, re.findall(r"\(return value (\d+)\)", logs))), access_point.copy("by-hand"))
 
 
-@pytest.fixture(scope="module")
-def by_hand(courses: dict[str, Future[tuple[bool, Ran]]]) -> tuple[bool, Ran]:
-    return courses["by-hand"].result()
-
-
 def test_configurations_dags_work_by_hand(by_hand: tuple[bool, Ran]) -> None:
     _, run = by_hand
     assert [outcome(trial)["state"] for trial in run.trials] == ["complete"] * len(BY_HAND)
@@ -429,11 +425,6 @@ def submit_in_a_workflow(access_point: AccessPoint) -> tuple[list[str], Ran]:
     return [one or other for one, other in done], Ran(status, access_point.copy("workflow"))
 
 
-@pytest.fixture(scope="module")
-def workflow(courses: dict[str, Future[tuple[list[str], Ran]]]) -> tuple[list[str], Ran]:
-    return courses["workflow"].result()
-
-
 def test_in_a_workflow_the_trials_come_between_the_steps(workflow: tuple[list[str], Ran]) -> None:
     done, run = workflow
     assert ([outcome(trial)["state"] for trial in run.trials], run.status) == (["complete"] * len(BY_HAND), 0)
@@ -450,11 +441,6 @@ BEGUN = """
 in-turn = { start = "in-turn", cores = "pinned" }
 one-by-one = { "start.every_s" = 2, placement = "one-worker" }
 """
-
-
-@pytest.fixture(scope="module")
-def begun(courses: dict[str, Future[Ran]]) -> Ran:
-    return courses["begun"].result()
 
 
 def clients_of(ran: Ran, how: str) -> list[dict[str, str]]:
@@ -490,16 +476,6 @@ def test_a_pinned_client_has_a_core_of_its_own(begun: Ran) -> None:
 # Without a gate
 
 
-@pytest.fixture(scope="module")
-def ungated(courses: dict[str, Future[tuple[Ran, Ran]]]) -> Ran:
-    return courses["ungated"].result()[0]
-
-
-@pytest.fixture(scope="module")
-def with_more(courses: dict[str, Future[tuple[Ran, Ran]]]) -> Ran:
-    return courses["ungated"].result()[1]
-
-
 def test_a_repetition_is_added_to_a_run_that_has_ended(ungated: Ran, with_more: Ran) -> None:
     before, after = (run.rows(names.TRIALS_CSV) for run in (ungated, with_more))
     assert [row["repeat"] for row in after] == ["1", "2"]
@@ -517,11 +493,6 @@ def test_without_a_gate_a_trial_is_complete_and_its_skew_is_natural(ungated: Ran
 # Repeated until the mean is known
 
 UNTIL_KNOWN = "{ within_pct = 100, at_least = 3, at_most = 9 }"
-
-
-@pytest.fixture(scope="module")
-def until_known(courses: dict[str, Future[Ran]]) -> Ran:
-    return courses["until-known"].result()
 
 
 def test_trials_that_are_not_needed_are_skipped_and_not_in_the_tables(until_known: Ran) -> None:
