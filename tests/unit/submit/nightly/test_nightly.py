@@ -244,6 +244,15 @@ def test_a_damaged_record_of_a_night_is_told_and_hides_no_other(define):
     assert "damaged" in first.reason
 
 
+def test_a_copy_of_a_nights_folder_is_no_night(define, capsys):
+    nightly = define()
+    night = measured(nightly, run=False)
+    shutil.copytree(record.folder(nightly, night), record.folder(nightly, night).with_suffix(".bak"))
+    assert record.nights(nightly) == [night]
+    assert main(["nightly", "check", "quick"]) == 2  # no result for so long
+    assert "TIERBENCH CRITICAL" in capsys.readouterr().out
+
+
 def test_a_damaged_history_is_told_of_once_and_the_night_is_kept(define, receiver, tmp_path):
     nightly = define(webhook=receiver.url)
     (tmp_path / "history.sqlite").write_bytes(b"this is no database" * 100)
