@@ -61,6 +61,12 @@ def close(nightly, night):
     return steps.finish(nightly, record.folder(nightly, night))
 
 
+def damage(directory):
+    """Leave a nightly there that cannot be read."""
+    directory.mkdir()
+    (directory / names.NIGHTLY).write_text("{")
+
+
 def fails(why):
     def fail(*_, **__):
         raise PoolError(why)

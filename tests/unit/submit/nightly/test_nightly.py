@@ -12,7 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tests.unit.submit.nightly.conftest import LAST, NOW, SHAPE, close, fails, measured
+from tests.unit.submit.nightly.conftest import LAST, NOW, SHAPE, close, damage, fails, measured
 from tests.unit.synthetic_report import write_run
 from tierbench import names
 from tierbench.dags.graphs import NOTHING_TO_DO
@@ -140,6 +140,14 @@ def test_no_night_begins_while_another_nightly_measures_at_its_site(
     night = steps.start(nightly, False)
     assert night and night.outcome == outcome
     assert outcome == "running" or "the nightly other measures at the same site" in night.reason
+
+
+def test_another_nightly_that_is_damaged_keeps_no_night_from_its_start(define, monkeypatch):
+    nightly = define(patience_s=0.0)
+    damage(nightly.directory.with_name("damaged"))
+    monkeypatch.setattr(steps, "prepare", lambda *_: None)
+    monkeypatch.setattr(steps, "_submitted", lambda *_: 8)
+    assert steps.start(nightly, False).outcome == "running"
 
 
 def test_a_beginning_that_hangs_is_a_record_of_the_next_night(define, monkeypatch):

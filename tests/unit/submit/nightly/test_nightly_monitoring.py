@@ -13,13 +13,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.unit.nights_of_chronicle import LAN, chronicle_of, slower_from
-from tests.unit.submit.nightly.conftest import LAST, NOW, WORSE, close, measured
+from tests.unit.submit.nightly.conftest import LAST, NOW, WORSE, close, damage, measured
 from tierbench import names
 from tierbench.postprocess.history import database
 from tierbench.postprocess.history.database import History
 from tierbench.postprocess.history.rows import Measured, Value
 from tierbench.site_configs.site import SHIPPED
-from tierbench.submit import cli
+from tierbench.submit import pool
 from tierbench.submit.cli import main
 from tierbench.submit.nightly import monitoring, record
 from tierbench.submit.nightly.monitoring import Health, changes, suspected, write_textfile
@@ -199,5 +199,19 @@ def test_the_dashboard_is_one_that_grafana_imports():
 
 
 def test_where_there_are_none_the_list_says_so(capsys):
-    assert cli.main(["nightly", "list"]) == 0
+    assert main(["nightly", "list"]) == 0
     assert "`tierbench nightly add` sets one up" in capsys.readouterr().out
+
+
+def test_one_that_is_damaged_hides_no_other_in_the_list(define, monkeypatch, capsys):
+    monkeypatch.setattr(pool, "jobs", lambda *_: [{"JobStatus": 1}])
+    nightly = define(since=datetime.now(UTC))
+    measured(nightly, run=False)
+    damage(nightly.directory.with_name("damaged"))
+    assert main(["nightly", "list"]) == 0
+    first, second, *nights = capsys.readouterr().out.splitlines()
+    assert (first.startswith("damaged: "), second.partition("; next ")[0]) == (
+        True,
+        "quick: 02:30 every day at testbed, by condor",
+    )
+    assert nights[-1].endswith("measured: 6 VALID")
