@@ -20,7 +20,7 @@ from typing import Any
 
 from tierbench import names
 from tierbench.checked_text import printable, shown
-from tierbench.errors import TierbenchError
+from tierbench.errors import ConfigError, TierbenchError
 from tierbench.json_files import Damaged
 from tierbench.spec import NAMED
 from tierbench.submit.console import add_command, add_group
@@ -203,7 +203,11 @@ def _ack(arguments: argparse.Namespace) -> int:
     from tierbench.submit.nightly.monitoring import acknowledge, changes
 
     nightly = find_nightly(arguments.nightly)
-    asked = [change for change in changes(nightly) if arguments.configuration in ("", change.configuration)]
+    changed = changes(nightly)
+    asked = [change for change in changed if arguments.configuration in ("", change.configuration)]
+    if changed and not asked:
+        others = ", ".join(change.configuration or "all" for change in changed)
+        raise ConfigError(f"{arguments.configuration}: has not changed; what has is {others}")
     for change in asked:
         acknowledge(nightly, change, getpass.getuser(), arguments.note, arguments.accept)
         print(f"acknowledged{' and accepted' if arguments.accept else ''}: {change.sentence}")

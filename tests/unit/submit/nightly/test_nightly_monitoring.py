@@ -46,6 +46,8 @@ def test_two_nights_are_an_alarm_until_it_is_acknowledged(define):
     feed(12, slower_from_night=10)
     (change,) = changes(nightly)
     assert (change.direction, change.level, change.configuration) == ("worse", "WARNING", LAN)
+    assert main(["nightly", "ack", "quick", "mistyped"]) == 2
+    assert not changes(nightly)[0].acknowledged
     assert main(["nightly", "ack", "quick", "--note", "new disks"]) == 0
     assert [change.acknowledged for change in changes(nightly)] == [True]
 
