@@ -39,7 +39,7 @@ def test_what_is_asked_for_goes_and_nothing_else(run, replicas, tmp_path):
     kept.mkdir()
     (kept / "file").touch()
     (run / "link").symlink_to(kept)
-    assert cli.main(["clean", str(run), str(replicas), "--yes"]) == 0
+    assert cli.main(["clean", str(run), str(replicas), f"{run}/", "--yes"]) == 0  # named twice
     assert not run.exists()
     assert not replicas.exists()
     assert (kept / "file").exists()
