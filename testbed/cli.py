@@ -152,6 +152,8 @@ def _run(arguments: argparse.Namespace) -> int:
         raise ConfigError("--list goes with --all-papers; `tierbench plan` shows a single experiment")
     if arguments.set and (arguments.all_papers or arguments.more is not None):
         raise ConfigError("--set goes with an experiment that is run on a testbed of its own")
+    if arguments.more is not None and arguments.all_papers:
+        raise ConfigError("--more goes with a run that is named, and not with --all-papers")
     if arguments.all_papers:
         from tierbench.testbed.all_papers import run_all, show_list  # with the planner, which nothing else here needs
 

@@ -5,6 +5,7 @@ import pytest
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench import names
 from tierbench.errors import HostError
+from tierbench.submit.cli import main
 from tierbench.submit.progress import Run
 from tierbench.testbed import all_papers
 from tierbench.testbed.cli import Progress
@@ -75,6 +76,12 @@ def test_a_stopped_run_is_neither_done_nor_overwritten(ran, tmp_path, capsys):
 def test_each_experiment_gets_the_testbed_that_it_demands():
     assert all_papers.settings_of(FIRST) == Settings(far_site=1, private_workers=1, public_workers=1)
     assert {name.rsplit("-", 1)[1] for name in all_papers.experiments()} == {"scaled"}
+
+
+def test_repetitions_are_added_to_no_more_than_one_run(monkeypatch, capsys):
+    monkeypatch.setattr(all_papers, "run_all", lambda *_: 0)  # nothing is brought up here, whatever is broken
+    assert main(["testbed", "run", "--all-papers", "--more", "1"]) == 2
+    assert "--more goes with a run that is named" in capsys.readouterr().err
 
 
 WHOLE = ["tar", "-C", "{}", "-cf", "-", "."]
