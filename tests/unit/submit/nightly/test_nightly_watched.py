@@ -41,9 +41,10 @@ def nightly_of(define):
     return nightly_of
 
 
-def test_a_way_below_its_floor_is_critical_though_nothing_has_changed(nightly_of):
-    [change] = changes(nightly_of([100.0] * 9, floors={WAY: 120.0}))
-    assert (change.configuration, change.level) == (WAY, "CRITICAL")
+@pytest.mark.parametrize(("floor", "told"), [(120.0, [(WAY, "CRITICAL")]), (90.0, [])])
+def test_what_is_below_its_floor_is_critical_though_nothing_has_changed(nightly_of, floor, told):
+    found = changes(nightly_of([100.0] * 9, floors={WAY: floor}))
+    assert [(change.configuration, change.level) for change in found] == told
 
 
 @pytest.mark.parametrize(("floors", "state"), [({}, "WARNING"), ({WAY: 90.0}, "CRITICAL")])
@@ -57,10 +58,6 @@ def test_a_way_without_a_valid_trial_is_an_alarm_though_its_nights_have_measured
     found = Health(nightly, changes(nightly), planned + timedelta(hours=1))
     assert found.state == state
     assert "No VALID trial since the night of " in found.summary
-
-
-def test_a_way_above_its_floor_is_not_told(nightly_of):
-    assert changes(nightly_of([100.0] * 9, floors={WAY: 90.0})) == []
 
 
 @pytest.mark.parametrize(("size_pct", "told"), [(5.0, 1), (30.0, 0)])
