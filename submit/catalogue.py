@@ -62,28 +62,22 @@ def read(directory: Path) -> Catalogue:
 
 @contextlib.contextmanager
 def adding(directory: Path) -> Iterator[tuple[Catalogue, IO[str]]]:
-    """Hold the catalogue of the set in this directory, and its file, to add to it."""
+    """Hold the catalogue of the set in this directory, and its file, to add to it; nobody else makes the set then."""
     path = directory / names.CATALOGUE
-    with _alone(path), path.open("a+", encoding="utf-8", errors="replace") as file:
+    busy = BusyError(f"{path}: another `tierbench replicas` makes this set; wait for its end")
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(files.locked(path.with_name(f".{path.name}.lock"), gone=True, held=busy))
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):  # a file system without locks
+                raise
+        file = stack.enter_context(path.open("a+", encoding="utf-8", errors="replace"))
         hand_over(path)
         file.seek(0)
         text = file.read()
         if text and not text.endswith("\n"):  # cut off; what follows begins anew
             file.write("\n")
         yield parse(text), file
-
-
-@contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """With nobody else who makes this set; on a file system without locks, in the hope of it."""
-    busy = BusyError(f"{path}: another `tierbench replicas` makes this set; wait for its end")
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(files.locked(path.with_name(f".{path.name}.lock"), gone=True, held=busy))
-        except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
-                raise
-        yield
 
 
 def catalogues(site: Site, experiment: Experiment) -> dict[str, dict[str, Entry]]:

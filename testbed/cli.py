@@ -9,7 +9,7 @@ from typing import Any
 
 from tierbench.errors import ConfigError
 from tierbench.spec import NAMED
-from tierbench.submit.console import add_command, add_group, warn
+from tierbench.submit.console import add_command, add_group, new_run, warn
 from tierbench.testbed import settings, terminal
 from tierbench.testbed.check import check
 from tierbench.testbed.run import attach, more, run
@@ -145,7 +145,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    testbed, runs = Testbed(arguments.name), Path("runs")
+    testbed = Testbed(arguments.name)
     if bool(arguments.experiment) == arguments.all_papers:
         raise ConfigError("testbed run needs an experiment, or --all-papers, and not both")
     if arguments.list and not arguments.all_papers:
@@ -157,7 +157,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.all_papers:
         from tierbench.testbed.all_papers import run_all, show_list  # with the planner, which nothing else here needs
 
-        into = arguments.into or runs / "all-papers"
+        into = arguments.into or Path("runs/all-papers")
         if arguments.list:
             show_list(into)
             return 0
@@ -166,7 +166,7 @@ def _run(arguments: argparse.Namespace) -> int:
         raise ConfigError("--more adds to the run that is named, and --into names a new one: not both")
     if arguments.more is not None:
         return more(testbed, arguments.more, Path(arguments.experiment), Progress(), arguments.anyway)
-    into = arguments.into or runs / f"{Path(arguments.experiment).stem}-{time.strftime('%Y%m%d-%H%M%S')}"
+    into = arguments.into or new_run(Path(arguments.experiment).stem)
     return run(testbed, arguments.experiment, into, Progress(), arguments.anyway, arguments.set)
 
 

@@ -178,7 +178,7 @@ def _full(*_):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_a_night_that_died_has_its_books_closed_by_whoever_looks_next(define, monkeypatch):
+def test_a_night_that_died_is_finished_by_whoever_looks_next(define, monkeypatch):
     nightly = define()
     record.write(nightly, Night(LAST.timestamp(), "running", cluster=7))
     monkeypatch.setattr(pool, "in_queue", lambda _: False)
