@@ -4,12 +4,14 @@ import json
 import os
 import tempfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tierbench.dags.replicas import DoublingReplicas, Entry, NtupleReplicas, RandomReplicas, TreeReplicas
 from tierbench.errors import BusyError, TierbenchError
+from tierbench.site_configs.site import find_site
 from tierbench.submit import catalogue
 from tierbench.submit.replication import make, verify
 
@@ -100,6 +102,17 @@ def test_a_catalogue_that_was_cut_off_is_gone_on_with(storage):
     listing(storage).write_bytes(listing(storage).read_bytes()[:-30])
     make(SET, storage, 2)
     assert len(catalogue.read(storage / SET.folder).entries) == SET.count
+
+
+def test_a_catalogue_on_a_mount_that_does_not_answer_is_given_up(storage, monkeypatch):
+    """Here it is a pipe into which nobody writes."""
+    site = find_site("testbed")
+    site = replace(site, storage=replace(site.storage, replicas=str(storage)), access={"direct": site.access["direct"]})
+    assert len(catalogue.fetched(site, SET.folder).entries) == SET.count
+    listing(storage).unlink()
+    os.mkfifo(listing(storage))
+    monkeypatch.setattr(catalogue, "FETCH_SECONDS", 0.5)
+    assert catalogue.fetched(site, SET.folder) is None
 
 
 def test_adding_writes_a_line_and_no_more(storage):
