@@ -120,6 +120,13 @@ def test_what_comes_home_is_all_of_it(there, tmp_path):
     assert sorted(path.name for path in tmp_path.glob("runs/run/*")) == ["first", "second"]
 
 
+def test_what_cannot_be_read_is_named_however_much_it_is(there, tmp_path):
+    line = "tar: ./denied: Warning: Cannot open: Permission denied"
+    command = ["sh", "-c", f"yes '{line}' | head -5000 >&2; tar -C {{}} -cf - ."]
+    assert brought(command, there, tmp_path / "runs" / "run") == ["./denied"] * 5000
+    assert (tmp_path / "runs/run/first").read_text() == "whole"
+
+
 def test_of_what_was_broken_off_nothing_is_taken_for_the_run(there, tmp_path):
     with pytest.raises(HostError):
         brought(CUT, there, tmp_path / "runs" / "run")
