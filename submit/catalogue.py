@@ -71,7 +71,7 @@ def adding(directory: Path) -> Iterator[tuple[Catalogue, IO[str]]]:
         except OSError as error:
             if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):  # a file system without locks
                 raise
-        file = stack.enter_context(path.open("a+", encoding="utf-8", errors="replace"))
+        file = stack.enter_context(open(path, "a+", encoding="utf-8", errors="replace", opener=_no_link))
         hand_over(path)
         file.seek(0)
         text = file.read()
@@ -107,10 +107,19 @@ def _read(site: Site, path: str) -> Iterator[str]:
                 yield copy.stdout.decode(errors="replace")
 
 
+def _no_link(path: str, flags: int) -> int:
+    """Whoever may write in the folder can put a link to anything there, which root must neither fill nor give away."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+
 def hand_over(path: Path) -> None:
     """Let those read what was made whom the folder above lets, whatever our umask, and its owner go on after root."""
-    above, made = path.parent.stat(), path.stat()
-    readable = above.st_mode & (0o555 if path.is_dir() else 0o444)
-    path.chmod(stat.S_IMODE(made.st_mode) | readable)
-    if os.geteuid() == 0:
-        os.chown(path, above.st_uid, above.st_gid)
+    here = _no_link(str(path), os.O_RDONLY)
+    try:
+        above, made = path.parent.stat(), os.fstat(here)
+        readable = above.st_mode & (0o555 if stat.S_ISDIR(made.st_mode) else 0o444)
+        os.fchmod(here, stat.S_IMODE(made.st_mode) | readable)
+        if os.geteuid() == 0:
+            os.fchown(here, above.st_uid, above.st_gid)
+    finally:
+        os.close(here)

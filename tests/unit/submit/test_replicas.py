@@ -137,6 +137,24 @@ def test_a_sound_set_is_verified_and_who_only_looks_waits_for_nobody(storage):
         assert list(verify(SET, storage, 2)) == []
 
 
+def test_a_link_in_a_sets_folder_is_neither_filled_nor_handed_over(storage, tmp_path):
+    """As root makes replicas in a folder of somebody's."""
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    precious.chmod(0o600)
+    replica(storage).unlink()
+    (storage / SET.folder / f".{replica(storage).name}.{os.uname().nodename}.{os.getpid()}").symlink_to(precious)
+    make(SET, storage, 1)
+    assert precious.read_text() == "mine"
+    listing(storage).unlink()
+    listing(storage).symlink_to(precious)
+    with pytest.raises(TierbenchError, match="cannot be written"):
+        make(SET, storage, 1)
+    with pytest.raises(OSError, match="symbolic links"):
+        catalogue.hand_over(listing(storage))
+    assert (precious.read_text(), precious.stat().st_mode & 0o777) == ("mine", 0o600)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files for others")
 def test_what_root_makes_belongs_to_the_storages_owner(tmp_path):
     (tmp_path / "mount").mkdir()
