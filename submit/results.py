@@ -255,8 +255,8 @@ def _compared(arguments: argparse.Namespace) -> int:
         made = compare.compare_runs(first, second, size, arguments.metric, arguments.anyway)
     else:
         with History(arguments.history) as history:
-            known = chronicle(history, arguments.baseline)
-        made = compare_with_baseline(first, known, size, say, arguments.anyway)
+            nights = chronicle(history, arguments.baseline)
+        made = compare_with_baseline(first, nights, size, say, arguments.anyway)
     print(compare.as_json(made) if arguments.json else "\n".join([*compare.lines(made), compare.summary(made)]))
     if arguments.junit:
         arguments.junit.write_text(compare.as_junit(made), encoding="utf-8")

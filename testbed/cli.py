@@ -39,7 +39,6 @@ Testbeds and the cached root file systems live in $TIERBENCH_HOME (default /var/
 
 
 def register(subcommands: Any) -> None:
-    """Add `testbed` and its own sub-commands to the command line."""
     text = "Emulate a Tier-2/Tier-3 pair on this machine"
     _, verbs = add_group(subcommands, "testbed", text, DESCRIPTION, EXAMPLES)
 

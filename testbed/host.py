@@ -303,9 +303,9 @@ class VirtualHost(RunningHost):
             "StrictHostKeyChecking": "no", "UserKnownHostsFile": "/dev/null", "LogLevel": "ERROR", "BatchMode": "yes",
             "ConnectTimeout": "5",
         }  # fmt: skip
-        told = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+        given = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
         line = f"cd {home(user)} && exec {shlex.join([*become(user), *argv])}"
-        ssh = ["ssh", *(["-t"] if terminal else []), "-F", "none", "-i", KEY, *told, f"root@{network.INSIDE}", line]
+        ssh = ["ssh", *(["-t"] if terminal else []), "-F", "none", "-i", KEY, *given, f"root@{network.INSIDE}", line]
         return self._around.command(ssh, terminal=terminal)
 
 

@@ -46,7 +46,6 @@ CONFIGURATION = "a configuration as `plan` names it, without the repeat: 'direct
 
 
 def register(subcommands: Any) -> None:
-    """Add `nightly` and its own sub-commands to the command line."""
     text = "Measure a small experiment every night, and hear of it when a number has changed"
     _, verbs = add_group(subcommands, "nightly", text, DESCRIPTION, EXAMPLES)
     verb = partial(add_command, verbs)
