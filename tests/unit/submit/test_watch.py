@@ -14,12 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.quick_plan import POOL, larger_quick
+from tests.unit.quick_plan import larger_quick, written
 from tierbench import names
-from tierbench.dags.plan import expand
-from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
-from tierbench.site_configs.site import find_site
 from tierbench.submit import commands
 from tierbench.submit import watch as watching
 from tierbench.submit.cli import main
@@ -30,9 +27,7 @@ from tierbench.submit.watch import PatientQueue, View, watch
 
 @pytest.fixture
 def run(tmp_path):
-    site, quick = find_site("testbed"), larger_quick()
-    write_run(expand(site, quick, POOL), site, quick, tmp_path / "run")
-    return Run(tmp_path / "run")
+    return Run(written(larger_quick(), tmp_path / "run"))
 
 
 @pytest.fixture(autouse=True)
