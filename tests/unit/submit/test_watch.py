@@ -263,6 +263,13 @@ def test_a_run_whose_queue_was_lost_is_not_taken_up_from_what_dagman_left(run, m
     assert [path.exists() for path in left] == [False, False, True]
 
 
+@pytest.mark.parametrize("plan", ["{}", '{"trials": 3}', '{"trials": [{"id": "a", "name": "a"}]}'])
+def test_a_damaged_plan_is_named(run, plan, capsys):
+    (run.directory / names.PLAN).write_text(plan)
+    assert main(["status", str(run.directory)]) == 1
+    assert capsys.readouterr().err.startswith(f"tierbench: {run.directory}/plan.json is damaged: ")
+
+
 def test_outcomes_from_before_the_submission_are_not_shown(run):
     end(run, 0, "incomplete", "client 1 lost", age_s=100)
     end(run, 1, "complete", age_s=100)
