@@ -1,5 +1,7 @@
 """`testbed run --all-papers` runs what is not done, goes on after a failure, and writes a page of what there is."""
 
+import os
+
 import pytest
 
 from tests.unit.synthetic_report import Shape, write_run
@@ -7,9 +9,11 @@ from tierbench import names
 from tierbench.errors import HostError
 from tierbench.submit.cli import main
 from tierbench.submit.progress import Run
-from tierbench.testbed import all_papers
+from tierbench.testbed import all_papers, host
 from tierbench.testbed.cli import Progress
+from tierbench.testbed.host import RunningHost
 from tierbench.testbed.run import bring_home
+from tierbench.testbed.services import topology
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.testbed import Testbed
 
@@ -125,6 +129,23 @@ def test_what_cannot_be_read_is_named_however_much_it_is(there, tmp_path):
     command = ["sh", "-c", f"yes '{line}' | head -5000 >&2; tar -C {{}} -cf - ."]
     assert brought(command, there, tmp_path / "runs" / "run") == ["./denied"] * 5000
     assert (tmp_path / "runs/run/first").read_text() == "whole"
+
+
+class HereHost(RunningHost):
+    """A host whose commands are run here."""
+
+    def command(self, argv, _=None):
+        return argv
+
+
+def test_a_pipe_in_place_of_a_file_is_not_read_for_ever(tmp_path, monkeypatch):
+    monkeypatch.setattr(host, "EXCHANGE_SECONDS", 0.5)
+    here = HereHost(topology(Settings()).host("ce"), tmp_path / "bed/hosts/ce")
+    (tmp_path / "file").write_text("whole")
+    os.mkfifo(tmp_path / "pipe")
+    assert here.read(str(tmp_path / "file")) == b"whole"
+    with pytest.raises(HostError, match=r"ce: -- .*/pipe: no end after 0\.5 s"):
+        here.read(str(tmp_path / "pipe"))
 
 
 def test_of_what_was_broken_off_nothing_is_taken_for_the_run(there, tmp_path):
