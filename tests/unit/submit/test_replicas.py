@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tierbench.dags.replicas import DoublingReplicas, Entry, NtupleReplicas, RandomReplicas, TreeReplicas
-from tierbench.errors import BusyError, TierbenchError
+from tierbench.errors import BusyError, TierbenchError, UnmetNeed
 from tierbench.site_configs.site import find_site
-from tierbench.submit import catalogue
+from tierbench.submit import catalogue, programs
 from tierbench.submit.replication import make, verify
 
 DOUBLING = DoublingReplicas(name="twice", kind="doubling", count=5, size_mb=0.001, up_to_mb=0.004)
@@ -59,6 +59,16 @@ def test_a_tree_stays_where_it_was_and_an_rntuple_lies_beside_it() -> None:
     ntuple = NtupleReplicas(name="root-tree", kind="rntuple", count=1, size_mb=64, events=9, cluster_events=3)
     assert tree.folder == "root-tree-95104a"
     assert (ntuple.folder != tree.folder, ntuple.files) == (True, ["root-tree-0001.rntuple.root"])
+
+
+def test_a_root_config_that_does_not_work_is_named(tmp_path, monkeypatch):
+    script = tmp_path / "root-config"
+    script.write_text("#!/bin/sh\necho no libraries >&2; exit 1\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(programs, "find_root_executable", lambda: "")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(UnmetNeed, match="root-config does not work: no libraries"):
+        programs.find_root()
 
 
 def overwrite(storage):
