@@ -172,6 +172,8 @@ def _submit(arguments: argparse.Namespace) -> int:
     elif run.submission and pool.in_queue(_submitted(run)):
         cluster = run.submission.cluster
         raise BusyError(f"{run.directory}: is in the queue already, as job {cluster}; `tierbench watch` shows it")
+    elif run.goes_on:
+        raise BusyError(f"{run.directory}: is at work already, a DAGMan of it lives; `condor_q` shows it")
     else:
         run.forget_lost_dagman()
     if all(trial.well for trial in run.trials()):

@@ -1,4 +1,4 @@
-"""`testbed run --all-papers` runs what is not done, goes on after a failure, and writes a page of what there is."""
+"""`testbed run --all-papers` runs what is not done and writes a page of what there is; what comes home from hosts."""
 
 import os
 
