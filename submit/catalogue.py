@@ -114,7 +114,7 @@ def _no_link(path: str, flags: int) -> int:
 
 def hand_over(path: Path) -> None:
     """Let those read what was made whom the folder above lets, whatever our umask, and its owner go on after root."""
-    here = _no_link(str(path), os.O_RDONLY)
+    here = _no_link(str(path), os.O_RDONLY | os.O_NONBLOCK)
     try:
         above, made = path.parent.stat(), os.fstat(here)
         readable = above.st_mode & (0o555 if stat.S_ISDIR(made.st_mode) else 0o444)
