@@ -62,28 +62,22 @@ def read(directory: Path) -> Catalogue:
 
 @contextlib.contextmanager
 def adding(directory: Path) -> Iterator[tuple[Catalogue, IO[str]]]:
-    """Hold the catalogue of the set in this directory, and its file, to add to it."""
+    """Hold the catalogue of the set in this directory, and its file, to add to it; nobody else makes the set then."""
     path = directory / names.CATALOGUE
-    with _alone(path), path.open("a+", encoding="utf-8", errors="replace") as file:
+    busy = BusyError(f"{path}: another `tierbench replicas` makes this set; wait for its end")
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(files.locked(path.with_name(f".{path.name}.lock"), gone=True, held=busy))
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):  # a file system without locks
+                raise
+        file = stack.enter_context(open(path, "a+", encoding="utf-8", errors="replace", opener=_no_link))
         hand_over(path)
         file.seek(0)
         text = file.read()
         if text and not text.endswith("\n"):  # cut off; what follows begins anew
             file.write("\n")
         yield parse(text), file
-
-
-@contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """With nobody else who makes this set; on a file system without locks, in the hope of it."""
-    busy = BusyError(f"{path}: another `tierbench replicas` makes this set; wait for its end")
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(files.locked(path.with_name(f".{path.name}.lock"), gone=True, held=busy))
-        except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
-                raise
-        yield
 
 
 def catalogues(site: Site, experiment: Experiment) -> dict[str, dict[str, Entry]]:
@@ -104,25 +98,28 @@ def _read(site: Site, path: str) -> Iterator[str]:
     for access in site.access.values():
         accesses.setdefault(access.url(path), access)
     for url, access in accesses.items():
-        if url.startswith("/"):
-            with contextlib.suppress(OSError):  # no such mount here, or not for us
-                yield Path(url).read_text(encoding="utf-8", errors="replace")
-            continue
-        try:
-            copy = subprocess.run(
-                ["xrdcp", "--silent", url, "-"], env={**os.environ, **variables(access)},
-                capture_output=True, timeout=FETCH_SECONDS, check=False,
-            )  # fmt: skip
-        except (OSError, subprocess.TimeoutExpired):  # no xrdcp here, or nobody answers: other ways may do
-            continue
-        if copy.returncode == 0:
-            yield copy.stdout.decode(errors="replace")
+        # A mount whose server is gone keeps whoever reads there for ever, but for a process that can be killed.
+        command = ["cat", "--", url] if url.startswith("/") else ["xrdcp", "--silent", url, "-"]
+        environment = {**os.environ, **variables(access)}
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # no xrdcp, or nobody answers: others may do
+            copy = subprocess.run(command, env=environment, capture_output=True, timeout=FETCH_SECONDS, check=False)
+            if copy.returncode == 0:
+                yield copy.stdout.decode(errors="replace")
+
+
+def _no_link(path: str, flags: int) -> int:
+    """Whoever may write in the folder can put a link to anything there, which root must neither fill nor give away."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def hand_over(path: Path) -> None:
     """Let those read what was made whom the folder above lets, whatever our umask, and its owner go on after root."""
-    above, made = path.parent.stat(), path.stat()
-    readable = above.st_mode & (0o555 if path.is_dir() else 0o444)
-    path.chmod(stat.S_IMODE(made.st_mode) | readable)
-    if os.geteuid() == 0:
-        os.chown(path, above.st_uid, above.st_gid)
+    here = _no_link(str(path), os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        above, made = path.parent.stat(), os.fstat(here)
+        readable = above.st_mode & (0o555 if stat.S_ISDIR(made.st_mode) else 0o444)
+        os.fchmod(here, stat.S_IMODE(made.st_mode) | readable)
+        if os.geteuid() == 0:
+            os.fchown(here, above.st_uid, above.st_gid)
+    finally:
+        os.close(here)

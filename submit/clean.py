@@ -95,7 +95,7 @@ def _clean(arguments: argparse.Namespace) -> int:
     if arguments.site:
         sets = sorted(Path(find_site(arguments.site).storage.replicas).glob(f"*/{names.CATALOGUE}"))
         asked += [path.parent for path in sets if catalogue.read(path.parent).entries]
-    folders = [removable(folder) for folder in asked]
+    folders = [removable(folder) for folder in dict.fromkeys(map(Path.absolute, asked))]
     if not folders:
         show("there is nothing to remove")
         return 0

@@ -18,10 +18,10 @@ from tierbench.dags.write import write_run
 from tierbench.errors import BusyError, ConfigError, TierbenchError, exit_status, held_back
 from tierbench.site_configs.site import find_site
 from tierbench.spec import NAMED, resolved
-from tierbench.submit import pool, programs
+from tierbench.submit import console, pool, programs
 from tierbench.submit.console import Quiet, add_command, as_json, experiment_at_site, run_directory, say, show, warn
 from tierbench.submit.links import leave_ceilings
-from tierbench.submit.planning import asked_experiment, expanded, preflight, refuse
+from tierbench.submit.planning import Planned, asked_experiment, expanded, preflight, refuse
 from tierbench.submit.pool import PoolError, have_command_on_path
 from tierbench.submit.preview import plan_document, preview
 from tierbench.submit.progress import FIRST, Run
@@ -81,8 +81,7 @@ def register(subcommands: Any) -> None:
 
 
 def _plan(arguments: argparse.Namespace) -> int:
-    site, experiment = find_site(arguments.site), asked_experiment(arguments.experiment)
-    planned = expanded(site, experiment, arguments.only)
+    planned = _planned(arguments)
     findings = preflight(planned, f"{arguments.experiment} --site {arguments.site}")
     if arguments.json:
         print(plan_document(planned, findings))
@@ -90,6 +89,10 @@ def _plan(arguments: argparse.Namespace) -> int:
     show("\n".join([*preview(planned, findings), *without_tables("RUN")]))
     show(f"the run directory takes up to {planned.run_bytes / 1e6:.0f} MB")
     return 0
+
+
+def _planned(arguments: argparse.Namespace) -> Planned:
+    return expanded(find_site(arguments.site), asked_experiment(arguments.experiment), arguments.only)
 
 
 def without_tables(run: str) -> Iterator[str]:
@@ -108,19 +111,17 @@ def _write(arguments: argparse.Namespace) -> int:
 
 def _written(arguments: argparse.Namespace, incomplete: bool) -> Run:
     """A run directory; refused, unless an incomplete one will do, where something is missing that trials would need."""
-    site, experiment = find_site(arguments.site), asked_experiment(arguments.experiment)
-    planned = expanded(site, experiment, arguments.only)
-    plan = planned.plan
-    if len(plan.trials) > MANY and not arguments.yes and not _confirmed(f"{len(plan.trials)} trials; really?"):
+    planned = _planned(arguments)
+    trials = len(planned.plan.trials)
+    if trials > MANY and not arguments.yes and not _confirmed(f"{trials} trials; really?"):
         remedy = "`tierbench plan` shows what makes them, --yes runs them"
-        raise ConfigError(f"{arguments.experiment}: has {len(plan.trials)} trials, more than {MANY}; {remedy}")
-    given = f"{arguments.experiment} --site {arguments.site}"
-    directory = arguments.into or Path("runs") / f"{experiment.name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    refuse(preflight(planned, given, directory), incomplete, warn)
-    write_run(plan, site, experiment, directory)
+        raise ConfigError(f"{arguments.experiment}: has {trials} trials, more than {MANY}; {remedy}")
+    directory = arguments.into or console.new_run(planned.experiment.name)
+    refuse(preflight(planned, f"{arguments.experiment} --site {arguments.site}", directory), incomplete, warn)
+    write_run(planned.plan, planned.site, planned.experiment, directory)
     asked = Asked(resolved(arguments.experiment), resolved(arguments.site), arguments.only)
     json_files.write(directory / names.ASKED, asked)
-    programs.ship(experiment, directory / names.PROGRAMS, say)
+    programs.ship(planned.experiment, directory / names.PROGRAMS, say)
     return Run(directory)
 
 
@@ -155,13 +156,12 @@ def _extended(arguments: argparse.Namespace) -> tuple[Run, str]:
     if arguments.site or arguments.into or arguments.only:
         raise ConfigError("--more: site, trials and directory are those of the run; leave --site, --only, --into out")
     more = extension(Run(Path(arguments.experiment)), arguments.more)
-    directory, given = more.run.directory, f"{more.asked.experiment} --site {more.asked.site}"
-    findings = preflight(more.added, given, directory)
-    refuse(findings, arguments.anyway, warn)
+    given = f"{more.asked.experiment} --site {more.asked.site}"
+    refuse(preflight(more.added, given, more.run.directory), arguments.anyway, warn)
     more.write()
     more.run.forget_lost_dagman()
-    say(f"{directory}: {len(more.added.plan.trials)} trials more")
-    return Run(directory), more.asked.site
+    say(f"{more.run.directory}: {len(more.added.plan.trials)} trials more")
+    return Run(more.run.directory), more.asked.site
 
 
 def _submit(arguments: argparse.Namespace) -> int:
@@ -172,6 +172,8 @@ def _submit(arguments: argparse.Namespace) -> int:
     elif run.submission and pool.in_queue(_submitted(run)):
         cluster = run.submission.cluster
         raise BusyError(f"{run.directory}: is in the queue already, as job {cluster}; `tierbench watch` shows it")
+    elif run.goes_on:
+        raise BusyError(f"{run.directory}: is at work already, a DAGMan of it lives; `condor_q` shows it")
     else:
         run.forget_lost_dagman()
     if all(trial.well for trial in run.trials()):
@@ -256,7 +258,7 @@ def _stop(arguments: argparse.Namespace) -> int:
 def _end(run: Run, cluster: int) -> None:
     """Take a run out of the queue, and make its tables."""
     pool.remove(cluster, "tierbench stop")
-    say(f"job {cluster} removed; waiting for the trial at work to close its books")
+    say(f"job {cluster} removed; waiting for the trial at work to finish")
     queue = PatientQueue(partial(pool.in_queue, cluster), say)
     if not files.poll(lambda: not queue.holds(), REMOVAL_SECONDS):
         left = ", ".join(map(str, pool.forget(cluster)))

@@ -14,6 +14,7 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
@@ -63,6 +64,11 @@ def experiment_at_site(parser: argparse.ArgumentParser) -> None:
 
 def run_directory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", metavar="RUN", type=Path, help="a run directory")
+
+
+def new_run(name: str) -> Path:
+    """Where a run lies that was given no place."""
+    return Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 def as_json(parser: argparse.ArgumentParser, text: str = "as JSON") -> None:

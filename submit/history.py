@@ -22,7 +22,6 @@ DAY_NS = 86_400 * 10**9
 
 
 def register(subcommands: Any) -> None:
-    """Add `history` and its own sub-commands to the command line."""
     text = "What was measured night by night, and what has changed"
     parser, verbs = add_group(subcommands, "history", text, DESCRIPTION)
     verb = partial(add_command, verbs)

@@ -119,9 +119,11 @@ class Jobs:
                     self._begun.add(event.proc)
                 elif event.type == kind.JOB_TERMINATED:
                     self._ended[event.proc] = ""
-                elif event.type in (kind.JOB_HELD, kind.JOB_ABORTED):
-                    words = event.get("HoldReason") or event.get("Reason") or "removed"
-                    self._ended[event.proc] = f"its probe was put on hold: {words}"
+                elif event.type == kind.JOB_HELD:
+                    self._ended[event.proc] = f"its probe was put on hold: {event.get('HoldReason', 'no reason given')}"
+                elif event.type == kind.JOB_ABORTED:  # after a hold, for that
+                    why = event.get("Reason", "no reason given")
+                    self._ended.setdefault(event.proc, f"its probe was removed: {why}")
                 if self.all_ended:
                     return
 

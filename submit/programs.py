@@ -89,7 +89,11 @@ def _wheel(home: Path) -> Root:
 
 def _installed(configuration: str) -> Root:
     def ask(*questions: str) -> str:
-        return subprocess.run([configuration, *questions], capture_output=True, text=True, check=True).stdout.strip()
+        answer = subprocess.run([configuration, *questions], capture_output=True, text=True, check=False)
+        if answer.returncode:
+            complaint = answer.stderr.strip() or f"exit status {answer.returncode}"
+            raise UnmetNeed(f"{configuration} does not work: {complaint}")
+        return answer.stdout.strip()
 
     library = Path(ask("--libdir"))
     further = ("-lTreePlayer", "-lGenVector", *_ntuple(library), f"-Wl,-rpath,{library}")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from tierbench import files, json_files, names
 from tierbench.dags.records import read_outcome
@@ -148,12 +148,22 @@ def check_run(directory: Path, needed: str = names.PLAN) -> None:
         raise ConfigError(f"{directory}: is not a run directory (it has no {needed}); `tierbench write` makes one")
 
 
+class PlannedTrial(TypedDict):
+    """What is needed here of what a run's plan says of a trial."""
+
+    id: str
+    name: str
+    jobs: int
+
+
 class Run:
     def __init__(self, directory: Path) -> None:
         check_run(directory)
         self.directory = directory.absolute()
-        self.plan = json_files.read_table(self.directory / names.PLAN)
-        self.trial_directories = [self.directory / names.trial_directory(trial["id"]) for trial in self.plan["trials"]]
+        path = self.directory / names.PLAN
+        self.plan = json_files.read_table(path)
+        self.planned = json_files.typed(list[PlannedTrial], self.plan.get("trials"), str(path))
+        self.trial_directories = [self.directory / names.trial_directory(trial["id"]) for trial in self.planned]
 
     @property
     def submission(self) -> Submission | None:
@@ -204,7 +214,7 @@ class Run:
         """All trials in the plan's order, since they were last submitted."""
         submission = self.submission
         since = submission.wall_s if submission and not self.copy_of else 0.0
-        for planned, directory in zip(self.plan["trials"], self.trial_directories, strict=True):
+        for planned, directory in zip(self.planned, self.trial_directories, strict=True):
             yield progress(directory, planned["name"], planned["jobs"], since)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import glob
 import os
+import secrets
 import shutil
 import subprocess
 import zlib
@@ -150,7 +151,7 @@ def missing(replicas: Replicas, directory: Path, listed: Catalogue) -> Iterator[
 
 def _whole(write: Write, expected: Mapping[str, Entry] | None, number: int, path: Path) -> Entry:
     """Write one replica; it gets its name when it is whole."""
-    unfinished = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}")
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # where nobody can have put a link
     try:
         events = write(number, unfinished)
         entry = Entry(path.name, unfinished.stat().st_size, adler32(unfinished), events)

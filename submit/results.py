@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -159,16 +161,24 @@ def show_tables(directory: Path, *, as_json: bool = False) -> bool:
     return any(map(counts, made.trials))
 
 
+@contextlib.contextmanager
+def _statuses_of_its_own() -> Iterator[None]:
+    """Of a command whose exit status says something else than that of an error, but for that of a mistaken call."""
+    try:
+        yield
+    except (TierbenchError, OSError) as error:
+        raise ConfigError(str(error)) from None
+
+
+@_statuses_of_its_own()
 def _enough(arguments: argparse.Namespace) -> int:
     from tierbench.postprocess.verdict.counting import enough_without
 
+    check_run(arguments.directory)
     if arguments.trial is None:
         print("\n".join(decide(arguments.directory).spared))
         return 0
-    try:
-        unneeded = enough_without(arguments.directory, arguments.trial)
-    except TierbenchError as error:
-        raise ConfigError(str(error)) from None  # whose exit status is not that of a trial which is needed
+    unneeded = enough_without(arguments.directory, arguments.trial)
     print(f"{arguments.trial}: {'not needed any more' if unneeded else 'needed'}")
     return 0 if unneeded else 1
 
@@ -229,14 +239,8 @@ class Progress:
             self.spoke = time.monotonic()
 
 
+@_statuses_of_its_own()
 def _compare(arguments: argparse.Namespace) -> int:
-    try:
-        return _compared(arguments)
-    except (TierbenchError, OSError) as error:
-        raise ConfigError(str(error)) from None  # whose exit status is not that of what is worse
-
-
-def _compared(arguments: argparse.Namespace) -> int:
     for directory in filter(None, (arguments.first, arguments.second, *(arguments.sites or ()))):
         check_run(directory)
     from tierbench.postprocess.compare import judgement as compare
@@ -262,8 +266,8 @@ def _compared(arguments: argparse.Namespace) -> int:
         made = compare.compare_runs(first, second, size, arguments.metric, arguments.anyway)
     else:
         with History(arguments.history) as history:
-            known = chronicle(history, arguments.baseline)
-        made = compare_with_baseline(first, known, size, say, arguments.anyway)
+            nights = chronicle(history, arguments.baseline)
+        made = compare_with_baseline(first, nights, size, say, arguments.anyway)
     print(compare.as_json(made) if arguments.json else "\n".join([*compare.lines(made), compare.summary(made)]))
     if arguments.junit:
         arguments.junit.write_text(compare.as_junit(made), encoding="utf-8")

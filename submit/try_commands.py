@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shlex
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Any
@@ -18,7 +17,7 @@ from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site, find_site
 from tierbench.spec import NAMED, unknown_name
 from tierbench.submit.commands import run
-from tierbench.submit.console import add_command, show
+from tierbench.submit.console import add_command, new_run, show
 
 USUAL_PORTS = {"root": 1094, "roots": 1094, "http": 80, "https": 443}
 BEFORE_A_FILE = re.compile(r"^[\w-]*[=<]")  # as in if=/mnt/f and </mnt/f
@@ -52,7 +51,7 @@ def register(subcommands: Any) -> None:
 
 
 def _try(arguments: argparse.Namespace) -> int:
-    directory = arguments.into or Path("runs") / f"try-{time.strftime('%Y%m%d-%H%M%S')}"
+    directory = arguments.into or new_run("try")
     if directory.exists():
         raise ConfigError(f"{directory}: is there already; a run gets a directory of its own")
     site, jobs = find_site(arguments.site), arguments.jobs

@@ -22,6 +22,7 @@ from tierbench.submit.preview import MAKE_MBPS
 from tierbench.submit.progress import Run, Stage
 from tierbench.testbed.rootfs import Say
 from tierbench.testbed.run import ASKED_TO_END, attach, run, waits_for_us
+from tierbench.testbed.services import topology
 from tierbench.testbed.settings import Settings, demands, load, with_demands
 from tierbench.testbed.testbed import SHIPPED, Testbed, offered
 
@@ -47,16 +48,8 @@ def seconds_of(name: str) -> float:
         file.write(offered(SHIPPED.read_text(encoding="utf-8"), settings))
         file.flush()
         site = load_site(Path(file.name))
-    counts = {
-        "private": settings.private_workers,
-        "public": settings.public_workers,
-        "tier2": settings.proxies,
-        **dict.fromkeys(("near", "near-user-network"), settings.near_workers),
-        **dict.fromkeys(("virtual", "virtual-near"), settings.virtual_workers),
-        "far": settings.far_site,
-    }
-    pool = {pool: [f"{pool}-{number}" for number in range(number)] for pool, number in counts.items() if number}
-    plan = expand(site, experiment, pool)
+    there = topology(settings)
+    plan = expand(site, experiment, {name: [host.fqdn for host in there.pool(name)] for name in site.pools})
     replicas = sum(own.count * own.nominal_bytes for own in plan.replicas.values() if own.lies_ready)
     repeated = least_repeats(experiment.repeats) / most_repeats(experiment.repeats)
     trials_s = Planned(plan, site, experiment, "").run_s * repeated

@@ -68,16 +68,16 @@ def means_in(mounts: str) -> Means:
         if counting and limiting:
             blkio: tuple[Hierarchy, ...] = ()  # where they cannot be counted by hosts, all else still can
             with contextlib.suppress(OSError):
-                found = _version_1(groups, "blkio", ("blkio.throttle.io_service_bytes", DISK_RATE))
-                blkio = (replace(found, files=found.files[:1], disks=True),) if found else ()
+                disks = _version_1(groups, "blkio", ("blkio.throttle.io_service_bytes", DISK_RATE))
+                blkio = (replace(disks, files=disks.files[:1], disks=True),) if disks else ()
             return Means((counting, replace(limiting, limits=True), *blkio))
     for root in (Path(point) for point, kind, _ in groups if kind == "cgroup2"):
         with contextlib.suppress(OSError), _trial_group(root) as group:
             if "usage_usec" in (group / "cpu.stat").read_text():
-                limits, disks = (_hands_down(root, group, *of) for of in (("cpu", "cpu.max"), ("io", "io.max")))
+                limits, reads = (_hands_down(root, group, *of) for of in (("cpu", "cpu.max"), ("io", "io.max")))
                 lacking = "" if limits else f"{root} does not hand the cpu controller down, so no CPU can be limited"
-                files = ("cpu.stat", *(["cpu.max"] if limits else []), *(["io.stat"] if disks else []))
-                return Means((Hierarchy(root, files, unified=True, limits=limits, disks=disks),), lacking)
+                files = ("cpu.stat", *(["cpu.max"] if limits else []), *(["io.stat"] if reads else []))
+                return Means((Hierarchy(root, files, unified=True, limits=limits, disks=reads),), lacking)
     return Means((), "no control group can be made here, so a host's CPU time cannot be told from the machine's")
 
 

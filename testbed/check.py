@@ -66,7 +66,7 @@ def access_methods(topology: Topology, site: Site) -> list[AccessMethod]:
     methods = []
     for name in filter(site.access.__contains__, THESIS_ACCESS):
         access = site.access[name]
-        workers = tuple(host for host in topology.workers if host.network_kind == access.pool)
+        workers = tuple(topology.pool(access.pool))
         mounts = [host.fqdn for host in workers] if access.protocol == "file" else access.path
         methods.append(AccessMethod(name, workers, access.prefix, tuple(fqdn.partition(".")[0] for fqdn in mounts)))
     return methods

@@ -9,7 +9,7 @@ from typing import Any
 
 from tierbench.errors import ConfigError
 from tierbench.spec import NAMED
-from tierbench.submit.console import add_command, add_group, warn
+from tierbench.submit.console import add_command, add_group, new_run, warn
 from tierbench.testbed import settings, terminal
 from tierbench.testbed.check import check
 from tierbench.testbed.run import attach, more, run
@@ -39,7 +39,6 @@ Testbeds and the cached root file systems live in $TIERBENCH_HOME (default /var/
 
 
 def register(subcommands: Any) -> None:
-    """Add `testbed` and its own sub-commands to the command line."""
     text = "Emulate a Tier-2/Tier-3 pair on this machine"
     _, verbs = add_group(subcommands, "testbed", text, DESCRIPTION, EXAMPLES)
 
@@ -145,17 +144,19 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    testbed, runs = Testbed(arguments.name), Path("runs")
+    testbed = Testbed(arguments.name)
     if bool(arguments.experiment) == arguments.all_papers:
         raise ConfigError("testbed run needs an experiment, or --all-papers, and not both")
     if arguments.list and not arguments.all_papers:
         raise ConfigError("--list goes with --all-papers; `tierbench plan` shows a single experiment")
     if arguments.set and (arguments.all_papers or arguments.more is not None):
         raise ConfigError("--set goes with an experiment that is run on a testbed of its own")
+    if arguments.more is not None and arguments.all_papers:
+        raise ConfigError("--more goes with a run that is named, and not with --all-papers")
     if arguments.all_papers:
         from tierbench.testbed.all_papers import run_all, show_list  # with the planner, which nothing else here needs
 
-        into = arguments.into or runs / "all-papers"
+        into = arguments.into or Path("runs/all-papers")
         if arguments.list:
             show_list(into)
             return 0
@@ -164,7 +165,7 @@ def _run(arguments: argparse.Namespace) -> int:
         raise ConfigError("--more adds to the run that is named, and --into names a new one: not both")
     if arguments.more is not None:
         return more(testbed, arguments.more, Path(arguments.experiment), Progress(), arguments.anyway)
-    into = arguments.into or runs / f"{Path(arguments.experiment).stem}-{time.strftime('%Y%m%d-%H%M%S')}"
+    into = arguments.into or new_run(Path(arguments.experiment).stem)
     return run(testbed, arguments.experiment, into, Progress(), arguments.anyway, arguments.set)
 
 

@@ -27,6 +27,7 @@ from tierbench.testbed.cgroups import ACCOUNT, Cgroup
 from tierbench.testbed.topology import BEHIND_ROUTER, USER, Host, Topology
 
 FILES = resources.files("tierbench.testbed") / "files"  # the configuration files and programs that hosts are given
+EXCHANGE_SECONDS = 60.0  # for a file: what a user's path leads to may be a pipe
 START_SECONDS = 60.0  # on a busy machine; an idle one takes three at the most
 # The file gets its name when it is whole; a link of that name is replaced and not followed.
 PUT = 'mkdir -p "${1%/*}"; new=$(mktemp "$1.XXXXXX"); cat >"$new"; chmod "$2" "$new"; mv -fT "$new" "$1"'
@@ -160,9 +161,15 @@ class RunningHost:
         return self._exchange(["cat", "--", path], b"", user)
 
     def _exchange(self, argv: Sequence[str], content: bytes, user: str | None) -> bytes:
-        result = subprocess.run(self.command(argv, user), input=content, capture_output=True, check=False)
+        what = f"{self.name}: {shlex.join(argv[-2:])}"
+        try:
+            result = subprocess.run(
+                self.command(argv, user), input=content, capture_output=True, timeout=EXCHANGE_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise HostError(f"{what}: no end after {EXCHANGE_SECONDS:g} s") from None
         if result.returncode:
-            raise HostError(f"{self.name}: {shlex.join(argv[-2:])}: {result.stderr.decode(errors='replace').strip()}")
+            raise HostError(f"{what}: {result.stderr.decode(errors='replace').strip()}")
         return result.stdout
 
     def log(self, name: str) -> Path:
@@ -303,9 +310,9 @@ class VirtualHost(RunningHost):
             "StrictHostKeyChecking": "no", "UserKnownHostsFile": "/dev/null", "LogLevel": "ERROR", "BatchMode": "yes",
             "ConnectTimeout": "5",
         }  # fmt: skip
-        told = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+        given = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
         line = f"cd {home(user)} && exec {shlex.join([*become(user), *argv])}"
-        ssh = ["ssh", *(["-t"] if terminal else []), "-F", "none", "-i", KEY, *told, f"root@{network.INSIDE}", line]
+        ssh = ["ssh", *(["-t"] if terminal else []), "-F", "none", "-i", KEY, *given, f"root@{network.INSIDE}", line]
         return self._around.command(ssh, terminal=terminal)
 
 

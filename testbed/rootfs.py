@@ -191,15 +191,8 @@ def provide_kernel(cache: Path, say: Say) -> Path:
         say(f"{KERNEL_PACKAGE} of Debian {KERNEL_SUITE}, the kernel of virtual machines")
         whole = partial / "whole"
         partial.mkdir()
-        command = [
-            "mmdebstrap",
-            "--variant=extract",
-            UNCHECKED,
-            f"--include={KERNEL_PACKAGE}",
-            KERNEL_SUITE,
-            str(whole),
-        ]
-        logged(command, log, KERNEL_PACKAGE)
+        extract = ["mmdebstrap", "--variant=extract", UNCHECKED, f"--include={KERNEL_PACKAGE}"]
+        logged([*extract, KERNEL_SUITE, str(whole)], log, KERNEL_PACKAGE)
         (whole / "usr/bin/linux.uml").rename(partial / "linux")
         (whole / "usr/lib/uml/modules").rename(partial / "modules")
         shutil.rmtree(whole)

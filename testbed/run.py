@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import tarfile
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -94,8 +95,7 @@ def _copied(topology: Topology, experiment: Experiment, writer: Host) -> Iterato
     """The access methods of an experiment that have copies of their own, and the hosts where these are made."""
     for name, access in load_site(SHIPPED).access.items():
         if access.replicas is not None and any(use.access == name and use.replicas.made for use in experiment.uses()):
-            workers = [worker for worker in topology.workers if worker.network_kind == access.pool]
-            yield from ((host, name) for host in (workers if access.on_disk else [writer]))
+            yield from ((host, name) for host in (topology.pool(access.pool) if access.on_disk else [writer]))
 
 
 def _see_to(testbed: Testbed, experiment: str, overrides: Sequence[str], say: Say) -> None:
@@ -230,16 +230,21 @@ def bring_home(host: RunningHost, there: str, into: Path, user: str, anew: bool 
 
 def _received(host: RunningHost, there: str, into: Path, user: str) -> list[str]:
     command = host.command(["tar", "--ignore-failed-read", "-C", there, "-cf", "-", "."], user)
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as sending:
+    with (
+        tempfile.TemporaryFile() as complaints,  # of any length: a pipe would be full, and tar wait for us
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints) as sending,
+    ):
         assert sending.stdout  # noqa: S101 - a pipe, as asked for
-        assert sending.stderr  # noqa: S101
         try:
             left = _unpacked(sending.stdout, into)
         except (tarfile.TarError, OSError) as error:
             sending.kill()
             raise HostError(f"{host.name}: {there} could not be copied to {into}: {error}") from None
-        complaint = sending.stderr.read().decode(errors="replace").strip()
+        while sending.stdout.read(1 << 16):  # what follows an archive's end
+            pass
+        sending.wait()
+        complaints.seek(0)
+        complaint = complaints.read().decode(errors="replace").strip()
         left += UNREADABLE.findall(complaint)
     if sending.returncode not in (0, CHANGED):
         raise HostError(f"{host.name}: {there} could not be read whole: {complaint}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -101,6 +101,12 @@ class Service:
         for question in self.questions(bed):
             if question.log:
                 question.wait()
+
+
+def listens(host: RunningHost, ports: Sequence[int]) -> bool:
+    """Whether somebody listens on each of these ports, which follow one another."""
+    asked = f"sport >= :{ports[0]} and sport <= :{ports[-1]}"
+    return len(host.run("ss", "-Hltn", asked, timeout=5).stdout.splitlines()) >= len(ports)
 
 
 def start_delay_line(wan: RunningHost, name: str, rtt_file: str, queues: Iterable[int]) -> None:

@@ -100,22 +100,15 @@ def _literal(text: str) -> Any:
 
 
 def demands(experiment: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """The settings that an experiment demands, with `key=value` overrides from the command line."""
-    needed = _demanded(experiment)
+    """What an experiment, or the nearest one that it extends, demands; with `key=value` overrides."""
+    above = lineage(find_definition("experiment", EXPERIMENTS, experiment))
+    files = (path.with_name(f"{path.stem}{SUFFIX}") for path in above)
+    file = next(filter(Path.is_file, files), None)
+    needed = read_toml(file) if file else {}
+    build(Settings, needed, str(file))
     for override in overrides:
         _override(needed, override)
     return needed
-
-
-def _demanded(experiment: str) -> dict[str, Any]:
-    """What an experiment, or one that it extends, demands; by the nearest one that says so."""
-    for path in lineage(find_definition("experiment", EXPERIMENTS, experiment)):
-        beside = path.with_name(f"{path.stem}{SUFFIX}")
-        if beside.is_file():
-            settings = read_toml(beside)
-            build(Settings, settings, str(beside))
-            return settings
-    return {}
 
 
 def with_demands(settings: Settings, needed: Mapping[str, Any], source: str) -> Settings:

@@ -138,6 +138,10 @@ class Topology:
     def workers(self) -> list[Host]:
         return [host for host in self.hosts if host.is_worker]
 
+    def pool(self, name: str) -> list[Host]:
+        """The workers on a network, which is what the pools of the testbed's site file are called by."""
+        return [host for host in self.workers if host.network_kind == name]
+
     @property
     def writer(self) -> Host:
         return next(host for host in self.hosts if host.is_writer)

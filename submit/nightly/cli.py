@@ -20,7 +20,8 @@ from typing import Any
 
 from tierbench import names
 from tierbench.checked_text import printable, shown
-from tierbench.errors import TierbenchError
+from tierbench.errors import ConfigError, TierbenchError
+from tierbench.json_files import Damaged
 from tierbench.spec import NAMED
 from tierbench.submit.console import add_command, add_group
 from tierbench.submit.nightly import record
@@ -45,7 +46,6 @@ CONFIGURATION = "a configuration as `plan` names it, without the repeat: 'direct
 
 
 def register(subcommands: Any) -> None:
-    """Add `nightly` and its own sub-commands to the command line."""
     text = "Measure a small experiment every night, and hear of it when a number has changed"
     _, verbs = add_group(subcommands, "nightly", text, DESCRIPTION, EXAMPLES)
     verb = partial(add_command, verbs)
@@ -128,12 +128,14 @@ def _list(_: argparse.Namespace) -> int:
         print(f"there are none in {record.home()}; `tierbench nightly add` sets one up")
     for nightly in nightlies:
         _look(nightly, now)
-        terms = nightly.terms
         try:
-            trouble = SCHEDULERS[terms.by].problem(nightly)
+            print(f"{nightly.name}: {_in_short(nightly, now)}")
+            trouble = SCHEDULERS[nightly.terms.by].problem(nightly)
+        except Damaged as error:  # of one, which says nothing of the others
+            print(f"{nightly.name}: {error}")
+            continue
         except TierbenchError as error:
             trouble = str(error)
-        print(f"{nightly.name}: {nightly.calendar} at {terms.site}, by {terms.by}; {_next(nightly, now)}")
         if trouble:
             print(f"  {trouble}")
         for night in [*islice(record.newest_first(nightly), 3)][::-1]:
@@ -143,12 +145,11 @@ def _list(_: argparse.Namespace) -> int:
     return 0
 
 
-def _next(nightly: Nightly, now: datetime) -> str:
-    if nightly.terms.paused:
-        return "paused"
-    zone = local_zone()
+def _in_short(nightly: Nightly, now: datetime) -> str:
+    terms, zone = nightly.terms, local_zone()
     due = next(nightly.calendar.due(now, now + timedelta(days=9), zone))
-    return f"next {due.astimezone(zone):%Y-%m-%d %H:%M}"
+    when = "paused" if terms.paused else f"next {due.astimezone(zone):%Y-%m-%d %H:%M}"
+    return f"{nightly.calendar} at {terms.site}, by {terms.by}; {when}"
 
 
 def _look(nightly: Nightly, now: datetime) -> None:
@@ -201,7 +202,11 @@ def _ack(arguments: argparse.Namespace) -> int:
     from tierbench.submit.nightly.monitoring import acknowledge, changes
 
     nightly = find_nightly(arguments.nightly)
-    asked = [change for change in changes(nightly) if arguments.configuration in ("", change.configuration)]
+    changed = changes(nightly)
+    asked = [change for change in changed if arguments.configuration in ("", change.configuration)]
+    if changed and not asked:
+        others = ", ".join(change.configuration or "all" for change in changed)
+        raise ConfigError(f"{arguments.configuration}: has not changed; what has is {others}")
     for change in asked:
         acknowledge(nightly, change, getpass.getuser(), arguments.note, arguments.accept)
         print(f"acknowledged{' and accepted' if arguments.accept else ''}: {change.sentence}")

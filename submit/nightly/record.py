@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -26,6 +27,7 @@ from tierbench.submit import pool
 from tierbench.submit.nightly.schedule import Calendar, local_zone, parse_calendar
 
 HOME_VARIABLE = "TIERBENCH_NIGHTS"
+FOLDER_NAME = re.compile(r"\d{8}T\d{4}(\d\d)?Z")  # of a night
 
 Say = Callable[[str], None]
 DELIVERED, NOBODY = "delivered", "nobody"
@@ -225,7 +227,9 @@ def newest_first(nightly: Nightly) -> Iterator[Night]:
 
 
 def recorded(nightly: Nightly) -> set[str]:
-    return {path.parent.name for path in (nightly.directory / names.NIGHTS).glob(f"*/{names.NIGHT_RECORD}")}
+    """The folders of its nights; what else lies there, as a copy of one, is none."""
+    folders = (path.parent.name for path in (nightly.directory / names.NIGHTS).glob(f"*/{names.NIGHT_RECORD}"))
+    return set(filter(FOLDER_NAME.fullmatch, folders))
 
 
 def _start(folder_name: str) -> datetime:

@@ -218,13 +218,10 @@ WantedBy=timers.target
 """
         return {f"{self._unit(nightly)}.service": service, f"{self._unit(nightly)}.timer": timer}
 
-    def write(self, nightly: Nightly, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in self.units(nightly).items():
-            (folder / name).write_text(text, encoding="utf-8")
-
     def start(self, nightly: Nightly) -> str:
-        self.write(nightly, self._folder())
+        self._folder().mkdir(parents=True, exist_ok=True)
+        for name, text in self.units(nightly).items():
+            (self._folder() / name).write_text(text, encoding="utf-8")
         _systemctl("daemon-reload")
         self.change(nightly, "resume")
         lingers = "" if os.geteuid() == 0 else "; `loginctl enable-linger` keeps it when you log out"

@@ -150,7 +150,12 @@ def choose_control(site: Site, experiment: Experiment, asked: str) -> Control:
     if asked and asked not in site.access:
         raise ConfigError(unknown_name("--control", asked, [*points, *site.access]))
     candidates = accesses if len(accesses) > 1 else set(site.access) - accesses
-    for access in [asked] if asked else sorted(candidates, key=lambda access: _distance(site, access)):
+
+    def distance(name: str) -> tuple[int, str]:
+        access = site.access[name]
+        return len(access.path) + (access.proxy != "") + (access.to is not None), name
+
+    for access in [asked] if asked else sorted(candidates, key=distance):
         if access in accesses:
             return Control(_first(points, access), access)
         try:
@@ -199,8 +204,3 @@ def _first(points: dict[str, Trial], access: str) -> str:
     """The largest batch of this access method, which is measured best."""
     own = {name: trial for name, trial in points.items() if trial.configuration.access == access}
     return max(own, key=lambda name: own[name].jobs)
-
-
-def _distance(site: Site, name: str) -> tuple[int, str]:
-    access = site.access[name]
-    return len(access.path) + (access.proxy != "") + (access.to is not None), name

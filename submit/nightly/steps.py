@@ -24,6 +24,7 @@ from tierbench.dags.plan import Trial, from_json
 from tierbench.dags.trial_settings import Until
 from tierbench.dags.write import write_run
 from tierbench.errors import BusyError, TierbenchError, UnmetNeed, held_back
+from tierbench.json_files import Damaged
 from tierbench.postprocess.history.rows import NightMark, write_night_mark
 from tierbench.postprocess.schema.columns import parted
 from tierbench.site_configs.site import find_site
@@ -144,9 +145,13 @@ def _start(nightly: Nightly, now: datetime, asked_for: bool) -> Night | None:
 def _put_on_record(nightly: Nightly, night: Night) -> None:
     """Record it as running, unless another of this user's nightlies is measuring at its site."""
     with record.locked(record.home()):
-        others = [other for other in record.all_nightlies() if other.name != nightly.name]
-        for other in [other for other in others if other.terms.site == nightly.terms.site]:
-            for its in record.nights(other):
+        for other in record.all_nightlies():
+            try:
+                concerns_us = other.name != nightly.name and other.terms.site == nightly.terms.site
+            except Damaged as error:  # whose nights cannot start
+                nightly.say(str(error))
+                continue
+            for its in record.nights(other) if concerns_us else ():
                 if _is_at_work(other, its):
                     why = f"the nightly {other.name} measures at the same site, its night of {its.label}"
                     raise UnmetNeed(f"{why}; let one of them start later")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from tierbench.testbed.host import RunningHost
-from tierbench.testbed.service import Bed, Question, Service
+from tierbench.testbed.service import Bed, Question, Service, listens
 from tierbench.testbed.services.filesystem import METADATA, STORAGE
 
 PORTS = range(5210, 5220)  # a server takes one client at a time; the usual port is left to those who measure the links
@@ -19,15 +18,10 @@ def start(bed: Bed) -> None:
             host.daemon(f"iperf3-{port}", "iperf3", "--server", "--port", str(port), "--rcv-timeout", "5000")
 
 
-def listens(host: RunningHost) -> bool:
-    listening = host.run("ss", "-Hltn", f"sport >= :{PORTS[0]} and sport <= :{PORTS[-1]}", timeout=5).stdout
-    return len(listening.splitlines()) >= len(PORTS)
-
-
 def questions(bed: Bed) -> Iterator[Question]:
-    log = f"iperf3-{PORTS[0]}.log"
+    yes, log = f"listens on ports {PORTS[0]} to {PORTS[-1]}", f"iperf3-{PORTS[0]}.log"
     for host in (bed[STORAGE], bed[METADATA]):
-        yield Question(host, "iperf3", partial(listens, host), f"listens on ports {PORTS[0]} to {PORTS[-1]}", log)
+        yield Question(host, "iperf3", partial(listens, host, PORTS), yes, log)
 
 
 IPERF3 = Service("", packages=("iperf3",), start=start, questions=questions)

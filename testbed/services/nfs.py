@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from tierbench.testbed.host import RunningHost, filled
-from tierbench.testbed.service import Bed, Question, Service, at_once
+from tierbench.testbed.service import Bed, Question, Service, at_once, listens
 from tierbench.testbed.services.conditions import offer
 from tierbench.testbed.services.filesystem import MOUNT_POINT, MOUNTS, WRITABLE, WRITES
 from tierbench.testbed.services.kerberos import JOB_KEYTAB, user_principal
@@ -57,7 +57,7 @@ def start(bed: Bed) -> None:
         "ln -sfn /proc/mounts /etc/mtab",  # in which it looks for what it exports
     ])  # fmt: skip
     host.daemon("ganesha", "ganesha.nfsd", "-F", "-f", CONFIGURATION, "-L", "STDOUT", "-p", "/run/ganesha/pid")
-    host.wait_until(partial(listens, host), "the NFS server did not start", "ganesha.log")
+    host.wait_until(partial(listens, host, [PORT]), "the NFS server did not start", "ganesha.log")
     at_once(mount, clients(bed))
 
 
@@ -78,10 +78,6 @@ def mount(host: RunningHost) -> None:
     host.wait_until(mounts, f"{host.name} did not mount {MOUNT_POINT}", "gssd.log")
 
 
-def listens(host: RunningHost) -> bool:
-    return bool(host.run("ss", "-Hltn", f"sport = :{PORT}", timeout=5).stdout)
-
-
 def mounted(host: RunningHost) -> str:
     """How the mount is protected, once the server has answered."""
     if not host.succeeds("stat", f"{MOUNT_POINT}/{WRITABLE}", timeout=10):
@@ -92,7 +88,7 @@ def mounted(host: RunningHost) -> str:
 def questions(bed: Bed) -> Iterator[Question]:
     for client in clients(bed):
         yield Question(client, "mount", partial(mounted, client))
-    yield Question(bed[BESIDE_STORAGE], "NFS", partial(listens, bed[BESIDE_STORAGE]), f"listens on port {PORT}")
+    yield Question(bed[BESIDE_STORAGE], "NFS", partial(listens, bed[BESIDE_STORAGE], [PORT]), f"listens on port {PORT}")
 
 
 NFS = Service(

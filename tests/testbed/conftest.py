@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.testbed.machine import Machine
-from tests.testbed.runs import AccessPoint
+from tests.testbed.runs import AccessPoint, Machine
 from tierbench.errors import TierbenchError
 from tierbench.testbed.check import Check
 from tierbench.testbed.settings import Settings

@@ -1,4 +1,4 @@
-"""Runs of experiments on the testbed, as its user makes them on the access point, and what is left of them."""
+"""What tests on the testbed share: runs of experiments on its access point, this machine's idleness, a capture."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ import functools
 import json
 import operator
 import shutil
+import threading
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.testbed.machine import Machine
 from tierbench import names
 from tierbench.postprocess.schema.rows import TRIAL_FILES
-from tierbench.testbed.host import RunningHost
+from tierbench.testbed.host import RunningHost, wait_until
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
@@ -25,6 +31,46 @@ STARVED = ("the host was starved", "the host is too busy")
 HOME = f"/home/{USER}/experiments"  # DAGMan does not want its logs below /tmp
 RUN_SECONDS = 1200  # of a busy machine's patience; nothing waits so long where all is well
 FULL_SEGMENT = 1514  # bytes on the wire
+CAPTURE = "/run/capture"
+STEP_S = 0.01
+LATE_S = 0.04  # a few per cent of the shortest windows
+BESIDE_S = 0.5  # what comes just before a window or after it is in its edges
+USUAL = {  # of an experiment: one trial that is not tried again, unless it says otherwise
+    "question": '"Does it come out as it should?"', "batches": "[1]", "repeats": "1", "retries": "0",
+    "sample_period_s": "0.2",
+}  # fmt: skip
+
+
+class Machine:
+    """A thread that wants to run each hundredth of a second, and keeps when it could not."""
+
+    def __init__(self) -> None:
+        self._kept_waiting: list[tuple[float, float]] = []
+        self._over = threading.Event()
+
+    @contextmanager
+    def watched(self) -> Iterator[Machine]:
+        thread = threading.Thread(target=self._watch, daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._over.set()
+            thread.join()
+
+    def _watch(self) -> None:
+        before = time.time()
+        while not self._over.wait(STEP_S):
+            now = time.time()
+            if now - before - STEP_S > LATE_S:
+                self._kept_waiting.append((before, now))
+            before = now
+
+    def was_at_rest(self, begin_s: float, end_s: float) -> bool:
+        """Whether nobody was kept waiting in a time, by the wall clock."""
+        return not any(
+            since < end_s + BESIDE_S and until > begin_s - BESIDE_S for since, until in list(self._kept_waiting)
+        )
 
 
 @dataclass(frozen=True)
@@ -110,7 +156,7 @@ class AccessPoint:
 
     def define(self, name: str, text: str) -> None:
         for host in (self._ce, self._writer):
-            host.put(f"{HOME}/{name}.toml", text, user=USER)
+            host.put(f"{HOME}/{name}.toml", whole(name, text), user=USER)
 
     def put(self, name: str, text: str) -> None:
         self._ce.put(f"{HOME}/{name}", text, user=USER)
@@ -123,6 +169,12 @@ class AccessPoint:
         self.tierbench("write", *_definition(name), "--into", f"{HOME}/{name}")
         return self.there(name)
 
+    def measured(self, name: str, text: str) -> Ran:
+        """A run of an experiment with replicas of its own."""
+        self.define(name, text)
+        self.make_replicas(name)
+        return self.run(name)
+
     def run(self, name: str) -> Ran:
         return self._ran("run", *_definition(name), "--no-links", "--anyway", "--into", f"{HOME}/{name}", run=name)
 
@@ -133,6 +185,16 @@ class AccessPoint:
 
     def submit(self, name: str, copy: str = "") -> Ran:
         return self._ran("submit", f"{HOME}/{name}", run=name, copy=copy)
+
+    @contextmanager
+    def submitting(self, name: str) -> Iterator[Future[int]]:
+        """While a run that was written is submitted and watched; in the end its exit status."""
+        with ThreadPoolExecutor(1) as threads:
+            yield threads.submit(self.tierbench, "submit", f"{HOME}/{name}", check=False)
+
+    def wait_until(self, holds: Callable[[], bool], complaint: str, name: str) -> None:
+        """As long as a run may take, and then with the last words of its DAGMan."""
+        wait_until(holds, RUN_SECONDS, complaint, self.there(name) / f"{names.EXPERIMENT_DAG}.dagman.out")
 
     def tierbench(self, *arguments: str, check: bool = True) -> int:
         return self.command("tierbench", *arguments, check=check)[0]
@@ -157,5 +219,26 @@ def from_here(host: RunningHost, path: str) -> Path:
     return Path(f"/proc/{host.pid}/root") / path.lstrip("/")
 
 
+def whole(name: str, text: str) -> str:
+    """An experiment with what it has in common with those of other tests, where it extends none."""
+    said = tomllib.loads(text)
+    usual = {"name": f'"{name}"', **({} if "extends" in said else USUAL)}
+    return "".join(f"{key} = {value}\n" for key, value in usual.items() if key not in said) + text
+
+
 def _definition(name: str) -> list[str]:
     return [f"{HOME}/{name}.toml", "--site", "testbed"]
+
+
+def marks_on_the_wire(server: RunningHost, of: str, mark: str, whole: int, read: Callable[[], None]) -> int:
+    """How often a mark was in what went by, which was at least so many bytes; `of` is tcpdump's filter."""
+    into = ("-B", "65536", "-U", "--immediate-mode", "-s", "0", "-w", CAPTURE)
+    server.daemon("tcpdump", "tcpdump", "-i", "eth0", *into, *of.split())
+    server.wait_until(lambda: b"listening" in server.read("/var/log/tcpdump.log"), "no capture", "tcpdump.log")
+    read()
+    taken = partial(server.run, "stat", "-c", "%s", CAPTURE)
+    server.wait_until(lambda: int(taken().stdout) > whole, "the capture lacks what was read", "tcpdump.log")
+    server.script(["kill -INT $(cat /run/tcpdump.pid)", "while kill -0 $(cat /run/tcpdump.pid); do sleep 0.05; done"])
+    marks = server.run("sh", "-c", f"grep -aoF '{mark}' {CAPTURE} | wc -l").stdout
+    server.run("rm", CAPTURE, "/var/log/tcpdump.log")
+    return int(marks)

@@ -19,22 +19,10 @@ from tierbench.testbed.testbed import Testbed
 pytestmark = pytest.mark.quiet
 
 EXPERIMENT = """
-name = "{name}"
-question = "What does the storage send in vain?"
 access = ["wan-xrootd-public"]
 batches = [8]
-repeats = 1
-sample_period_s = 0.2
-retries = 0
-
-[workloads.root]
-client = "root"
-replicas = "tree"
-
-[replicas.tree]
-kind = "tree"
-count = 8
-size_mb = 64
+workloads.root = { client = "root", replicas = "tree" }
+replicas.tree = { kind = "tree", count = 8, size_mb = 64 }
 """
 LARGER_CACHE = """
 [workloads.larger-cache]
@@ -69,8 +57,8 @@ def mount_by(host: RunningHost, script: str) -> None:
 @pytest.fixture(scope="module")
 def runs(testbed: Testbed, access_point: AccessPoint) -> dict[str, Ran]:
     """The same trial over a wasteful mount under the server, there with a larger cache as well, and over the usual."""
-    access_point.define("eager", EXPERIMENT.format(name="eager") + LARGER_CACHE)
-    access_point.define("usual", EXPERIMENT.format(name="usual"))
+    access_point.define("eager", EXPERIMENT + LARGER_CACHE)
+    access_point.define("usual", EXPERIMENT)
     access_point.make_replicas("usual")
     with throwing_away(testbed.host("vmuf")):
         eager = access_point.run("eager")

@@ -11,8 +11,7 @@ from importlib import resources
 
 import pytest
 
-from tests.testbed.machine import Machine
-from tests.testbed.runs import RUN_SECONDS, STARVED, Ran, from_here, starved, window
+from tests.testbed.runs import RUN_SECONDS, STARVED, Machine, Ran, from_here, starved, whole, window
 from tierbench import names
 from tierbench.testbed.cgroups import means
 from tierbench.testbed.host import RunningHost
@@ -27,28 +26,14 @@ SLOW_CORES = 0.05
 FAR_MS = 160.0
 
 SETS = """
-[replicas.plain]
-kind = "random"
-count = 4
-size_mb = 3
-
-[replicas.small]
-kind = "random"
-count = 1
-size_mb = 2
-
-[replicas.events]
-kind = "higgs"
-count = 4
-size_mb = 2
+replicas.plain = { kind = "random", count = 4, size_mb = 3 }
+replicas.small = { kind = "random", count = 1, size_mb = 2 }
+replicas.events = { kind = "higgs", count = 4, size_mb = 2 }
 """
 
 EXPERIMENT = """
-name = "{name}"
-question = "Is the bottleneck named that was staged?"
 access = ["{access}"]
 batches = [{jobs}]
-repeats = 1
 sample_period_s = 0.1
 retries = 1
 
@@ -59,10 +44,7 @@ replicas = "{replicas}"
 """
 
 REPLICAS = """
-name = "replicas"
-question = "Which files are read?"
 access = ["lan-xrootdfs"]
-batches = [1]
 
 [workloads]
 plain = { client = "dd", replicas = "plain" }
@@ -84,7 +66,7 @@ class Trial:
     measure: bool = False
 
     def experiment(self, name: str) -> str:
-        return EXPERIMENT.format(name=name, **vars(self)) + SETS
+        return whole(name, SETS + EXPERIMENT.format(**vars(self)))
 
 
 class Sites:
@@ -97,7 +79,7 @@ class Sites:
 
     def make_replicas(self) -> None:
         writer = self.testbed.host("vmuf")
-        writer.put(f"{HOME}/replicas.toml", REPLICAS + SETS, user=USER)
+        writer.put(f"{HOME}/replicas.toml", whole("replicas", SETS + REPLICAS), user=USER)
         writer.run("tierbench", "replicas", f"{HOME}/replicas.toml", "--site", "testbed", user=USER)
 
     def run(self, name: str, trial: Trial) -> dict[str, str]:

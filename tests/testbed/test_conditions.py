@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-import threading
-import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
-from tests.testbed.runs import HOME, RUN_SECONDS, AccessPoint, Ran, all_read, content, outcome
+from tests.testbed.runs import HOME, AccessPoint, Ran, all_read, outcome
 from tests.testbed.test_network import iperf_mbps, round_trip_ms
 from tierbench import names
 from tierbench.testbed.host import RunningHost
@@ -20,44 +20,18 @@ from tierbench.testbed.testbed import Testbed
 
 CARD_MBPS = 100
 EXPERIMENT = """
-name = "{name}"
-question = "What does distance cost a single reader?"
 access = ["direct"]
-batches = [1]
-repeats = 1
-sample_period_s = 0.2
-retries = 0
-
-[workloads.dd]
-client = "dd"
-replicas = "plain"
-
-[replicas.plain]
-kind = "random"
-count = 2
-size_mb = {size_mb}
-
-[axes.rtt_ms]
-values = {levels}
-arranges = "wan-rtt"
+workloads.dd = {{ client = "dd", replicas = "plain" }}
+replicas.plain = {{ kind = "random", count = 2, size_mb = {size_mb} }}
+axes.rtt_ms = {{ values = {levels}, arranges = "wan-rtt" }}
 """
 
 
 FURTHER = """
-name = "further"
-question = "Do more server processes help, and how much of it can a worker take in?"
 access = ["wan-xrootd-public"]
-batches = [1]
 conditions = { server-processes = 2, worker-rate = 20 }
-
-[workloads.xrdcp]
-client = "xrdcp"
-replicas = "plain"
-
-[replicas.plain]
-kind = "random"
-count = 1
-size_mb = 1
+workloads.xrdcp = { client = "xrdcp", replicas = "plain" }
+replicas.plain = { kind = "random", count = 1, size_mb = 1 }
 """
 
 
@@ -91,9 +65,7 @@ def usual_rtt_ms(testbed: Testbed) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def run(access_point: AccessPoint) -> Ran:
     """One reader near the storage, and one far from it."""
-    access_point.define("distance", EXPERIMENT.format(name="distance", size_mb=16, levels=[4, 80]))
-    access_point.make_replicas("distance")
-    return access_point.run("distance")
+    return access_point.measured("distance", EXPERIMENT.format(size_mb=16, levels=[4, 80]))
 
 
 def test_both_trials_are_complete(run: Ran) -> None:
@@ -141,23 +113,16 @@ def test_a_trial_whose_condition_is_undone_is_called_off_and_leaves_nothing(
 ) -> None:
     """Somebody kills the job that holds it, on the WAN's host, while a client reads: HTCondor kills the rest of it."""
     # Large enough to be read for longer than HTCondor takes to tell of a job's end.
-    access_point.define("cut-short", EXPERIMENT.format(name="cut-short", size_mb=160, levels=[300]))
+    access_point.define("cut-short", EXPERIMENT.format(size_mb=160, levels=[300]))
     access_point.make_replicas("cut-short")
     trial = access_point.there("cut-short") / names.trial_directory("direct.dd.rtt_ms=300.x001.r1")
-    ran: list[Ran] = []
-    running = threading.Thread(target=lambda: ran.append(access_point.run("cut-short")))
-    running.start()
-    try:
-        deadline = time.monotonic() + RUN_SECONDS
-        while not all_read(trial, 1):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(access_point.run, "cut-short")
+        access_point.wait_until(partial(all_read, trial, 1), "the client did not begin", "cut-short")
         testbed.host("wan").run("pkill", "-KILL", "-f", "arrange.py --condition")  # among that host's own processes
-    finally:
-        running.join()
-    reasons = " ".join(outcome(ran[0].trials[0])["reasons"])
-    assert "the job that arranges wan-rtt on wan.fiu.test failed" in reasons
-    assert content(ran[0].trials[0] / names.OUTCOME)["state"] == "incomplete"
+    end = outcome(running.result().trials[0])
+    assert "the job that arranges wan-rtt on wan.fiu.test failed" in " ".join(end["reasons"])
+    assert end["state"] == "incomplete"
     assert rtt_ms(testbed) == usual_rtt_ms
 
 

@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-from tests.testbed.runs import RUN_SECONDS, AccessPoint, Ran, all_read, content
+from tests.testbed.runs import AccessPoint, Ran, all_read, content
 from tests.testbed.test_conditions import held
 from tierbench import names
 from tierbench.postprocess.tables.write import trial_tables
-from tierbench.testbed.host import RunningHost, wait_until
+from tierbench.testbed.host import RunningHost
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
@@ -36,23 +36,12 @@ OSS = "oss.uf.test"
 
 EXPERIMENT = """
 name = "{name}"
-question = "Is what is wrong with a trial found out?"
 access = ["direct"]
 batches = [2]
-repeats = 1
-retries = 0
-sample_period_s = 0.2
 start = "{start}"
 flush = {flush}
-
-[workloads.{name}]
-client = "dd"
-replicas = "shared"
-
-[replicas.shared]
-kind = "random"
-count = {count}
-size_mb = 24
+workloads.{name} = {{ client = "dd", replicas = "shared" }}
+replicas.shared = {{ kind = "random", count = {count}, size_mb = 24 }}
 """
 
 
@@ -101,7 +90,7 @@ class Contaminated:
             return ran.result()
 
     def wait_until(self, holds: Callable[[], bool], complaint: str) -> None:
-        wait_until(holds, RUN_SECONDS, complaint, self.run / f"{names.EXPERIMENT_DAG}.dagman.out")
+        self.access_point.wait_until(holds, complaint, self.name)
 
     def have_ended(self) -> bool:
         """Whether both clients have told their ends."""
@@ -239,9 +228,7 @@ EXPECTED = {
 @pytest.fixture(scope="module")
 def clean(access_point: AccessPoint) -> Ran:
     """A trial to which nothing is done."""
-    access_point.define("clean", experiment("clean"))
-    access_point.make_replicas("clean")
-    return access_point.run("clean")
+    return access_point.measured("clean", experiment("clean"))
 
 
 @pytest.fixture(scope="module")

@@ -20,11 +20,11 @@ import htcondor2
 import pytest
 from htcondor2 import JobEventType
 
-from tests.testbed.machine import Machine
 from tests.testbed.runs import (
     HOME,
     RUN_SECONDS,
     AccessPoint,
+    Machine,
     Ran,
     all_read,
     content,
@@ -37,63 +37,31 @@ from tierbench import names
 from tierbench.postprocess.schema.columns import columns_of
 from tierbench.postprocess.schema.run_rows import FILES
 from tierbench.submit.trial.joblog import Cluster
-from tierbench.testbed.host import wait_until
 
 WORKFLOW = Path(__file__).parents[2] / "docs/workflow.py"
 
 # The server's counter is interpolated at the window's edges, so the period is short beside windows of some seconds.
 # ROOT looks at what it has opened for 0.1 s without reading, which is little beside them, too.
 MEASURED = """
-name = "measured"
-question = "Do all four ways deliver all files, and do the numbers hold together?"
 access = ["lan-xrootd", "wan-xrootd-private", "wan-xrootd-public", "direct"]
 batches = [2]
-repeats = 1
 sample_period_s = 0.05
-
-[workloads.root]
-client = "root"
-replicas = "tree"
-
-[workloads.dd]
-client = "dd"
-replicas = "tree"
-access = ["direct"]
-
-[replicas.tree]
-kind = "tree"
-count = 10
-size_mb = 24
+retries = 1
+workloads.root = { client = "root", replicas = "tree" }
+workloads.dd = { client = "dd", replicas = "tree", access = ["direct"] }
+replicas.tree = { kind = "tree", count = 10, size_mb = 24 }
 """
 
 SMALL = """
-name = "{name}"
-question = "Does the run take the course that it should?"
 access = {access}
 batches = {batches}
 repeats = {repeats}
-sample_period_s = 0.2
 retries = 1
 start = "{start}"
-
-[workloads.copy]
-client = "xrdcp"
-replicas = "{replicas}"
-
-[replicas.short]
-kind = "random"
-count = 2
-size_mb = 1
-
-[replicas.middling]
-kind = "random"
-count = 2
-size_mb = 16
-
-[replicas.long]
-kind = "random"
-count = 4
-size_mb = 256
+workloads.copy = {{ client = "xrdcp", replicas = "{replicas}" }}
+replicas.short = {{ kind = "random", count = 2, size_mb = 1 }}
+replicas.middling = {{ kind = "random", count = 2, size_mb = 16 }}
+replicas.long = {{ kind = "random", count = 4, size_mb = 256 }}
 """
 
 
@@ -110,9 +78,7 @@ class Stopped(Ran):
 @pytest.fixture(scope="module")
 def measured(access_point: AccessPoint) -> Ran:
     """One trial of each of the four ways with root, and one of dd."""
-    access_point.define("measured", MEASURED)
-    access_point.make_replicas("measured")
-    return access_point.run("measured")
+    return access_point.measured("measured", MEASURED)
 
 
 def test_all_trials_are_complete(measured: Ran) -> None:
@@ -260,13 +226,13 @@ def test_the_trials_ran_one_by_one_in_the_plans_order(measured: Ran) -> None:
 def courses(access_point: AccessPoint, measured: Ran) -> Iterator[dict[str, Future[Any]]]:
     """What comes of each of the small runs, which begin when nothing is measured any more."""
     assert measured
-    access_point.define("missing", small("missing", batches=[1, 2]))
-    access_point.define("by-hand", small("by-hand", *BY_HAND, batches=[2]))
-    access_point.define("ungated", small("ungated", batches=[2], start="natural"))
-    access_point.define("begun", small("begun", batches=[2]) + BEGUN)
-    access_point.define("until-known", small("until-known", replicas="middling", batches=[1], repeats=UNTIL_KNOWN))
-    access_point.define("workflow", small("workflow", *BY_HAND, batches=[1]))
-    access_point.define("stopped", small("stopped", "wan-xrootd-private", replicas="long", batches=[4]))
+    access_point.define("missing", small(batches=[1, 2]))
+    access_point.define("by-hand", small(*BY_HAND, batches=[2]))
+    access_point.define("ungated", small(batches=[2], start="natural"))
+    access_point.define("begun", small(batches=[2]) + BEGUN)
+    access_point.define("until-known", small(replicas="middling", batches=[1], repeats=UNTIL_KNOWN))
+    access_point.define("workflow", small(*BY_HAND, batches=[1]))
+    access_point.define("stopped", small("wan-xrootd-private", replicas="long", batches=[4]))
     access_point.make_replicas("until-known")
     access_point.make_replicas("missing")  # which are those of by-hand, ungated and workflow, too
     runs: dict[str, Callable[[AccessPoint], object]] = {
@@ -282,11 +248,29 @@ def courses(access_point: AccessPoint, measured: Ran) -> Iterator[dict[str, Futu
         yield {name: threads.submit(run, access_point) for name, run in runs.items()}
 
 
+def course(name: str, part: int | None = None) -> Any:
+    """What came of one of them, or a part of that, as a fixture."""
+    return pytest.fixture(scope="module")(
+        lambda courses: courses[name].result() if part is None else courses[name].result()[part]
+    )
+
+
+hurt = course("missing", 0)
+repaired = course("missing", 1)
+stopped = course("stopped")
+by_hand = course("by-hand")
+workflow = course("workflow")
+begun = course("begun")
+ungated = course("ungated", 0)
+with_more = course("ungated", 1)
+until_known = course("until-known")
+
+
 def small(
-    name: str, *access: str, replicas: str = "short", batches: list[int], start: str = "together", repeats: str = "1"
+    *access: str, replicas: str = "short", batches: list[int], start: str = "together", repeats: str = "1"
 ) -> str:
-    ways = json.dumps(access or ["wan-xrootd-public"])
-    return SMALL.format(name=name, access=ways, replicas=replicas, batches=batches, start=start, repeats=repeats)
+    methods = json.dumps(access or ["wan-xrootd-public"])
+    return SMALL.format(access=methods, replicas=replicas, batches=batches, start=start, repeats=repeats)
 
 
 # A replica that is gone, and comes back
@@ -303,16 +287,6 @@ def lose_a_replica_and_repair(access_point: AccessPoint) -> tuple[Ran, Ran]:
     hurt = access_point.submit("missing", copy="missing-hurt")
     replicas.write_text(whole)
     return hurt, access_point.submit("missing", copy="missing-repaired")
-
-
-@pytest.fixture(scope="module")
-def hurt(courses: dict[str, Future[tuple[Ran, Ran]]]) -> Ran:
-    return courses["missing"].result()[0]
-
-
-@pytest.fixture(scope="module")
-def repaired(courses: dict[str, Future[tuple[Ran, Ran]]]) -> Ran:
-    return courses["missing"].result()[1]
 
 
 def test_a_missing_replica_makes_its_trial_incomplete_and_is_named(hurt: Ran) -> None:
@@ -365,20 +339,14 @@ def stop_while_reading(access_point: AccessPoint) -> Stopped:
     """A run that is stopped when all clients read, which would take them 40 s."""
     access_point.make_replicas("stopped")
     run = access_point.write("stopped")
-    with ThreadPoolExecutor(1) as threads:
-        watched = threads.submit(access_point.tierbench, "submit", f"{HOME}/stopped", check=False)
+    with access_point.submitting("stopped") as watched:
         reading = partial(all_read, next((run / names.TRIALS).iterdir()), 4)
-        wait_until(reading, RUN_SECONDS, "the clients did not begin", run / f"{names.EXPERIMENT_DAG}.dagman.out")
+        access_point.wait_until(reading, "the clients did not begin", "stopped")
         status = access_point.tierbench("stop", f"{HOME}/stopped", check=False)
         inside = f'regexp("^{HOME}/stopped", Iwd)'
         _, left = access_point.command("condor_q", "-constraint", inside, "-af", "ClusterId", "Cmd")
         watched.result()
     return Stopped(status, access_point.copy("stopped"), left)
-
-
-@pytest.fixture(scope="module")
-def stopped(courses: dict[str, Future[Stopped]]) -> Stopped:
-    return courses["stopped"].result()
 
 
 def test_stopped_clients_and_samplers_end_in_order(stopped: Stopped) -> None:
@@ -438,11 +406,6 @@ def submit_by_hand(access_point: AccessPoint) -> tuple[bool, Ran]:
     return tabled, Ran(sum(map(int, re.findall(r"\(return value (\d+)\)", logs))), access_point.copy("by-hand"))
 
 
-@pytest.fixture(scope="module")
-def by_hand(courses: dict[str, Future[tuple[bool, Ran]]]) -> tuple[bool, Ran]:
-    return courses["by-hand"].result()
-
-
 def test_configurations_dags_work_by_hand(by_hand: tuple[bool, Ran]) -> None:
     _, run = by_hand
     assert [outcome(trial)["state"] for trial in run.trials] == ["complete"] * len(BY_HAND)
@@ -478,11 +441,6 @@ def submit_in_a_workflow(access_point: AccessPoint) -> tuple[list[str], Ran]:
     return [one or other for one, other in done], Ran(status, access_point.copy("workflow"))
 
 
-@pytest.fixture(scope="module")
-def workflow(courses: dict[str, Future[tuple[list[str], Ran]]]) -> tuple[list[str], Ran]:
-    return courses["workflow"].result()
-
-
 def test_in_a_workflow_the_trials_come_between_the_steps(workflow: tuple[list[str], Ran]) -> None:
     done, run = workflow
     assert ([outcome(trial)["state"] for trial in run.trials], run.status) == (["complete"] * len(BY_HAND), 0)
@@ -499,11 +457,6 @@ BEGUN = """
 in-turn = { start = "in-turn", cores = "pinned" }
 one-by-one = { "start.every_s" = 2, placement = "one-worker" }
 """
-
-
-@pytest.fixture(scope="module")
-def begun(courses: dict[str, Future[Ran]]) -> Ran:
-    return courses["begun"].result()
 
 
 def clients_of(ran: Ran, how: str) -> list[dict[str, str]]:
@@ -539,16 +492,6 @@ def test_a_pinned_client_has_a_core_of_its_own(begun: Ran) -> None:
 # Without a gate
 
 
-@pytest.fixture(scope="module")
-def ungated(courses: dict[str, Future[tuple[Ran, Ran]]]) -> Ran:
-    return courses["ungated"].result()[0]
-
-
-@pytest.fixture(scope="module")
-def with_more(courses: dict[str, Future[tuple[Ran, Ran]]]) -> Ran:
-    return courses["ungated"].result()[1]
-
-
 def test_a_repetition_is_added_to_a_run_that_has_ended(ungated: Ran, with_more: Ran) -> None:
     before, after = (run.rows(names.TRIALS_CSV) for run in (ungated, with_more))
     assert [row["repeat"] for row in after] == ["1", "2"]
@@ -566,11 +509,6 @@ def test_without_a_gate_a_trial_is_complete_and_its_skew_is_natural(ungated: Ran
 # Repeated until the mean is known
 
 UNTIL_KNOWN = "{ within_pct = 100, at_least = 3, at_most = 9 }"
-
-
-@pytest.fixture(scope="module")
-def until_known(courses: dict[str, Future[Ran]]) -> Ran:
-    return courses["until-known"].result()
 
 
 def test_trials_that_are_not_needed_are_skipped_and_not_in_the_tables(until_known: Ran) -> None:

@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.testbed.runs import HOME, RUN_SECONDS, AccessPoint, Ran, all_read, outcome
+from tests.testbed.runs import HOME, AccessPoint, Ran, all_read, outcome
 from tierbench import names
-from tierbench.testbed.host import wait_until
 from tierbench.testbed.testbed import Testbed
 
 FAULTS = """
-name = "faults"
-question = "Does every trial end, and the next one begin?"
 access = ["wan-xrootd-private"]
 batches = [2]
 repeats = 3
-sample_period_s = 0.2
-retries = 0
 stall_limit_s = 10
-
-[workloads.copy]
-client = "xrdcp"
-replicas = "long"
-
-[replicas.long]
-kind = "random"
-count = 4
-size_mb = 96
+workloads.copy = { client = "xrdcp", replicas = "long" }
+replicas.long = { kind = "random", count = 4, size_mb = 96 }
 """
 CLIENT = "[c]lient.py.*--index"  # a pattern that does not find the shell in which it stands
 
@@ -43,20 +30,18 @@ def faulty(access_point: AccessPoint, testbed: Testbed) -> Iterator[Ran]:
     access_point.make_replicas("faults")
     run = access_point.write("faults")
     trials = Ran(0, run).trials
-    log = run / f"{names.EXPERIMENT_DAG}.dagman.out"
-    with ThreadPoolExecutor(1) as threads:
-        watched = threads.submit(access_point.tierbench, "submit", f"{HOME}/faults", check=False)
-        wait_until(partial(all_read, trials[0], 2), RUN_SECONDS, "the clients did not begin", log)
+    with access_point.submitting("faults") as watched:
+        access_point.wait_until(partial(all_read, trials[0], 2), "the clients did not begin", "faults")
         for worker in ("wn01", "wn02"):
             testbed.host(worker).run("sh", "-c", f"pkill -STOP -f '{CLIENT}'", check=False)
         # A copy is not the run: to stop it does nothing to the run.
         access_point.command("cp", "-r", f"{HOME}/faults", f"{HOME}/faults-copied")
         assert access_point.tierbench("stop", f"{HOME}/faults-copied", check=False) == 2
-        wait_until((trials[1] / names.CLIENTS).exists, RUN_SECONDS, "the second trial did not begin", log)
+        access_point.wait_until((trials[1] / names.CLIENTS).exists, "the second trial did not begin", "faults")
         for step in ("gate", "stop"):
-            wait_until((trials[1] / f"{step}.out").exists, RUN_SECONDS, f"the second trial has no {step}", log)
+            access_point.wait_until((trials[1] / f"{step}.out").exists, f"the second trial has no {step}", "faults")
             testbed.host("ce").run("sh", "-c", f"pkill -KILL -f '[s]cripts/{step}.py'", check=False)
-        wait_until(partial(all_read, trials[2], 2), RUN_SECONDS, "the third trial did not begin", log)
+        access_point.wait_until(partial(all_read, trials[2], 2), "the third trial did not begin", "faults")
         second = f'regexp("{trials[2].name}$", Iwd) && regexp("client.py$", Cmd) && ProcId == 1'
         access_point.command("condor_rm", "-constraint", second)
         status = watched.result()

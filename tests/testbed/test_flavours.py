@@ -15,8 +15,7 @@ from functools import partial
 import pytest
 
 from tests.testbed.conftest import SETTINGS, of_our_own, say
-from tests.testbed.runs import AccessPoint
-from tests.testbed.wire import marks_on_the_wire
+from tests.testbed.runs import AccessPoint, marks_on_the_wire
 from tierbench import names
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services.filesystem import DATA, MOUNT_POINT
@@ -33,20 +32,11 @@ COPIES = 10_000
 PLAIN = f"{DATA}/plain"
 EXPERIMENT = """
 extends = "extenci-flavours-scaled"
-name = "flavours"
 access = ["nfs-near"]
 repeats = 1
-
-[axes.flavour]
-values = ["sys", "krb5p"]
-arranges = "nfs-flavour"
-
-[replicas.plain]
-count = 1
-size_mb = 64
-
-[replicas.out]
-size_mb = 64
+axes.flavour = { values = ["sys", "krb5p"], arranges = "nfs-flavour" }
+replicas.plain = { count = 1, size_mb = 64 }
+replicas.out = { size_mb = 64 }
 """
 
 
@@ -181,9 +171,7 @@ def test_what_a_job_arranges_holds_for_the_host_and_so_for_other_jobs(testbed: T
 
 def test_the_flavours_are_an_axis_of_an_experiment(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> None:
     access_point = AccessPoint(testbed, tmp_path_factory.mktemp("runs"))
-    access_point.define("flavours", EXPERIMENT)
-    access_point.make_replicas("flavours")
-    ran = access_point.run("flavours")
+    ran = access_point.measured("flavours", EXPERIMENT)
     rows = {(row["workload"], row["flavour"]): row for row in ran.rows(names.TRIALS_CSV)}
     assert rows.keys() == {(did, flavour) for did in ("read", "write") for flavour in ("sys", "krb5p")}
     assert {row["jobs_ok"] for row in rows.values()} == {"1"}

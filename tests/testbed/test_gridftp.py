@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.testbed.wire import marks_on_the_wire
+from tests.testbed.runs import marks_on_the_wire
 from tierbench import names
 from tierbench.dags.clients import shipped_clients
 from tierbench.dags.shipping import scripts

@@ -6,32 +6,16 @@ import json
 
 import pytest
 
-from tests.testbed.machine import Machine
-from tests.testbed.runs import AccessPoint, Ran, fed
+from tests.testbed.runs import AccessPoint, Machine, Ran, fed
 from tierbench import names
 
 SIZE_MB = 40
 EXPERIMENT = f"""
-name = "streamed"
-question = "What does the network carry, each way?"
 access = ["network-storage"]
-batches = [1]
-repeats = 1
-sample_period_s = 0.2
-
-[workloads.to]
-client = "iperf3"
-replicas = "bytes"
-access = ["network-metadata"]
-
-[workloads.from]
-client = "iperf3"
-options = {{ back = true }}
-replicas = "bytes"
-
-[replicas.bytes]
-kind = "streamed"
-size_mb = {SIZE_MB}
+retries = 1
+workloads.to = {{ client = "iperf3", replicas = "bytes", access = ["network-metadata"] }}
+workloads.from = {{ client = "iperf3", replicas = "bytes", options = {{ back = true }} }}
+replicas.bytes = {{ kind = "streamed", size_mb = {SIZE_MB} }}
 """
 ENDS = {"to": ("mds.uf.test", "received"), "from": ("oss.uf.test", "sent")}
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.testbed.machine import Machine
-from tests.testbed.runs import HOME, AccessPoint, Ran, fed
+from tests.testbed.runs import HOME, AccessPoint, Machine, Ran, fed, whole
 from tierbench import names
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
@@ -16,23 +15,11 @@ from tierbench.testbed.topology import USER
 SIZE_MB = 64
 DISK_MBPS = 100  # for a window of some seconds, which this machine's disk is too fast for
 LOCAL = f"""
-name = "local"
-question = "Does a worker's own disk prove what was read from it?"
 access = ["local-disk"]
-batches = [1]
-repeats = 1
 sample_period_s = 0.1
-retries = 0
 placement = "one-worker"
-
-[workloads.dd]
-client = "dd"
-replicas = "plain"
-
-[replicas.plain]
-kind = "random"
-count = 1
-size_mb = {SIZE_MB}
+workloads.dd = {{ client = "dd", replicas = "plain" }}
+replicas.plain = {{ kind = "random", count = 1, size_mb = {SIZE_MB} }}
 """
 
 
@@ -43,7 +30,7 @@ def local(testbed: Testbed, access_point: AccessPoint) -> Iterator[Ran]:
     workers = [testbed.host(host.name) for host in testbed.topology.workers if host.network_kind == "public"]
     for there in workers:
         there.run("mkdir", "-p", HOME, user=USER)
-        there.put(f"{HOME}/local.toml", LOCAL, user=USER)
+        there.put(f"{HOME}/local.toml", whole("local", LOCAL), user=USER)
         copy = ("tierbench", "replicas", f"{HOME}/local.toml", "--site", "testbed", "--access", "local-disk")
         there.run(*copy, user=USER)
         assert there.namespaces.cgroup.limit_disk(DISK_MBPS)

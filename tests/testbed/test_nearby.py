@@ -26,25 +26,13 @@ KINDS = {"near": PLAIN, "near-user-network": BEHIND_A_PROCESS, "virtual-near": "
 SIZE_MB = 40
 EXPERIMENT = f"""
 extends = "extenci-virtual-scaled"
-name = "machines"
 access = ["network-storage"]
 repeats = 1
-
-[workloads.to-server]
-access = ["network-storage"]
-
-[workloads.from-server]
-access = ["network-storage"]
-
-[replicas.bytes]
-size_mb = {SIZE_MB}
-
-[replicas.plain]
-count = 1
-size_mb = 16
-
-[replicas.out]
-size_mb = 16
+workloads.to-server = {{ access = ["network-storage"] }}
+workloads.from-server = {{ access = ["network-storage"] }}
+replicas.bytes = {{ size_mb = {SIZE_MB} }}
+replicas.plain = {{ count = 1, size_mb = 16 }}
+replicas.out = {{ size_mb = 16 }}
 """
 
 
@@ -58,10 +46,7 @@ def testbed() -> Iterator[Testbed]:
 
 @pytest.fixture(scope="module")
 def ran(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    access_point = AccessPoint(testbed, tmp_path_factory.mktemp("runs"))
-    access_point.define("machines", EXPERIMENT)
-    access_point.make_replicas("machines")
-    return access_point.run("machines")
+    return AccessPoint(testbed, tmp_path_factory.mktemp("runs")).measured("machines", EXPERIMENT)
 
 
 def test_who_is_behind_a_process_has_no_other_network_and_is_seen_as_its_host(testbed: Testbed) -> None:

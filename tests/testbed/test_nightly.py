@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import time
 from collections.abc import Callable
@@ -11,26 +10,18 @@ from typing import Any
 
 import pytest
 
-from tests.testbed.runs import HOME, AccessPoint, content
+from tests.testbed.runs import HOME, AccessPoint, Ran, content
 from tierbench import names
 from tierbench.testbed.testbed import Testbed
 
 NIGHTS = f"{HOME}/nights"
 PATIENCE_S = 900
 EXPERIMENT = """
-name = "watched"
-question = "Is it as fast as last night?"
 access = ["wan-xrootd-private"]
 batches = [2]
-repeats = 1
-sample_period_s = 0.2
-[workloads.copy]
-client = "xrdcp"
-replicas = "nightly"
-[replicas.nightly]
-kind = "random"
-count = 4
-size_mb = 48
+retries = 1
+workloads.copy = { client = "xrdcp", replicas = "nightly" }
+replicas.nightly = { kind = "random", count = 4, size_mb = 48 }
 """
 
 
@@ -83,8 +74,7 @@ def night(nightly: Callable[..., tuple[int, str]], folder: Path, testbed: Testbe
 def test_a_night_is_measured_though_the_scheduler_is_killed_in_its_middle(night: dict[str, Any], folder: Path) -> None:
     """Whether what was measured can be believed depends on how busy this machine was."""
     (table,) = folder.glob(f"{names.NIGHTS}/*/run/{names.TRIALS_CSV}")
-    with table.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = Ran(0, table.parent).rows(names.TRIALS_CSV)
     assert "complete" in {row["state"] for row in rows}, night["reason"]
     assert sum(night["counts"].values()) == len(rows)
     assert night["outcome"] == ("measured" if night["counts"].get("VALID") else "failed"), night["reason"]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import sys
-from pathlib import Path
-
 import pytest
 
-from tests.testbed.runs import content
+from tests.testbed.conftest import say
+from tests.testbed.runs import Ran, content, whole
 from tierbench import names
 from tierbench.testbed.run import run
 from tierbench.testbed.testbed import Testbed
@@ -31,21 +28,11 @@ class Cat(Client):
         return {**self.judged(run, run.written_bytes, 65536), "bytes_client": run.written_bytes}
 """
 EXPERIMENT = """
-name = "outside"
-question = "How fast does cat read?"
 access = ["direct"]
 batches = [2]
-repeats = 1
-sample_period_s = 0.2
-
-[workloads.own]
-client = "./cat_it.py"
-replicas = "plain"
-
-[replicas.plain]
-kind = "random"
-count = 2
-size_mb = 24
+retries = 1
+workloads.own = { client = "./cat_it.py", replicas = "plain" }
+replicas.plain = { kind = "random", count = 2, size_mb = 24 }
 """
 REFERENCE = """
 paper = "Somebody"
@@ -62,34 +49,23 @@ values = [90]
 
 
 @pytest.fixture(scope="module")
-def ran(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ran(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """A run of the experiment, which is brought to the testbed with what is beside it."""
     folder = tmp_path_factory.mktemp("user")
     (folder / "cat_it.py").write_text(CLIENT)
-    (folder / "outside.toml").write_text(EXPERIMENT.replace("./cat_it.py", f"{folder}/cat_it.py"))
+    (folder / "outside.toml").write_text(whole("outside", EXPERIMENT.replace("./cat_it.py", f"{folder}/cat_it.py")))
     (folder / "outside.reference.toml").write_text(REFERENCE)
-    run(testbed, str(folder / "outside.toml"), folder / "run", lambda words: print(words, file=sys.stderr))
-    return folder / "run"
+    return Ran(run(testbed, str(folder / "outside.toml"), folder / "run", say), folder / "run")
 
 
-@pytest.fixture(scope="module")
-def rows(ran: Path) -> dict[str, list[dict[str, str]]]:
-    return {name: _rows(ran / name) for name in ("jobs.csv", "trials.csv")}
+def test_its_jobs_read_their_replicas(ran: Ran) -> None:
+    assert [(row["program"], row["status"]) for row in ran.rows(names.JOBS_CSV)] == [("cat_it", "ok")] * 2
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def test_its_jobs_read_their_replicas(rows: dict[str, list[dict[str, str]]]) -> None:
-    assert [(row["program"], row["status"]) for row in rows["jobs.csv"]] == [("cat_it", "ok")] * 2
-
-
-def test_its_bytes_are_closed_with_the_storages(rows: dict[str, list[dict[str, str]]]) -> None:
-    (trial,) = rows["trials.csv"]
+def test_its_bytes_are_closed_with_the_storages(ran: Ran) -> None:
+    (trial,) = ran.rows(names.TRIALS_CSV)
     assert -0.02 <= float(trial["closure"]) < 0.2  # headers, and what TCP sends again
 
 
-def test_what_a_paper_found_goes_along(ran: Path) -> None:
-    assert [claim["paper"] for claim in content(ran / names.EXPERIMENT)["claims"]] == ["Somebody"]
+def test_what_a_paper_found_goes_along(ran: Ran) -> None:
+    assert [claim["paper"] for claim in content(ran.directory / names.EXPERIMENT)["claims"]] == ["Somebody"]

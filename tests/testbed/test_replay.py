@@ -16,49 +16,23 @@ from tierbench.testbed.topology import USER
 RECORD = f"/home/{USER}/recorded.csv"
 SENT = re.compile(r'id="link".*?<out>(\d+)</out>', re.DOTALL)
 RECORDED = f"""
-name = "recorded"
-question = "What does ROOT ask for?"
 access = ["wan-xrootd-private"]
-batches = [1]
-repeats = 1
-retries = 0
-
-[placement]
-hosts = ["wn01.private.fiu.test"]
+sample_period_s = 1.0
+placement = {{ hosts = ["wn01.private.fiu.test"] }}
+replicas.columns = {{ kind = "tree", count = 1, size_mb = 60, branches = 40, leaves = 1 }}
 
 [workloads.root]
 client = "root"
 replicas = "columns"
 options = {{ branches = 0.6, cache_mb = 2 }}
 environment = {{ XRD_PLUGIN = "libXrdClRecorder.so", XRD_RECORDERPATH = "{RECORD}" }}
-
-[replicas.columns]
-kind = "tree"
-count = 1
-size_mb = 60
-branches = 40
-leaves = 1
 """
 REPLAYED = """
-name = "replayed"
-question = "What does it take to send that again?"
 access = ["wan-xrootd-private"]
-batches = [1]
-repeats = 1
-retries = 0
-
-[placement]
-hosts = ["wn02.private.fiu.test"]
-
-[workloads.again]
-client = "replay"
-replicas = "others"
-options = { record = "recorded.csv" }
-
-[replicas.others]
-kind = "random"
-count = 1
-size_mb = 64
+sample_period_s = 1.0
+placement = { hosts = ["wn02.private.fiu.test"] }
+workloads.again = { client = "replay", replicas = "others", options = { record = "recorded.csv" } }
+replicas.others = { kind = "random", count = 1, size_mb = 64 }
 """
 
 
@@ -73,9 +47,7 @@ def sent(testbed: Testbed) -> int:
 @pytest.fixture(scope="module")
 def recorded(testbed: Testbed, access_point: AccessPoint) -> dict[str, Any]:
     """How the client ended that read by ROOT; its record lies beside the experiment that replays it."""
-    access_point.define("recorded", RECORDED)
-    access_point.make_replicas("recorded")
-    run = access_point.run("recorded")
+    run = access_point.measured("recorded", RECORDED)
     record = testbed.host("wn01").run("cat", RECORD).stdout
     for host in ("ce", "vmuf"):  # where replicas are made, the experiment is read as well
         testbed.host(host).put(f"{HOME}/recorded.csv", record, user=USER)

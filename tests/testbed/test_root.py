@@ -27,18 +27,9 @@ file = ROOT.TFile.Open("{url}")
 print(file.ClassName(), file.Get("events").GetEntries())
 """
 EXPERIMENT = """
-name = "formats"
-question = "Are a tree and an RNTuple the same numbers, and is what is read of them counted?"
 access = ["wan-xrootd-private"]
-batches = [1]
-repeats = 1
-retries = 0
-sample_period_s = 0.2
-
-[workloads.root]
-client = "root"
-replicas = "numbers"
-options = { branches = 0.25, clusters = 2 }
+workloads.root = { client = "root", replicas = "numbers", options = { branches = 0.25, clusters = 2 } }
+axes.format = { values = ["tree", "rntuple"], sets = "replicas.numbers.kind" }
 
 [replicas.numbers]
 kind = "tree"
@@ -49,10 +40,6 @@ leaves = 1
 codec = "zstd-5"
 events = 40000
 cluster_events = 5000
-
-[axes.format]
-values = ["tree", "rntuple"]
-sets = "replicas.numbers.kind"
 """
 SUM = """
 import glob, ROOT
@@ -90,9 +77,7 @@ def test_root_reads_through_a_mount(testbed: Testbed, root_file: str) -> None:
 @pytest.fixture(scope="module")
 def ends(access_point: AccessPoint) -> dict[str, dict[str, Any]]:
     """How the client of each format ended."""
-    access_point.define("formats", EXPERIMENT)
-    access_point.make_replicas("formats")
-    run = access_point.run("formats")
+    run = access_point.measured("formats", EXPERIMENT)
     assert [outcome(trial)["reasons"] for trial in run.trials] == [[], []]
     return {end["detail"]["format"]: end for end in (last_line(trial / names.client_output(0)) for trial in run.trials)}
 

@@ -230,24 +230,17 @@ PUBLIC = """requirements = 'TierbenchNetwork == "public"'"""
 PECULIAR = PUBLIC[:-1] + """ && regexp("^wn[0-9]+[.]fiu", Machine) && "a, $c # d" != "" || (false)'"""
 ROOT_BIN = "/usr/local/lib/python3*/dist-packages/ROOT/bin"
 QUIET = f"""
-name = "quiet"
-question = "Who may know?"
 access = ["direct"]
 batches = [2]
-repeats = 1
-retries = 0
+sample_period_s = 1.0
 time_limit_s = 300
+replicas.tree = {{ kind = "tree", count = 2, size_mb = 2 }}
 
 [workloads.root]
 client = "root"
 replicas = "tree"
 environment = {{ TOKEN = {{ from_file = "{HOME}/token" }}, WHERE = {{ from_env = "_CONDOR_SCRATCH_DIR" }} }}
 options = {{ setup = '{CHECK} && test -d "$WHERE" && PATH="$PATH:$(echo {ROOT_BIN})"' }}
-
-[replicas.tree]
-kind = "tree"
-count = 2
-size_mb = 2
 """
 
 

@@ -14,30 +14,17 @@ from tierbench.testbed.testbed import Testbed
 
 LEAST = 100_000_000  # that ROOT opens to read a tree
 SOFTWARE = f"""
-name = "software"
-question = "What does a cold cache of software cost?"
 access = ["direct"]
-batches = [1]
-repeats = 1
-retries = 0
+sample_period_s = 1.0
 placement = "one-worker"
-
-[workloads.root]
-client = "root"
-replicas = "tree"
+replicas.tree = {{ kind = "tree", count = 1, size_mb = 8 }}
+axes.cache = {{ values = ["cold", "warm"], arranges = "software-cache" }}
+workloads.root.client = "root"
+workloads.root.replicas = "tree"
 
 [workloads.root.options]
 starting = true
 setup = "cd {MOUNT_POINT}/ROOT/lib && export LD_LIBRARY_PATH=$PWD && cd - >/dev/null"
-
-[replicas.tree]
-kind = "tree"
-count = 1
-size_mb = 8
-
-[axes.cache]
-values = ["cold", "warm"]
-arranges = "software-cache"
 """
 
 
@@ -49,9 +36,7 @@ def fetched_before(testbed: Testbed) -> int:
 @pytest.fixture(scope="module")
 def software(fetched_before: int, access_point: AccessPoint) -> Iterator[Ran]:
     assert fetched_before >= 0
-    access_point.define("software", SOFTWARE)
-    access_point.make_replicas("software")
-    yield access_point.run("software")
+    yield access_point.measured("software", SOFTWARE)
 
 
 @pytest.fixture(scope="module")

@@ -29,18 +29,11 @@ CLIENTS = {
 FILE, CONTENT = f"{DATA}/for-bearers", "read by its bearer"
 SHOWN = f"/home/{USER}/shown"
 EXPERIMENT = """
-name = "by-token"
-question = "Who is let in?"
 access = {}
 batches = [2]
-repeats = 1
-retries = 0
+sample_period_s = 1.0
 time_limit_s = 300
-
-[replicas.noise]
-kind = "random"
-count = 2
-size_mb = 8
+replicas.noise = {{ kind = "random", count = 2, size_mb = 8 }}
 """
 FURTHER = """
 [workloads.davix]
@@ -151,7 +144,7 @@ def told_of(ce: RunningHost, text: str) -> str:
 
 
 def define(access_point: AccessPoint, *ways: str, further: str = "") -> None:
-    workload = '[workloads.{0}]\nclient = "{1}"\nreplicas = "noise"\naccess = ["{0}"]\n'
+    workload = 'workloads.{0} = {{ client = "{1}", replicas = "noise", access = ["{0}"] }}\n'
     workloads = (workload.format(way, CLIENTS[way]) for way in ways)
     access_point.define("by-token", EXPERIMENT.format([*ways]) + "".join(workloads) + further)
 

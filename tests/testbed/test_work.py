@@ -8,22 +8,12 @@ from tests.testbed.runs import AccessPoint, Ran
 from tierbench.testbed.testbed import Testbed
 
 EXPERIMENT = """
-name = "fetched"
-question = "Are files fetched once, and again and again?"
 access = ["wan-http", "lan-squid"]
 batches = [2]
-repeats = 1
-sample_period_s = 0.2
+retries = 1
 files_per_job = 8
-
-[workloads.fetch]
-client = "http"
-replicas = "plain"
-
-[replicas.plain]
-kind = "random"
-count = 48
-size_mb = 0.5
+workloads.fetch = { client = "http", replicas = "plain" }
+replicas.plain = { kind = "random", count = 48, size_mb = 0.5 }
 
 [axes.how.values]
 once = { processes = 4 }
@@ -37,9 +27,7 @@ because = "what Squid does for it is seen when files are fetched again"
 
 @pytest.fixture(scope="module")
 def ran(access_point: AccessPoint) -> Ran:
-    access_point.define("fetched", EXPERIMENT)
-    access_point.make_replicas("fetched")
-    return access_point.run("fetched")
+    return access_point.measured("fetched", EXPERIMENT)
 
 
 def trial(ran: Ran, access: str, how: str) -> dict[str, str]:

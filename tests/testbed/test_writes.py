@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
 
-from tests.testbed.runs import HOME, RUN_SECONDS, AccessPoint, Ran, all_read, outcome
+from tests.testbed.runs import AccessPoint, Ran, all_read, outcome
 from tierbench import names
-from tierbench.testbed.host import wait_until
 from tierbench.testbed.services.filesystem import MOUNT_POINT, WRITABLE
 from tierbench.testbed.testbed import Testbed
 
 CLIENTS = 2
 SIZE_MB = 80  # which lasts some seconds, in which clients can be removed
 WRITES = f"""
-name = "writes"
-question = "Does what was written arrive, and is it removed?"
 access = ["direct", "lan-xrootd"]
 batches = [{CLIENTS}]
 repeats = 2
-sample_period_s = 0.2
-retries = 0
-
-[workloads.write]
-client = "writer"
-replicas = "out"
-
-[replicas.out]
-kind = "written"
-size_mb = {SIZE_MB}
-check = "adler32"
+workloads.write = {{ client = "writer", replicas = "out" }}
+replicas.out = {{ kind = "written", size_mb = {SIZE_MB}, check = "adler32" }}
 """
 
 
@@ -41,12 +28,11 @@ def written(access_point: AccessPoint) -> Iterator[Ran]:
     """A trial by each way; then, while they write, a client of the third is removed and the fourth as a whole."""
     access_point.define("writes", WRITES)
     run = access_point.write("writes")
-    trials, log = Ran(0, run).trials, run / f"{names.EXPERIMENT_DAG}.dagman.out"
-    with ThreadPoolExecutor(1) as threads:
-        watched = threads.submit(access_point.tierbench, "submit", f"{HOME}/writes", check=False)
-        wait_until(partial(all_read, trials[2], CLIENTS), RUN_SECONDS, "the third trial did not begin", log)
+    trials = Ran(0, run).trials
+    with access_point.submitting("writes") as watched:
+        access_point.wait_until(partial(all_read, trials[2], CLIENTS), "the third trial did not begin", "writes")
         remove(access_point, f'regexp("{trials[2].name}$", Iwd) && regexp("client.py$", Cmd) && ProcId == 1')
-        wait_until(partial(all_read, trials[3], CLIENTS), RUN_SECONDS, "the fourth trial did not begin", log)
+        access_point.wait_until(partial(all_read, trials[3], CLIENTS), "the fourth trial did not begin", "writes")
         remove(access_point, f'regexp("{trials[3].name}$", Iwd) && JobUniverse == 7')
         status = watched.result()
     yield Ran(status, access_point.copy("writes"))

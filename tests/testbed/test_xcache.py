@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.testbed.machine import Machine
-from tests.testbed.runs import AccessPoint, Ran, fed, outcome
+from tests.testbed.runs import AccessPoint, Machine, Ran, fed, outcome
 from tierbench import names
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services.conditions import WORDS
@@ -15,32 +14,12 @@ from tierbench.testbed.services.xrootd import CACHE, CACHE_MB, CACHE_STATE
 from tierbench.testbed.testbed import Testbed
 
 EXPERIMENT = """
-name = "{name}"
-question = "What does a cache beside the workers save?"
 access = ["xcache"]
 batches = [2]
-repeats = 1
-retries = 0
-sample_period_s = 0.2
-
-[workloads.root]
-client = "root"
-replicas = "tree"
-options = {{ branches = 0.5 }}
-
-[replicas.tree]
-kind = "tree"
-count = 2
-size_mb = 16
-branches = 40
-
-[conditions]
-xcache-block = {block}
-xcache-prefetch = 0
-
-[axes.cache]
-values = {states}
-arranges = "xcache-state"
+workloads.root = {{ client = "root", replicas = "tree", options = {{ branches = 0.5 }} }}
+replicas.tree = {{ kind = "tree", count = 2, size_mb = 16, branches = 40 }}
+conditions = {{ xcache-block = {block}, xcache-prefetch = 0 }}
+axes.cache = {{ values = {states}, arranges = "xcache-state" }}
 """
 # Says what it was asked to set, and has set nothing.
 LIAR = """#!/bin/sh
@@ -53,9 +32,7 @@ esac
 
 
 def measured(access_point: AccessPoint, name: str, *states: str, block: int = 256) -> Ran:
-    access_point.define(name, EXPERIMENT.format(name=name, states=[*states], block=block))
-    access_point.make_replicas(name)
-    return access_point.run(name)
+    return access_point.measured(name, EXPERIMENT.format(states=[*states], block=block))
 
 
 @pytest.fixture(scope="module")

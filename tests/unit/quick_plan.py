@@ -5,6 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from tierbench.dags.experiment import load_experiment
+from tierbench.dags.plan import expand
+from tierbench.dags.write import write_run
+from tierbench.site_configs.site import find_site
 
 # What quick asks and how much is chosen for those who try it; tests count on these numbers.
 LARGER_QUICK = """
@@ -17,6 +20,14 @@ replicas.root-tree = { count = 24, size_mb = 64 }
 """
 
 POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn02.fiu.test"]}
+WORKERS = {"private": ["wn01", "wn02"], "public": ["wn03", "wn04"]}
+
+
+def written(experiment, run, workers=POOL, site=None):
+    """The run directory of an experiment, at the testbed unless another site is named."""
+    site = site or find_site("testbed")
+    write_run(expand(site, experiment, workers), site, experiment, run)
+    return run
 
 
 def the_trial(plan, trial_id="lan-xrootd.root.x004.r1"):

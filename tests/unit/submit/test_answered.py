@@ -5,10 +5,10 @@ import os
 
 import pytest
 
+from tests.unit.quick_plan import WORKERS, written
 from tierbench import json_files, names
 from tierbench.dags.experiment import load_experiment
 from tierbench.dags.plan import expand
-from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.postprocess.compare import sequential
 from tierbench.postprocess.compare.sequential import Comparison, Look
@@ -19,7 +19,6 @@ from tierbench.submit.preview import preview
 from tierbench.submit.repetitions import Decision, decide
 from tierbench.trials import read_trial
 
-POOL = {"private": ["wn01", "wn02"], "public": ["wn03", "wn04"]}
 OWN = """
 extends = "quick"
 name = "own"
@@ -31,9 +30,7 @@ repeats = { until = "answered", at_most = 8%s }
 
 def made(folder, more=""):
     (folder / "own.toml").write_text(OWN % more)
-    site, experiment = find_site("testbed"), load_experiment(folder / "own.toml")
-    write_run(expand(site, experiment, POOL), site, experiment, folder / "run")
-    return folder / "run"
+    return written(load_experiment(folder / "own.toml"), folder / "run", WORKERS)
 
 
 def trials(run):
@@ -145,7 +142,7 @@ def test_the_command_names_the_trials_that_are_not_needed(tmp_path, looks, capsy
 def test_plan_says_the_range_of_time(tmp_path):
     (tmp_path / "own.toml").write_text(OWN % ', budget = "3min"')
     site, experiment = find_site("testbed"), load_experiment(tmp_path / "own.toml")
-    plan = expand(site, experiment, POOL)
+    plan = expand(site, experiment, WORKERS)
     (line,) = [
         line
         for line in preview(Planned(plan, site, experiment, ""), [])

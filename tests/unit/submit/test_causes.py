@@ -35,11 +35,6 @@ def end(status, message=""):
     return json.dumps({"event": "end", "status": status, "message": message}) + "\n"
 
 
-def add(trial, *events):
-    with (trial / names.CLIENTS_LOG).open("a") as log:
-        log.writelines(f"{event}\n...\n" for event in events)
-
-
 def test_who_was_removed_by_somebody_comes_before_those_removed_for_it(trial):
     assert trial
     assert client_reasons(4)[0] == "client 1 lost: it was removed: via condor_rm (by user somebody)"
@@ -57,38 +52,31 @@ def test_who_has_read_his_file_is_not_among_them(trial):
     assert not any(reason.startswith("client 2") for reason in client_reasons(4))
 
 
-def test_a_held_clients_reason_is_that_of_its_being_held(trial):
-    add(
-        trial,
-        f"000 (008.000.000) {WHOLE} Job submitted from host: <>",
-        f"012 (008.000.000) {WHOLE} Job was held.\n\tcannot open replicas.txt\n\tCode 12 Subcode 2",
-        f"009 (008.000.000) {WHOLE} Job was aborted.\n\tThe job attribute PeriodicRemove evaluated to TRUE",
-    )
+WHY = "The job attribute PeriodicRemove expression 'JobStatus == 5 || (JobStatus == 1 && …)' evaluated to TRUE"
+
+
+@pytest.mark.parametrize(
+    ("events", "reason"),
+    [
+        ({"012": "Job was held.\n\tcannot open replicas.txt\n\tCode 12 Subcode 2",
+          "009": "Job was aborted.\n\tThe job attribute PeriodicRemove evaluated to TRUE"},
+         "never started: it was held: cannot open replicas.txt"),
+        ({"009": f"Job was aborted.\n\t{WHY}"}, "never started: it was removed: it found no slot in time"),
+        ({"001": "Job executing on host: <>\n\tSlotName: slot1_1@wn03",
+          "022": "Job disconnected, attempting to reconnect\n    Socket closed",
+          "009": "Job was aborted.\n\tDAG Abort: DAG is exiting and writing rescue file."},
+         "lost: it was lost: its slot slot1_1@wn03 does not answer (Socket closed)"),
+    ],
+    ids=["held", "no slot", "worker lost"],
+)  # fmt: skip
+def test_a_clients_reason_is_what_befell_it_first_and_no_expression(trial, events, reason):
+    with (trial / names.CLIENTS_LOG).open("a") as log:
+        for kind, text in {"000": "Job submitted from host: <>", **events}.items():
+            log.write(f"{kind} (008.000.000) {WHOLE} {text}\n...\n")
     (trial / names.client_output(0)).unlink()
-    assert client_reasons(1) == ["client 0 never started: it was held: cannot open replicas.txt"]
-
-
-def test_who_found_no_slot_is_told_so_and_not_in_an_expression(trial):
-    why = "The job attribute PeriodicRemove expression 'JobStatus == 5 || (JobStatus == 1 && …)' evaluated to TRUE"
-    add(
-        trial,
-        f"000 (008.000.000) {WHOLE} Job submitted from host: <>",
-        f"009 (008.000.000) {WHOLE} Job was aborted.\n\t{why}",
-    )
-    (trial / names.client_output(0)).unlink()
-    assert client_reasons(1) == ["client 0 never started: it was removed: it found no slot in time"]
-
-
-def test_a_lost_workers_client_was_lost_and_not_removed(trial):
-    add(
-        trial,
-        f"000 (008.000.000) {WHOLE} Job submitted from host: <>",
-        f"001 (008.000.000) {WHOLE} Job executing on host: <>\n\tSlotName: slot1_1@wn03",
-        f"022 (008.000.000) {WHOLE} Job disconnected, attempting to reconnect\n    Socket closed",
-        f"009 (008.000.000) {WHOLE} Job was aborted.\n\tDAG Abort: DAG is exiting and writing rescue file.",
-    )
-    (trial / names.client_output(0)).write_text('{"event": "go"}\n')
-    assert client_reasons(1) == ["client 0 lost: it was lost: its slot slot1_1@wn03 does not answer (Socket closed)"]
+    if "001" in events:
+        (trial / names.client_output(0)).write_text('{"event": "go"}\n')
+    assert client_reasons(1) == [f"client 0 {reason}"]
 
 
 def test_an_event_that_is_being_written_is_read_when_it_is_whole(trial):

@@ -39,7 +39,7 @@ def test_what_is_asked_for_goes_and_nothing_else(run, replicas, tmp_path):
     kept.mkdir()
     (kept / "file").touch()
     (run / "link").symlink_to(kept)
-    assert cli.main(["clean", str(run), str(replicas), "--yes"]) == 0
+    assert cli.main(["clean", str(run), str(replicas), f"{run}/", "--yes"]) == 0  # named twice
     assert not run.exists()
     assert not replicas.exists()
     assert (kept / "file").exists()
@@ -97,9 +97,9 @@ def test_a_run_in_the_queue_or_of_another_access_point_is_refused(run, monkeypat
 def test_a_run_that_was_submitted_by_hand_is_refused_while_its_dagman_lives(run):
     with subprocess.Popen(["sleep", "600"], cwd=run) as dagman:
         (run / "experiment.dag.lock").write_text(f"PPID = 1\nPID = {dagman.pid}\n")
-        status = cli.main(["clean", str(run), "--yes"])
+        statuses = [cli.main(["clean", str(run), "--yes"]), cli.main(["submit", str(run)])]
         dagman.kill()
-    assert status == 4
+    assert statuses == [4, 4]
     assert (run / names.PLAN).exists()
     assert cli.main(["clean", str(run), "--yes"]) == 0
 

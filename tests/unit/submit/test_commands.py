@@ -1,6 +1,8 @@
-"""What the commands refuse, and what they say at the end."""
+"""What the commands refuse, what they say at the end, and how shells complete them."""
 
 import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -100,3 +102,52 @@ def test_show_tells_where_each_experiment_can_run(name, capsys):
     assert "none" not in offering[1]
     if name.endswith("-scaled"):
         assert "testbed" in offering[1]
+
+
+# What is typed, and what real shells make of it by the script of `tierbench completion`.
+TYPED = {
+    "tierbench doc": "doctor",
+    "tierbench nightly pau": "pause",
+    "tierbench plan quick --sit": "--site",
+    "tierbench plan extenci-flavours-s": "extenci-flavours-scaled",
+    "tierbench plan quick --site testb": "testbed",
+    "tierbench plan my-": "my-experiment.toml",
+    "tierbench watch mon": "runs/monday-1",
+    "tierbench watch runs/mon": "runs/monday-1",
+    "tierbench completion z": "zsh",
+}
+
+
+@pytest.fixture(scope="module")
+def shells(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("completion")
+    (folder / "runs/monday-1").mkdir(parents=True)
+    (folder / "my-experiment.toml").touch()
+    for shell in ("bash", "zsh"):
+        with pytest.MonkeyPatch.context() as patch, (folder / shell).open("w") as file:
+            patch.setattr("sys.stdout", file)
+            assert cli.main(["completion", shell]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def completed(shells):
+    lines = ["source ./bash"]
+    for typed in TYPED:
+        words = typed.split()
+        lines.append(f"COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}; COMPREPLY=(); _shtab_tierbench")
+        lines.append('echo "${COMPREPLY[@]}"')
+    command = ["bash", "--norc", "--noprofile", "-c", "\n".join(lines)]
+    shell = subprocess.run(command, cwd=shells, capture_output=True, text=True, check=True)
+    return dict(zip(TYPED, shell.stdout.splitlines(), strict=True))
+
+
+@pytest.mark.parametrize("typed", TYPED)
+def test_what_is_typed_is_completed(completed, typed):
+    assert completed[typed] == TYPED[typed]
+
+
+def test_zsh_takes_its_script(shells):
+    assert "_tierbench_run" in (shells / "zsh").read_text()
+    if shutil.which("zsh"):
+        subprocess.run(["zsh", "-n", str(shells / "zsh")], check=True)

@@ -8,6 +8,7 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 
+import htcondor2
 import pytest
 
 from tests.unit.shipped import PYTHON
@@ -23,7 +24,7 @@ from tierbench.submit.doctor import clocks, clocks_not_compared, findings_of
 from tierbench.submit.links import judged
 from tierbench.submit.planning import Finding, table
 from tierbench.submit.pool import PoolError
-from tierbench.submit.probes import Clock, Report, clock, read_report, script
+from tierbench.submit.probes import Clock, Jobs, Report, clock, read_report, script
 from tierbench.submit.questions import Question, Visit, contents, visits
 
 SITE = find_site("testbed")
@@ -282,6 +283,19 @@ def test_what_is_the_same_on_several_hosts_is_said_once_and_all_that_need_someth
     ]
     line, _ = table([Finding("bad", "flush", "is not", "repair it", host) for host in "abcdefgh"])
     assert "(a, b, c, d, e, f, g, h)" in line
+
+
+@pytest.mark.parametrize(
+    ("event", "why"),
+    [
+        ("012 (001.000.000) {} Job was held.\n\tno room\n\tCode 1 Subcode 0\n...\n", "was put on hold: no room"),
+        ("009 (001.000.000) {} Job was aborted.\n\tvia condor_rm\n...\n", "was removed: via condor_rm"),
+    ],
+)
+def test_a_probe_that_htcondor_ended_says_how(tmp_path, event, why):
+    (tmp_path / "jobs.log").write_text(event.format("2026-01-31 10:00:00"))
+    jobs = Jobs(tmp_path, ["a.example"], htcondor2.JobEventLog(str(tmp_path / "jobs.log")))
+    assert jobs.wait(60, print)["a.example"].trouble == f"its probe {why}"
 
 
 def test_a_probe_that_died_leaves_its_last_words():

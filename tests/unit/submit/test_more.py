@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.quick_plan import WORKERS
 from tierbench import files, json_files, names
 from tierbench.dags.experiment import load_experiment
 from tierbench.dags.plan import expand, from_json
@@ -21,7 +22,6 @@ from tierbench.submit.progress import Run
 from tierbench.submit.repetitions import Asked, extension
 from tierbench.trials import read_trial
 
-POOL = {"private": ["wn01", "wn02"], "public": ["wn03", "wn04"]}
 OWN = 'extends = "quick"\nname = "own"\naccess = ["direct", "lan-xrootd"]\nbatches = [4]\nrepeats = 2\n'
 
 
@@ -29,7 +29,7 @@ class Site:
     """What the pool and the storage say."""
 
     def __init__(self):
-        self.workers = {name: list(hosts) for name, hosts in POOL.items()}
+        self.workers = {name: list(hosts) for name, hosts in WORKERS.items()}
         self.sizes = 64_000_000
         self.queued = False
 
@@ -191,6 +191,6 @@ def test_a_pattern_that_fits_nothing_says_what_there_is(definition):
 def test_a_pattern_is_of_access_workload_client_configuration_or_point(definition, pattern, fits):
     definition.write_text(OWN.replace("[4]", "[2, 4]"))
     site, experiment = find_site("testbed"), load_experiment(definition)
-    everything = {trial.id: fits(trial) for trial in expand(site, experiment, POOL).trials}
-    chosen = {trial.id for trial in expand(site, experiment, POOL, only=[pattern]).trials}
+    everything = {trial.id: fits(trial) for trial in expand(site, experiment, WORKERS).trials}
+    chosen = {trial.id for trial in expand(site, experiment, WORKERS, only=[pattern]).trials}
     assert everything == {trial: trial in chosen for trial in everything}

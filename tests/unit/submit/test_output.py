@@ -135,6 +135,12 @@ def test_what_is_not_there_is_a_mistake_in_the_call(command, tmp_path, monkeypat
     assert "Traceback" not in told.err + told.out
 
 
+def test_no_run_is_none_whose_trials_are_needed(tmp_path, capsys):
+    """Exit status 1 would say so."""
+    assert main(["enough", str(tmp_path / "nope")]) == 2
+    assert "nope: no such directory" in capsys.readouterr().err
+
+
 def test_what_the_system_refuses_is_told_in_a_line(monkeypatch, capsys):
     def refused(_):
         raise PermissionError(13, "Permission denied", "/somebody/else's")

@@ -4,13 +4,15 @@ import json
 import os
 import tempfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tierbench.dags.replicas import DoublingReplicas, Entry, NtupleReplicas, RandomReplicas, TreeReplicas
-from tierbench.errors import BusyError, TierbenchError
-from tierbench.submit import catalogue
+from tierbench.errors import BusyError, TierbenchError, UnmetNeed
+from tierbench.site_configs.site import find_site
+from tierbench.submit import catalogue, programs
 from tierbench.submit.replication import make, verify
 
 DOUBLING = DoublingReplicas(name="twice", kind="doubling", count=5, size_mb=0.001, up_to_mb=0.004)
@@ -59,6 +61,16 @@ def test_a_tree_stays_where_it_was_and_an_rntuple_lies_beside_it() -> None:
     assert (ntuple.folder != tree.folder, ntuple.files) == (True, ["root-tree-0001.rntuple.root"])
 
 
+def test_a_root_config_that_does_not_work_is_named(tmp_path, monkeypatch):
+    script = tmp_path / "root-config"
+    script.write_text("#!/bin/sh\necho no libraries >&2; exit 1\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(programs, "find_root_executable", lambda: "")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(UnmetNeed, match="root-config does not work: no libraries"):
+        programs.find_root()
+
+
 def overwrite(storage):
     path = replica(storage)
     path.write_bytes(path.read_bytes()[:-1] + b"\0")
@@ -102,6 +114,17 @@ def test_a_catalogue_that_was_cut_off_is_gone_on_with(storage):
     assert len(catalogue.read(storage / SET.folder).entries) == SET.count
 
 
+def test_a_catalogue_on_a_mount_that_does_not_answer_is_given_up(storage, monkeypatch):
+    """Here it is a pipe into which nobody writes."""
+    site = find_site("testbed")
+    site = replace(site, storage=replace(site.storage, replicas=str(storage)), access={"direct": site.access["direct"]})
+    assert len(catalogue.fetched(site, SET.folder).entries) == SET.count
+    listing(storage).unlink()
+    os.mkfifo(listing(storage))
+    monkeypatch.setattr(catalogue, "FETCH_SECONDS", 0.5)
+    assert catalogue.fetched(site, SET.folder) is None
+
+
 def test_adding_writes_a_line_and_no_more(storage):
     """However many there are: ten thousand were written ten thousand times over."""
     with catalogue.adding(storage / SET.folder) as (listed, file):
@@ -122,6 +145,24 @@ def test_a_sound_set_is_verified_and_who_only_looks_waits_for_nobody(storage):
     with catalogue.adding(storage / SET.folder):
         make(SET, storage, 2)
         assert list(verify(SET, storage, 2)) == []
+
+
+def test_a_link_in_a_sets_folder_is_neither_filled_nor_handed_over(storage, tmp_path):
+    """As root makes replicas in a folder of somebody's."""
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    precious.chmod(0o600)
+    replica(storage).unlink()
+    (storage / SET.folder / f".{replica(storage).name}.{os.uname().nodename}.{os.getpid()}").symlink_to(precious)
+    make(SET, storage, 1)
+    assert precious.read_text() == "mine"
+    listing(storage).unlink()
+    listing(storage).symlink_to(precious)
+    with pytest.raises(TierbenchError, match="cannot be written"):
+        make(SET, storage, 1)
+    with pytest.raises(OSError, match="symbolic links"):
+        catalogue.hand_over(listing(storage))
+    assert (precious.read_text(), precious.stat().st_mode & 0o777) == ("mine", 0o600)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files for others")

@@ -7,23 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.quick_plan import POOL
+from tests.unit.quick_plan import written
 from tests.unit.shipped import PYTHON, wait_until
 from tierbench import names
 from tierbench.dags.experiment import find_experiment
-from tierbench.dags.plan import expand
-from tierbench.dags.write import write_run
-from tierbench.site_configs.site import find_site
 from tierbench.submit.trial import dagman
 from tierbench.trials import ALREADY_COMPLETE
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    site, quick = find_site("testbed"), find_experiment("quick")
-    directory = tmp_path_factory.mktemp("runs") / "quick"
-    write_run(expand(site, quick, POOL), site, quick, directory)
-    return directory
+    return written(find_experiment("quick"), tmp_path_factory.mktemp("runs") / "quick")
 
 
 @pytest.fixture

@@ -7,18 +7,16 @@ from pathlib import Path
 import htcondor2
 import pytest
 
+from tests.unit.quick_plan import WORKERS, written
 from tierbench import names, submit
 from tierbench.checked_text import Requirements
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.nodes import item
 from tierbench.dags.plan import expand
-from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Submission, find_site
 from tierbench.submit import pool
 from tierbench.submit.probes import submit_file
-
-WORKERS = {"private": ["wn01", "wn02"], "public": ["wn03", "wn04"]}
 
 
 def asking(*lines):
@@ -27,11 +25,8 @@ def asking(*lines):
 
 
 def test_jobs_that_go_to_workers_have_the_sites_lines(tmp_path):
-    site, experiment = (
-        asking("accounting_group = group_cms.tier3", '+ProjectName = "storage"'),
-        find_experiment("quick"),
-    )
-    write_run(expand(site, experiment, WORKERS), site, experiment, tmp_path / "run")
+    site = asking("accounting_group = group_cms.tier3", '+ProjectName = "storage"')
+    written(find_experiment("quick"), tmp_path / "run", WORKERS, site)
     for kind in ("clients", "flush", "sampler", "outbox", "arrange"):
         text = (tmp_path / "run" / names.SUBMIT / f"{kind}.sub").read_text()
         described, queue, _ = text.partition("\nqueue")

@@ -14,12 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.quick_plan import POOL, larger_quick
+from tests.unit.quick_plan import larger_quick, written
 from tierbench import names
-from tierbench.dags.plan import expand
-from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
-from tierbench.site_configs.site import find_site
 from tierbench.submit import commands
 from tierbench.submit import watch as watching
 from tierbench.submit.cli import main
@@ -30,9 +27,7 @@ from tierbench.submit.watch import PatientQueue, View, watch
 
 @pytest.fixture
 def run(tmp_path):
-    site, quick = find_site("testbed"), larger_quick()
-    write_run(expand(site, quick, POOL), site, quick, tmp_path / "run")
-    return Run(tmp_path / "run")
+    return Run(written(larger_quick(), tmp_path / "run"))
 
 
 @pytest.fixture(autouse=True)
@@ -266,6 +261,13 @@ def test_a_run_whose_queue_was_lost_is_not_taken_up_from_what_dagman_left(run, m
     monkeypatch.setattr(commands, "_submit_and_watch", lambda *_: 0)
     main(["submit", str(run.directory)])
     assert [path.exists() for path in left] == [False, False, True]
+
+
+@pytest.mark.parametrize("plan", ["{}", '{"trials": 3}', '{"trials": [{"id": "a", "name": "a"}]}'])
+def test_a_damaged_plan_is_named(run, plan, capsys):
+    (run.directory / names.PLAN).write_text(plan)
+    assert main(["status", str(run.directory)]) == 1
+    assert capsys.readouterr().err.startswith(f"tierbench: {run.directory}/plan.json is damaged: ")
 
 
 def test_outcomes_from_before_the_submission_are_not_shown(run):

@@ -1,14 +1,19 @@
-"""`testbed run --all-papers` runs what is not done, goes on after a failure, and writes a page of what there is."""
+"""`testbed run --all-papers` runs what is not done and writes a page of what there is; what comes home from hosts."""
+
+import os
 
 import pytest
 
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench import names
 from tierbench.errors import HostError
+from tierbench.submit.cli import main
 from tierbench.submit.progress import Run
-from tierbench.testbed import all_papers
+from tierbench.testbed import all_papers, host
 from tierbench.testbed.cli import Progress
+from tierbench.testbed.host import RunningHost
 from tierbench.testbed.run import bring_home
+from tierbench.testbed.services import topology
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.testbed import Testbed
 
@@ -77,6 +82,12 @@ def test_each_experiment_gets_the_testbed_that_it_demands():
     assert {name.rsplit("-", 1)[1] for name in all_papers.experiments()} == {"scaled"}
 
 
+def test_repetitions_are_added_to_no_more_than_one_run(monkeypatch, capsys):
+    monkeypatch.setattr(all_papers, "run_all", lambda *_: 0)  # nothing is brought up here, whatever is broken
+    assert main(["testbed", "run", "--all-papers", "--more", "1"]) == 2
+    assert "--more goes with a run that is named" in capsys.readouterr().err
+
+
 WHOLE = ["tar", "-C", "{}", "-cf", "-", "."]
 CUT = ["sh", "-c", "tar -C {} -cf - . | head -c 2000; exit 2"]
 
@@ -111,6 +122,30 @@ def test_what_comes_home_is_all_of_it(there, tmp_path):
     assert brought(WHOLE, there, tmp_path / "runs" / "run") == []
     assert [path.name for path in tmp_path.glob("runs/*")] == ["run"]
     assert sorted(path.name for path in tmp_path.glob("runs/run/*")) == ["first", "second"]
+
+
+def test_what_cannot_be_read_is_named_however_much_it_is(there, tmp_path):
+    line = "tar: ./denied: Warning: Cannot open: Permission denied"
+    command = ["sh", "-c", f"yes '{line}' | head -5000 >&2; tar -C {{}} -cf - ."]
+    assert brought(command, there, tmp_path / "runs" / "run") == ["./denied"] * 5000
+    assert (tmp_path / "runs/run/first").read_text() == "whole"
+
+
+class HereHost(RunningHost):
+    """A host whose commands are run here."""
+
+    def command(self, argv, _=None):
+        return argv
+
+
+def test_a_pipe_in_place_of_a_file_is_not_read_for_ever(tmp_path, monkeypatch):
+    monkeypatch.setattr(host, "EXCHANGE_SECONDS", 0.5)
+    here = HereHost(topology(Settings()).host("ce"), tmp_path / "bed/hosts/ce")
+    (tmp_path / "file").write_text("whole")
+    os.mkfifo(tmp_path / "pipe")
+    assert here.read(str(tmp_path / "file")) == b"whole"
+    with pytest.raises(HostError, match=r"ce: -- .*/pipe: no end after 0\.5 s"):
+        here.read(str(tmp_path / "pipe"))
 
 
 def test_of_what_was_broken_off_nothing_is_taken_for_the_run(there, tmp_path):

@@ -69,15 +69,14 @@ def test_a_condition_is_arranged_on_those_of_its_hosts_that_are_there(site, prox
     assert ("squids-there" in offers.access, "squ1" in offers.samplers) == (proxies == 2, proxies == 2)
 
 
-@pytest.mark.parametrize("there", [0, 1])
-def test_an_access_method_by_a_door_that_is_not_there_is_not_offered(site, there):
-    methods = site(Settings(token_door=there, xrootd_copies=there)).access
-    doors = ("wan-xrootd-token", "wan-xrootd-x509", "wan-https", "wan-https-token", "wan-nginx")
-    assert [name in methods for name in (*doors, "xrootd-servers", "https-servers")] == [there] * 7
-
-
-def test_a_copy_is_offered_where_both_its_servers_are(site):
-    assert "https-servers" not in site(Settings(token_door=1)).access
+@pytest.mark.parametrize(("door", "copies"), [(0, 0), (1, 0), (0, 1), (1, 1)])
+def test_an_access_method_is_offered_where_all_its_doors_are(site, door, copies):
+    methods = site(Settings(token_door=door, xrootd_copies=copies)).access
+    expected = {
+        **dict.fromkeys(("wan-xrootd-token", "wan-xrootd-x509", "wan-https", "wan-https-token", "wan-nginx"), door),
+        "xrootd-servers": copies, "https-servers": door and copies,
+    }  # fmt: skip
+    assert {name: name in methods for name in expected} == expected
 
 
 def test_the_shipped_file_states_what_its_own_settings_make():

@@ -9,7 +9,7 @@ import pytest
 from tierbench.errors import ConfigError
 from tierbench.site_configs import site as site_module
 from tierbench.site_configs.site import Pool, find_site, load_site
-from tierbench.spec import read_toml, shipped_definitions
+from tierbench.spec import shipped_definitions
 from tierbench.testbed.services import topology
 from tierbench.testbed.services.xrootd import XROOTDFS_ROOT
 from tierbench.testbed.settings import Settings
@@ -167,14 +167,6 @@ def test_the_testbeds_site_names_hosts_of_its_topology_and_mounts_xrootd_where_t
     largest = topology(Settings(virtual_workers=1, far_site=1, redirector=1, proxies=2))
     assert named <= {host.fqdn for host in largest.hosts if host.in_pool}
     assert find_site("testbed").access["lan-xrootdfs"].prefix == XROOTDFS_ROOT
-
-
-def test_the_testbeds_links_are_what_it_is_built_with():
-    tables = read_toml(site_module.SHIPPED / "testbed.toml")
-    bed = tables["testbed"]
-    rates = {key: bed["rates_mbps"][key] for key in ("wan", "storage", "metadata", "worker")}
-    rates |= dict.fromkeys(("gateway", "door"), bed["rates_mbps"]["server"])
-    assert tables["links"] == {**rates, "rtt_ms": bed["rtt_ms"]}
 
 
 DOCS = Path(__file__).parents[3] / "docs"

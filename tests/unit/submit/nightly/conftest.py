@@ -1,13 +1,25 @@
-"""A nightly named quick, a webhook that receives, and what the history says has changed."""
+"""A nightly named quick, its nights, a webhook that receives, and what the history says has changed."""
 
-from datetime import timedelta
+import json
+import threading
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from tests.unit.night_of_quick import NOW
-from tests.unit.webhook_receiver import receiving
-from tierbench.submit.nightly import messages, steps
-from tierbench.submit.nightly.record import Nightly, Terms
+from tests.unit.synthetic_report import Shape, write_run
+from tierbench import names
+from tierbench.postprocess.history.rows import NightMark, write_night_mark
+from tierbench.submit.nightly import messages, record, steps
+from tierbench.submit.nightly.record import Change, Night, Nightly, Terms
+from tierbench.submit.pool import PoolError
+
+NOW = datetime(2026, 6, 10, 12, 0, tzinfo=UTC)
+LAST = datetime(2026, 6, 10, 2, 30, tzinfo=UTC)
+SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(8,), samples=False)
+SINCE_NS = round((LAST - timedelta(days=1)).timestamp() * 1e9)
+SENTENCE = "Worse: lan-xrootd/root, 152 → 131 Mb/s (−14 %, −17…−11)."  # noqa: RUF001
+WORSE = Change("worse", "lan", SINCE_NS, "WARNING", sentence=SENTENCE)
 
 
 @pytest.fixture(autouse=True)
@@ -35,10 +47,59 @@ def define(tmp_path):
     return define
 
 
+def measured(nightly, planned=LAST, run=True, **changes):
+    """A night that has ended well, and of which nobody was told yet."""
+    night = Night(planned.timestamp(), "measured", counts={"VALID": 6}, ended_wall_s=planned.timestamp() + 600)
+    night = record.write(nightly, night.now(**changes))
+    if run:
+        directory = write_run(record.folder(nightly, night) / names.NIGHT_RUN, SHAPE)
+        write_night_mark(directory, NightMark("quick", int(planned.timestamp() * 1e9)))
+    return night
+
+
+def close(nightly, night):
+    return steps.finish(nightly, record.folder(nightly, night))
+
+
+def damage(directory):
+    """Leave a nightly there that cannot be read."""
+    directory.mkdir()
+    (directory / names.NIGHTLY).write_text("{")
+
+
+def fails(why):
+    def fail(*_, **__):
+        raise PoolError(why)
+
+    return fail
+
+
+class Receiver(HTTPServer):
+    """A webhook's end, which keeps what was posted there."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), _Posted)
+        self.bodies = []
+        self.url = f"http://127.0.0.1:{self.server_port}/hook"
+
+
+class _Posted(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.bodies.append(body)
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
 @pytest.fixture
 def receiver():
-    with receiving() as receiver:
+    with Receiver() as receiver:
+        threading.Thread(target=receiver.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield receiver
+        receiver.shutdown()
 
 
 @pytest.fixture

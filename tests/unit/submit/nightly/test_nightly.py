@@ -12,7 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tests.unit.night_of_quick import LAST, NOW, SHAPE, close, fails, measured
+from tests.unit.submit.nightly.conftest import LAST, NOW, SHAPE, close, damage, fails, measured
 from tests.unit.synthetic_report import write_run
 from tierbench import names
 from tierbench.dags.graphs import NOTHING_TO_DO
@@ -49,12 +49,14 @@ def test_a_night_of_which_nothing_is_to_be_expected_begins_no_further_repetition
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd-analyze here")
-def test_systemd_accepts_the_units(define, tmp_path):
+def test_systemd_accepts_the_units(define, tmp_path, monkeypatch):
     nightly = define(by="systemd")
     nightly.starter.write_text("#!/bin/sh\n")
     nightly.starter.chmod(0o755)
-    schedule.SystemdTimer().write(nightly, tmp_path / "units")
-    units = [str(path) for path in (tmp_path / "units").iterdir()]
+    monkeypatch.setattr(schedule, "_systemctl", lambda *_: None)
+    monkeypatch.setattr(schedule.SystemdTimer, "_folder", lambda _: tmp_path / "units")
+    assert schedule.SCHEDULERS["systemd"].start(nightly).startswith("timer tierbench-nightly-quick")
+    units = list((tmp_path / "units").iterdir())
     told = subprocess.run(["systemd-analyze", "verify", *units], capture_output=True, text=True, check=False)
     assert (told.returncode, [line for line in told.stderr.splitlines() if "tierbench" in line]) == (0, [])
     assert "Persistent=true" in (tmp_path / "units/tierbench-nightly-quick.timer").read_text()
@@ -140,6 +142,14 @@ def test_no_night_begins_while_another_nightly_measures_at_its_site(
     assert outcome == "running" or "the nightly other measures at the same site" in night.reason
 
 
+def test_another_nightly_that_is_damaged_keeps_no_night_from_its_start(define, monkeypatch):
+    nightly = define(patience_s=0.0)
+    damage(nightly.directory.with_name("damaged"))
+    monkeypatch.setattr(steps, "prepare", lambda *_: None)
+    monkeypatch.setattr(steps, "_submitted", lambda *_: 8)
+    assert steps.start(nightly, False).outcome == "running"
+
+
 def test_a_beginning_that_hangs_is_a_record_of_the_next_night(define, monkeypatch):
     nightly = define()
     monkeypatch.setattr(locked, "__defaults__", (0.0,))
@@ -168,7 +178,7 @@ def _full(*_):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_a_night_that_died_has_its_books_closed_by_whoever_looks_next(define, monkeypatch):
+def test_a_night_that_died_is_finished_by_whoever_looks_next(define, monkeypatch):
     nightly = define()
     record.write(nightly, Night(LAST.timestamp(), "running", cluster=7))
     monkeypatch.setattr(pool, "in_queue", lambda _: False)
@@ -240,6 +250,15 @@ def test_a_damaged_record_of_a_night_is_told_and_hides_no_other(define):
     first, last = record.nights(nightly)
     assert (first.planned, first.outcome, last) == (bad.planned, "failed", good)
     assert "damaged" in first.reason
+
+
+def test_a_copy_of_a_nights_folder_is_no_night(define, capsys):
+    nightly = define()
+    night = measured(nightly, run=False)
+    shutil.copytree(record.folder(nightly, night), record.folder(nightly, night).with_suffix(".bak"))
+    assert record.nights(nightly) == [night]
+    assert main(["nightly", "check", "quick"]) == 2  # no result for so long
+    assert "TIERBENCH CRITICAL" in capsys.readouterr().out
 
 
 def test_a_damaged_history_is_told_of_once_and_the_night_is_kept(define, receiver, tmp_path):

@@ -11,13 +11,13 @@ from pathlib import Path
 import htcondor2
 import pytest
 
-from tests.unit.night_of_quick import LAST, SINCE_NS, WORSE, close, fails, measured
+from tests.unit.submit.nightly.conftest import LAST, SINCE_NS, WORSE, close, fails, measured
 from tierbench import names
 from tierbench.postprocess.history.database import History
 from tierbench.submit import pool
 from tierbench.submit.nightly import messages, record, steps
 from tierbench.submit.nightly.monitoring import Health
-from tierbench.submit.nightly.record import Change, Night, Terms
+from tierbench.submit.nightly.record import Night, Terms
 
 
 @pytest.fixture
@@ -75,10 +75,12 @@ def configured(monkeypatch, **settings):
     htcondor2.reload_config()
 
 
-def test_nobody_is_told_of_a_night_in_which_nothing_has_changed(define, receiver, found):
+@pytest.mark.parametrize("changed", [[], [dataclasses.replace(WORSE, acknowledged=True)]])
+def test_nobody_gets_a_message_of_a_night_in_which_nothing_new_has_changed(define, receiver, found, changed):
+    found += changed
     nightly = define(webhook=receiver.url)
     night = close(nightly, measured(nightly))
-    assert (found, receiver.bodies) == ([], [])
+    assert receiver.bodies == []
     assert night.deliveries == {"nobody": "there was nothing to tell"}
 
 
@@ -97,13 +99,6 @@ def test_a_change_is_told_once_by_one_message_that_names_number_interval_and_rep
     with History() as history:
         kept = history.database.execute("SELECT channel, text, delivered FROM message ORDER BY id").fetchall()
     assert kept == [("webhook 127.0.0.1", WORSE.sentence, 1), ("admin@site.example", WORSE.sentence, 1)]
-
-
-def test_what_is_acknowledged_is_not_told(define, receiver, found):
-    found.append(Change("worse", "lan", SINCE_NS, "WARNING", sentence="Worse.", acknowledged=True))
-    nightly = define(webhook=receiver.url)
-    close(nightly, measured(nightly))
-    assert receiver.bodies == []
 
 
 def test_a_webhook_that_never_answers_is_given_up_and_told_of_by_the_next_message(

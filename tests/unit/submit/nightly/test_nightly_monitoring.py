@@ -12,14 +12,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.unit.night_of_quick import LAST, NOW, WORSE, close, measured
 from tests.unit.nights_of_chronicle import LAN, chronicle_of, slower_from
+from tests.unit.submit.nightly.conftest import LAST, NOW, WORSE, close, damage, measured
 from tierbench import names
 from tierbench.postprocess.history import database
 from tierbench.postprocess.history.database import History
 from tierbench.postprocess.history.rows import Measured, Value
 from tierbench.site_configs.site import SHIPPED
-from tierbench.submit import cli
+from tierbench.submit import pool
 from tierbench.submit.cli import main
 from tierbench.submit.nightly import monitoring, record
 from tierbench.submit.nightly.monitoring import Health, changes, suspected, write_textfile
@@ -46,6 +46,8 @@ def test_two_nights_are_an_alarm_until_it_is_acknowledged(define):
     feed(12, slower_from_night=10)
     (change,) = changes(nightly)
     assert (change.direction, change.level, change.configuration) == ("worse", "WARNING", LAN)
+    assert main(["nightly", "ack", "quick", "mistyped"]) == 2
+    assert not changes(nightly)[0].acknowledged
     assert main(["nightly", "ack", "quick", "--note", "new disks"]) == 0
     assert [change.acknowledged for change in changes(nightly)] == [True]
 
@@ -199,5 +201,19 @@ def test_the_dashboard_is_one_that_grafana_imports():
 
 
 def test_where_there_are_none_the_list_says_so(capsys):
-    assert cli.main(["nightly", "list"]) == 0
+    assert main(["nightly", "list"]) == 0
     assert "`tierbench nightly add` sets one up" in capsys.readouterr().out
+
+
+def test_one_that_is_damaged_hides_no_other_in_the_list(define, monkeypatch, capsys):
+    monkeypatch.setattr(pool, "jobs", lambda *_: [{"JobStatus": 1}])
+    nightly = define(since=datetime.now(UTC))
+    measured(nightly, run=False)
+    damage(nightly.directory.with_name("damaged"))
+    assert main(["nightly", "list"]) == 0
+    first, second, *nights = capsys.readouterr().out.splitlines()
+    assert (first.startswith("damaged: "), second.partition("; next ")[0]) == (
+        True,
+        "quick: 02:30 every day at testbed, by condor",
+    )
+    assert nights[-1].endswith("measured: 6 VALID")

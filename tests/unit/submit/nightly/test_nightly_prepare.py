@@ -29,12 +29,9 @@ def only(way):
     return dataclasses.replace(QUICK, access=(way,))
 
 
-def test_the_control_is_the_way_with_the_fewest_servers_on_it():
-    assert choose_control(SITE, QUICK, "").name == "direct/root \N{MULTIPLICATION SIGN}8"
-
-
-def test_a_control_that_is_asked_for_is_taken():
-    assert choose_control(SITE, QUICK, "lan-xrootd").name == "lan-xrootd/root \N{MULTIPLICATION SIGN}8"
+def test_the_control_is_what_is_asked_for_or_the_access_method_with_the_fewest_servers():
+    for asked, access in (("", "direct"), ("lan-xrootd", "lan-xrootd")):
+        assert choose_control(SITE, QUICK, asked).name == f"{access}/root \N{MULTIPLICATION SIGN}8"
     with pytest.raises(ConfigError, match="--control"):
         choose_control(SITE, QUICK, "lan-xrotd")
 

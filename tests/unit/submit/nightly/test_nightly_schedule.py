@@ -31,20 +31,18 @@ def test_days_of_the_week():
     assert due("23:00", "2026-11-20T00:00", "2026-11-27T00:00", "fri,mon") == ["Fri 20 23:00+0100", "Mon 23 23:00+0100"]
 
 
-@pytest.mark.parametrize("hour", ["2026-10-25T00:30:05+00:00", "2026-10-25T01:30:05+00:00"])
-def test_both_times_that_a_scheduler_finds_2_30_mean_the_same_night(hour):
-    assert NIGHTLY.meant(datetime.fromisoformat(hour), BERLIN) == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
-
-
-@pytest.mark.parametrize("began", ["00:30:02", "01:00:02", "01:30:02"])  # 1:30, 3:00 and 3:30 on the wall
-def test_whenever_a_scheduler_begins_where_2_30_never_comes_it_means_that_night(began):
-    now = datetime.fromisoformat(f"2026-03-29T{began}+00:00")
-    assert NIGHTLY.meant(now, BERLIN) == datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
-
-
-def test_a_late_one_means_the_night_before_and_not_the_next():
-    late = datetime(2026, 6, 2, 20, 0, tzinfo=BERLIN)
-    assert NIGHTLY.meant(late, BERLIN) == datetime(2026, 6, 2, 2, 30, tzinfo=BERLIN)
+@pytest.mark.parametrize(
+    ("started", "night"),
+    [
+        ("2026-10-25T00:30:05", "2026-10-25T00:30"),  # 2:30 comes twice
+        ("2026-10-25T01:30:05", "2026-10-25T00:30"),
+        *((f"2026-03-29T{time}:02", "2026-03-29T01:30") for time in ("00:30", "01:00", "01:30")),  # 2:30 never comes
+        ("2026-06-02T18:00:00", "2026-06-02T00:30"),  # a late one means the night before
+    ],
+)
+def test_whenever_a_scheduler_starts_a_night_it_is_clear_which_one_it_means(started, night):
+    started, night = (datetime.fromisoformat(f"{time}+00:00") for time in (started, night))
+    assert NIGHTLY.meant(started, BERLIN) == night
 
 
 def test_silence_becomes_an_alarm_after_26_hours_or_after_the_longest_gap_of_the_week():
@@ -54,11 +52,8 @@ def test_silence_becomes_an_alarm_after_26_hours_or_after_the_longest_gap_of_the
 
 
 def test_htcondor_is_told_the_days_as_cron_counts_them():
-    assert parse_calendar("02:05", "sun,mon").crontab == {
-        "cron_minute": "5",
-        "cron_hour": "2",
-        "cron_day_of_week": "1,0",
-    }
+    crontab = parse_calendar("02:05", "sun,mon").crontab
+    assert crontab == {"cron_minute": "5", "cron_hour": "2", "cron_day_of_week": "1,0"}
 
 
 @pytest.mark.parametrize(
@@ -82,17 +77,9 @@ def test_what_would_be_passed_over_of_a_time_is_refused_when_it_is_asked_for(at)
 def test_systemd_finds_the_same_next_night(at, days):
     base = datetime(2026, 6, 2, 23, 30, tzinfo=UTC)
     mine = next(parse_calendar(at, days).due(base, base + timedelta(days=9), UTC))
+    ask = ["systemd-analyze", "calendar", "--base-time", f"{base:%Y-%m-%d %H:%M:%S} UTC"]
+    utc = {"TZ": "UTC", "PATH": "/usr/bin:/bin", "SYSTEMD_COLORS": "0"}
     told = subprocess.run(
-        [
-            "systemd-analyze",
-            "calendar",
-            "--base-time",
-            f"{base:%Y-%m-%d %H:%M:%S} UTC",
-            parse_calendar(at, days).on_calendar,
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"TZ": "UTC", "PATH": "/usr/bin:/bin", "SYSTEMD_COLORS": "0"},
+        [*ask, parse_calendar(at, days).on_calendar], capture_output=True, text=True, check=True, env=utc
     ).stdout
     assert f"Next elapse: {mine:%a %Y-%m-%d %H:%M:%S} UTC" in told
