@@ -80,9 +80,14 @@ def headline(results: Results, points: Sequence[RunPoint]) -> tuple[bool, str]:
         sentences.append(f"At {len(partly) - NAMED} more points some differ, none is faster than all others.")
     level = [(name, point) for name, point, slower in unclear if not slower]
     if level:
-        alike = all(other.result == EQUIVALENT for _, point in level for other in point.others)
-        nowhere = f"No {what} is faster {at(level, f'at any of {len(points)} points')}."
-        sentences.append(f"All are equivalent within {percent(within(results))} {at(level)}." if alike else nowhere)
+        results_there = {other.result for _, point in level for other in point.others}
+        if results_there == {EQUIVALENT}:
+            sentences.append(f"All are equivalent within {percent(within(results))} {at(level)}.")
+        else:
+            where = at(level, f"at any of {len(points)} points")
+            which = "there is no interval" if not any(results_there) else "not all have an interval"
+            why = "" if all(results_there) else f" ({which}, which takes two repetitions)"
+            sentences.append(f"No {what} is distinguishably faster {where}{why}.")
     doubted = [name for name, point in named if any(other.by_valid for other in point.others)]
     if doubted:
         sentences.append(f"Differences at {listed(doubted[:NAMED])} rest on SUSPECT trials and are not counted.")
