@@ -30,9 +30,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from tierbench.host import machine, mounts, read_text
-from tierbench.monitors.source import NICE, Refusal
-from tierbench.monitors.sources.net import find_interfaces
+from tierbench.host import NICE, NoInterface, find_interfaces, machine, mounts, read_text
 from tierbench.wrappers.child import PATIENCE_S, run_program
 from tierbench.wrappers.client import find_client
 from tierbench.wrappers.credentials import KINDS as CREDENTIALS
@@ -110,9 +108,9 @@ def connect(shown: str, host: str, port: str) -> None:
 
 def ask_interface(question: "dict[str, Any]") -> None:
     try:
-        interfaces = find_interfaces(question["name"], Path("/proc/self/net/dev").read_bytes(), Path("/proc"))
-    except Refusal as refusal:  # the sampler's own
-        raise Answer("bad", str(refusal), "absent") from None
+        interfaces = find_interfaces(question["name"])
+    except (NoInterface, OSError) as error:
+        raise Answer("bad", str(error), "absent") from None
     if "lo" in interfaces:
         raise Answer("bad", "lo carries no host's traffic, and counts each byte as sent and as received", "loopback")
     raise Answer("good", "{} {} there".format(" and ".join(interfaces), "is" if len(interfaces) == 1 else "are"))

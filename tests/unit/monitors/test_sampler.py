@@ -15,8 +15,9 @@ import pytest
 
 from tests.unit.sampler_process import ROOT, finish, read, records_in, until
 from tests.unit.shipped import PYTHON, ship
+from tierbench.host import NICE
 from tierbench.monitors import sampler
-from tierbench.monitors.source import NICE, ProcFile
+from tierbench.monitors.source import ProcFile
 
 AT_ONCE = 10
 
