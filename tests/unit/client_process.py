@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 from tests.unit.shipped import PYTHON, ship, wait_until
+from tests.unit.stand_ins import script
 
 URL = "root://server:1094//store/replica.root"
 PATIENCE_S = 600  # of a busy machine's; nothing takes a tenth of it elsewhere
@@ -35,10 +36,7 @@ class Job:
 
     def script(self, name, *lines):
         """Put a stand-in beside the client, or into bin/ on the PATH."""
-        script = self.folder / name
-        script.write_text("\n".join(("#!/bin/sh", *lines)) + "\n")
-        script.chmod(0o755)
-        return script
+        return script(self.folder / name, *lines)
 
     def start(self, client, *more):
         command = [PYTHON, "client.py", "--trial", "t", "--index", "0", "--replicas", "replicas.txt"]

@@ -7,9 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ from tests.unit import synthetic_run as synthetic
 from tests.unit.client_process import as_a_job
 from tests.unit.doctored_trial import edit_client
 from tests.unit.shipped import PYTHON
+from tests.unit.stand_ins import script, serving
 from tierbench import site_configs
 from tierbench.dags.experiment import load_experiment
 from tierbench.dags.plan import expand
@@ -58,11 +57,8 @@ def web(tmp_path):
     """A server that shows the replicas at the storage's path; its port."""
     folder = tmp_path / "served"
     folder.mkdir()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server.server_port
-    server.shutdown()
-    server.server_close()
+    with serving(SimpleHTTPRequestHandler, directory=str(folder)) as url:
+        yield url.rpartition(":")[2]
 
 
 @pytest.fixture
@@ -71,7 +67,7 @@ def fetched(tmp_path, web):
     access, client, experiment = texts("An access method, with a client for it")
     (tmp_path / "fetch.py").write_text(client)
     (tmp_path / "fetched.toml").write_text(experiment)
-    site = site_with(tmp_path, access.replace("{port}", str(web)))
+    site = site_with(tmp_path, access.replace("{port}", web))
     resolved = load_experiment(tmp_path / "fetched.toml")
     write_run(expand(site, resolved, WORKERS), site, resolved, tmp_path / "run")
     return site, tmp_path
@@ -109,10 +105,8 @@ def test_a_condition_is_a_program_and_a_table(tmp_path):
         value = folder / "tcp_rmem"
         value.write_text("4096\t131072\t6291456\n")
         word = folder / "arrange.d" / condition.word
-        word.write_text(
-            program.replace("/proc/sys/net/ipv4/tcp_rmem", str(value)).replace('"4096 131072 $2"', '"4096\t131072\t$2"')
-        )
-        word.chmod(0o755)
+        text = program.replace("/proc/sys/net/ipv4/tcp_rmem", str(value))
+        script(word, text.replace('"4096 131072 $2"', '"4096\t131072\t$2"'))
         helper = folder / "tierbench-arrange"
         text = (SITES / "tierbench-arrange").read_text().replace("/etc/tierbench/arrange.d", str(word.parent))
         assert "/var/lib/tierbench-arrange" in text

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.shipped import wait_until
+from tests.unit.stand_ins import script
 from tierbench import site_configs
 from tierbench.single_file_script import single_file
 
@@ -37,11 +38,8 @@ class Place:
         self.value.write_text("14\n")
         self.helper = folder / "tierbench-arrange"
         text = HELPER.read_text().replace("/etc/tierbench/arrange.d", str(self.words))
-        self.helper.write_text(text.replace("/var/lib/tierbench-arrange", str(self.state)))
-        self.helper.chmod(0o755)
-        self.program = self.words / "rtt"
-        self.program.write_text(WORD.format(value=self.value))
-        self.program.chmod(0o755)
+        script(self.helper, text.replace("/var/lib/tierbench-arrange", str(self.state)))
+        self.program = script(self.words / "rtt", WORD.format(value=self.value))
         self.script = folder / "arrange.py"
         self.script.write_text(single_file("tierbench.wrappers.arrange"))
 

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from tests.unit.client_process import URL
+from tests.unit.stand_ins import script
 from tierbench.errors import UnmetNeed
 from tierbench.submit.programs import find_root
 from tierbench.wrappers.clients.root import Root
@@ -120,9 +121,7 @@ def test_of_a_wheel_roots_own_version_is_told(wheel, monkeypatch):
 
 def test_who_makes_files_finds_the_root_that_the_systems_python_has(wheel, tmp_path, monkeypatch):
     """As jobs do, whose Python that is: what the doctor calls good there is good enough here."""
-    python = tmp_path / "python3"
-    python.write_text(f"#!/bin/sh\necho {wheel}/__init__.py\n")
-    python.chmod(0o755)
+    script(tmp_path / "python3", f"echo {wheel}/__init__.py")
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr(os, "defpath", "/nowhere")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.shipped import PYTHON, texts
+from tests.unit.stand_ins import script
 
 FLUSH = texts()["flush.py"].decode()
 SIZE = 1_000_001
@@ -37,15 +38,8 @@ def helper(tmp_path, monkeypatch):
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder), prepend=":")
-
-    def make(name, lines):
-        script = folder / name
-        script.write_text(f"#!/bin/sh\n{lines}\n")
-        script.chmod(0o755)
-        return script
-
-    make("sudo", '[ "$1" = -n ] && shift && exec "$@"')
-    return lambda lines: make("tierbench-flush", lines)
+    script(folder / "sudo", '[ "$1" = -n ] && shift && exec "$@"')
+    return lambda line: script(folder / "tierbench-flush", line)
 
 
 def flush(*arguments):
@@ -87,13 +81,13 @@ def test_files_that_are_not_here_are_no_warm_files(directory):
 
 def test_the_helper_is_told_the_strategy_and_a_missing_one_is_reported(replicas, helper):
     told = replicas.parent / "told"
-    script = helper(f'echo "$@" > {told}')
-    report("--strategy", "lustre", "--directory", replicas, "--helper", script)
+    told_all = helper(f'echo "$@" > {told}')
+    report("--strategy", "lustre", "--directory", replicas, "--helper", told_all)
     assert told.read_text() == "lustre\n"
     found = report("--strategy", "drop_caches", "--directory", replicas, "--helper", replicas / "helper")
     assert found["status"] == "no-helper"
-    script = helper("echo not today; exit 1")
-    found = report("--strategy", "lustre", "--directory", replicas, "--helper", script)
+    refuses = helper("echo not today; exit 1")
+    found = report("--strategy", "lustre", "--directory", replicas, "--helper", refuses)
     assert (found["status"], found["message"].endswith("not today")) == ("refused", True)
 
 

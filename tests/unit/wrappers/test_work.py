@@ -11,15 +11,15 @@ import termios
 import threading
 import time
 from collections import Counter
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
 from tests.unit.client_process import PATIENCE_S, events, is_running, until
 from tests.unit.client_process import Job as OneFileJob
 from tests.unit.shipped import PYTHON
+from tests.unit.stand_ins import serving
 from tierbench.starts import settling
 from tierbench.trials import Work
 from tierbench.wrappers.client import Job as ClientJob
@@ -53,13 +53,10 @@ def job(tmp_path):
     return Job(tmp_path)
 
 
-class Quiet(SimpleHTTPRequestHandler):
+class Files(SimpleHTTPRequestHandler):
+    """This machine's files, and what was asked for."""
+
     protocol_version = "HTTP/1.1"
-    connections: ClassVar[set[tuple[str, int]]]
-    slow_s = 0.0
-    stalls: ClassVar[list[float]] = []
-    asked_ns: ClassVar[list[int]]
-    ended: threading.Event
 
     def do_GET(self):
         self.asked_ns.append(time.time_ns())
@@ -67,29 +64,15 @@ class Quiet(SimpleHTTPRequestHandler):
         self.ended.wait(self.stalls.pop() if self.stalls else self.slow_s)
         super().do_GET()
 
-    def log_message(self, *_):
-        pass
-
 
 @pytest.fixture
 def web():
-    """A web server of this machine's files."""
-
-    class Own(Quiet):
-        connections: ClassVar[set[tuple[str, int]]] = set()
-        asked_ns: ClassVar[list[int]] = []
-        ended = threading.Event()
-
-        def __init__(self, *arguments):
-            super().__init__(*arguments, directory="/")
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Own)
-    Own.address = f"http://127.0.0.1:{server.server_port}"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield Own
-    Own.ended.set()
-    server.shutdown()
-    server.server_close()
+    """A web server, and how slow it is."""
+    state = {"connections": set(), "asked_ns": [], "slow_s": 0.0, "stalls": [], "ended": threading.Event()}
+    web = type("Web", (Files,), state)
+    with serving(web, directory="/") as web.address:
+        yield web
+        web.ended.set()
 
 
 @pytest.mark.parametrize("processes", [1, 3])

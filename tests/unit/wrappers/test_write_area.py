@@ -8,6 +8,7 @@ import zlib
 import pytest
 
 from tests.unit.shipped import PYTHON, ship
+from tests.unit.stand_ins import script
 
 CONTENT = b"what a client has written"
 AS_ANY_USER = ["setpriv", "--bounding-set=-all"] if os.geteuid() == 0 else []  # root without its powers: modes bind it
@@ -138,7 +139,7 @@ def test_a_folder_that_cannot_be_looked_into_is_not_taken_for_an_empty_one(worke
     assert f"Permission denied: '{worker.outbox}'" in report["message"]
 
 
-LISTING = """#!/bin/sh
+LISTING = """
 case "$*" in
     *" ls "*) test -e gone || echo "$LISTED"; exit 0 ;;
     *" rm "*) touch gone ;;
@@ -153,8 +154,7 @@ def serve(worker, monkeypatch, xrdfs):
     """Put the storage behind a server, which answers by a script."""
     worker.about(under=f"{SERVER}w", url=f"{SERVER}w/run-1/trial")
     (worker.folder / "bin").mkdir()
-    (worker.folder / "bin/xrdfs").write_text(xrdfs)
-    (worker.folder / "bin/xrdfs").chmod(0o755)
+    script(worker.folder / "bin/xrdfs", xrdfs)
     monkeypatch.setenv("PATH", f"{worker.folder}/bin:{os.environ['PATH']}")
     (worker.folder / "expected.txt").touch()
 
@@ -176,7 +176,7 @@ def test_a_servers_list_tells_sizes_whoever_owns_the_files(worker, monkeypatch, 
 
 
 # What xrdfs prints, and the status with which it ends.
-ANSWERS = """#!/bin/sh
+ANSWERS = """
 error() { echo; echo "[ERROR] Server responded with an error: $1"; echo; exit 54; }
 gone() { error "[3011] Unable to locate $1; no such file or directory"; }
 denied() { error "[3010] Unable to locate $1; permission denied"; }
