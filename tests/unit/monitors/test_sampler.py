@@ -24,9 +24,8 @@ AT_ONCE = 10
 
 class TestFormat:
     @pytest.fixture
-    def samples(self, start, out):
-        finish(start("--max-seconds", "0.2"))
-        return read(out)
+    def samples(self, sampled):
+        return sampled(seconds=0.2)
 
     def test_header_names_trial_role_interface_and_the_kernels_tuning(self, samples):
         known = {"tierbench": "samples", "format": 1, "trial": "t", "role": "storage", "interface": "lo"}
@@ -80,8 +79,8 @@ class TestEnd:
         (tmp_path / "job" / "stop").touch()
         assert (finish(process)[0], read(out).trailer["reason"]) == (0, "stop")
 
-    def test_it_ends_after_max_seconds(self, start, out):
-        assert (finish(start("--max-seconds", "0.1"))[0], read(out).trailer["reason"]) == (0, "time")
+    def test_it_ends_after_max_seconds(self, sampled):
+        assert sampled(seconds=0.1).trailer["reason"] == "time"
 
     def test_a_long_period_does_not_delay_the_end(self, start, out):
         process = start("--period", "1000")

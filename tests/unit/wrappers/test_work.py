@@ -20,7 +20,8 @@ from tests.unit.client_process import PATIENCE_S, events, is_running, until
 from tests.unit.client_process import Job as OneFileJob
 from tests.unit.shipped import PYTHON
 from tests.unit.stand_ins import serving
-from tierbench.starts import settling
+from tierbench import files
+from tierbench.starts import Go, settling
 from tierbench.trials import Work
 from tierbench.wrappers.client import Job as ClientJob
 from tierbench.wrappers.clients.dd import Dd
@@ -174,8 +175,7 @@ def _begun_by_themselves(job, ahead_s):
     assert len(crowd) == 1 + 40
     (leader,) = (pid for pid in crowd if _parent(pid) not in crowd)
     go_ns, begun_ns = time.time_ns() + round(ahead_s * 1e9), 0
-    (job.folder / "go.new").write_text(json.dumps({"go_wall_ns": go_ns}))
-    (job.folder / "go.new").rename(job.folder / "go.json")
+    files.replace(job.folder / "go.json", Go(go_ns).text())
     # By the end of the pipe with both ends here they are told.
     until(lambda: time.time_ns() > go_ns or max(_pipes(leader).values()) == 1)
     if time.time_ns() < go_ns:
@@ -195,7 +195,7 @@ def test_programs_begin_when_the_last_process_has_had_the_time_to_wake(job):
     """Else those that are first take the cores from those that are still to come."""
     job.script("bin/dd", f"date +%s%N >>{job.folder}/begun", 'exec /bin/dd "$@"')
     go_ns = time.time_ns() + 3_000_000_000
-    (job.folder / "go.json").write_text(json.dumps({"go_wall_ns": go_ns}))
+    (job.folder / "go.json").write_text(Go(go_ns).text())
     end = job.end("dd", "--gate", "go.json", "--clients", "50", files_per_job=6, processes=6)
     assert end["status"] == "ok", end["message"]
     begun = [int(line) for line in (job.folder / "begun").read_text().split()]
