@@ -4,7 +4,8 @@
 Shipped to a worker as one file. Needs Python 3.6; the strategies drop_caches and lustre need root's helper, which an
 admin installs with one line for sudo. Standard output is one JSON object; docs/clients.md tells what it holds.
 Files that do not exist here, as on a worker that reads by XRootD only, have no pages here, and are not counted.
-Only root and a file's owner can see its pages: of others' files the report does not say what is resident.
+Only root and a file's owner can see its pages: of others' files, and of what may not even be looked at, the report does
+not say what is resident.
 
 Exit codes:
     0  what was found is reported, whatever its status: a warm cache is for the trial's verdict to judge
@@ -140,17 +141,22 @@ def forget(path: str) -> None:
 def pages_of(path: str) -> "Pages | None":
     """A regular file's size and how much of it is in memory, if it is here; looking does not read any of it."""
     try:
+        status = os.stat(path)  # noqa: PTH116 - of many files
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:  # a folder that nobody may look into can hold a file that is in memory
+        return Pages(0, None)
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    # Of anybody else's file the kernel says that all of it is in memory.
+    if os.geteuid() not in (0, status.st_uid) and not os.access(path, os.W_OK):
+        return Pages(status.st_size, None)
+    windows = range(0, status.st_size, WINDOW)
+    try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
-        return None
-    status = os.fstat(descriptor)
+        return Pages(status.st_size, None)
     try:
-        if not stat.S_ISREG(status.st_mode):
-            return None
-        # Of anybody else's file the kernel says that all of it is in memory.
-        if os.geteuid() not in (0, status.st_uid) and not os.access(path, os.W_OK):
-            return Pages(status.st_size, None)
-        windows = range(0, status.st_size, WINDOW)
         resident = sum(resident_part(descriptor, offset, min(WINDOW, status.st_size - offset)) for offset in windows)
         return Pages(status.st_size, resident)
     except OSError:
