@@ -36,7 +36,7 @@ MOST_LETTERS = 200  # of a configuration's name: files have 255, and some are ca
 
 @dataclass(frozen=True)
 class Configuration:
-    """One way of access with one workload at one level of each axis: what is compared with others."""
+    """One access method with one workload at one level of each axis: what is compared with others."""
 
     access: str
     workload: str

@@ -1,4 +1,4 @@
-"""What a site offers: pools of workers, ways of access, storage, what to sample and how to flush."""
+"""What a site offers: pools of workers, access methods, storage, what to sample and how to flush."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Destination:
 
 @dataclass(frozen=True)
 class Access(Checked):
-    """A way from the workers of one pool to the replicas, or by their word from there to another server."""
+    """How the workers of one pool reach the replicas, or have them copied from there to another server."""
 
     pool: Key
     protocol: Key  # "xrootd", "file", or any that a client declares
@@ -128,7 +128,7 @@ class Access(Checked):
     kerberos: Kerberos | None = None
     token: Token | None = None
     x509: GridProxy | None = None
-    environment: dict[VariableName, Value] = field(default_factory=dict)  # of who reads this way
+    environment: dict[VariableName, Value] = field(default_factory=dict)  # of who reads by it
     writes: AbsolutePath | None = None
     to: Destination | None = None
     proxy: Proxy = NO_PROXY  # by which clients reach the server
@@ -176,7 +176,7 @@ class Access(Checked):
         return (self.proxy, *self.further_proxies)
 
     def place(self, directory: str) -> str:
-        """Where this way finds a set of replicas that the storage has in this directory: there, or in its copy."""
+        """Where it finds a set of replicas that the storage has in this directory: there, or in its copy."""
         return directory if self.replicas is None else f"{self.replicas}/{PurePath(directory).name}"
 
     def url(self, path: str, client: int = 0) -> str:
@@ -202,7 +202,7 @@ class Sampler:
     link: Literal["metadata"] | None = None  # which of [links] says what it can carry, if not its role
     via: Literal["pool", "ssh"] = "pool"
     requirements: Requirements | None = None
-    access: tuple[Key, ...] = ()  # the ways during whose trials it is sampled; if none, all
+    access: tuple[Key, ...] = ()  # methods during whose trials it is sampled; if none, all
 
     def __post_init__(self) -> None:
         together(self.interface)
@@ -211,8 +211,8 @@ class Sampler:
     def interfaces(self) -> str:
         return together(self.interface)
 
-    def is_of(self, ways: Container[str]) -> bool:
-        return not self.access or any(way in ways for way in self.access)
+    def is_of(self, methods: Container[str]) -> bool:
+        return not self.access or any(method in methods for method in self.access)
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ def judge(copied: "dict[str, Any]", expected: "int | None") -> "tuple[str, str, 
     if wrong:
         return "short-read" if moved else "open-failed", wrong, moved
     if copied["size"] is None:
-        return "failed", f"how large {there} is cannot be told: HEAD gave {copied['looked']}", moved
+        return "failed", f"the size of {there} is unknown: HEAD gave {copied['looked']}", moved
     status, message = check_size(copied["size"], expected, there + " has {} of {} bytes")
     if status == "ok" and copied["left"]:
         status, message = "failed", f"{there} is whole and could not be removed: {copied['left']}"
