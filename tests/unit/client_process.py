@@ -20,11 +20,8 @@ class Job:
 
     def __init__(self, folder):
         self.folder = folder
-        self.environment = {
-            **os.environ,
-            "PATH": f"{folder}/bin:{os.environ['PATH']}",
-            "_CONDOR_SCRATCH_DIR": str(folder),
-        }
+        path = f"{folder}/bin:{os.environ['PATH']}"
+        self.environment = {**os.environ, "PATH": path, "_CONDOR_SCRATCH_DIR": str(folder)}
         (folder / "bin").mkdir()
         ship(folder, "client.py")
         self.replica = folder / "replica"

@@ -61,17 +61,7 @@ def replayed(job):
         (record(urls=["root://a//1", "root://a//2"]), "is of 2 files"),
         (record(reads=[("Read", (0, 300)), ("Write", (0, 300))]), "of a job that writes"),
     ],
-    ids=[
-        "missing",
-        "empty",
-        "no read",
-        "nothing that went well",
-        "another table",
-        "cut",
-        "no numbers",
-        "two",
-        "writes",
-    ],
+    ids=["missing", "empty", "no read", "only failures", "another table", "cut", "no numbers", "two", "writes"],
 )
 def test_a_record_that_cannot_be_replayed_is_refused_before_anything_runs(tmp_path, text, words):
     if text is not None:

@@ -55,12 +55,6 @@ def test_what_is_shipped_asks_for_no_more_than_python_3_6():
     entries |= {"client.py": "tierbench.wrappers.main", "probe.py": "tierbench.wrappers.probe"}
     joined_in = re.findall(r"^PARTS\['([a-z0-9_.]+)'\]", b"".join(texts().values()).decode(), re.MULTILINE)
     parts = {str(importlib.util.find_spec(module).origin) for module in (*entries.values(), *joined_in)}
-    vermin = [
-        str(Path(sys.executable).with_name("vermin")),
-        "--target=3.6-",
-        "--violations",
-        "--no-tips",
-        *sorted(parts),
-    ]
-    checked = subprocess.run(vermin, capture_output=True, text=True, check=False)
+    vermin = Path(sys.executable).with_name("vermin")
+    checked = run(vermin, "--target=3.6-", "--violations", "--no-tips", *sorted(parts))
     assert checked.returncode == 0, checked.stdout
