@@ -31,6 +31,7 @@ SHIPPED = Path(__file__).parent
 INSTALLED = Path("/etc/tierbench")  # sites of this machine, which go before those that come with tierbench
 
 CLEARED = ("file", "xrootd")  # by which wrappers/write_area.py can look through what was written, and remove it
+SECRETS = {"token": "token.file", "destination-token": "to.token.file", "proxy": "x509.proxy"}  # the keys of files
 NO_PROXY = Proxy("")
 DOOR = "root://"  # the second slash of root://host//path belongs to the path
 
@@ -174,6 +175,18 @@ class Access(Checked):
     def proxies(self) -> tuple[Proxy, ...]:
         """All of them; the empty one where clients go there themselves."""
         return (self.proxy, *self.further_proxies)
+
+    @property
+    def tokens(self) -> dict[str, Token]:
+        """Its own token, and that of where files are copied to, by the kinds of wrappers/credentials.py."""
+        tokens = {"token": self.token, "destination-token": self.to and self.to.token}
+        return {kind: token for kind, token in tokens.items() if token}
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """The files of the access point that come with each job, by the same kinds: of tokens, of a proxy."""
+        files = {kind: str(token.file) for kind, token in self.tokens.items() if token.file}
+        return files | ({"proxy": str(self.x509.proxy)} if self.x509 else {})
 
     def place(self, directory: str) -> str:
         """Where it finds a set of replicas that the storage has in this directory: there, or in its copy."""
@@ -361,12 +374,10 @@ def _access_problems(site: Site) -> Iterator[str]:
             yield f'{key}.writes: trials write and remove below "{access.writes}", which {apart}'
         if _share(access.replicas, replicas):
             yield f'{key}.replicas: has copies of what is in storage.replicas, "{replicas}", so it must be elsewhere'
-        token, proxy = access.token and access.token.file, access.x509 and access.x509.proxy
-        there = access.to and access.to.token and access.to.token.file
-        for kind, path in (("token.file", token), ("to.token.file", there), ("x509.proxy", proxy)):
-            if path and travelling.setdefault(PurePath(path).name, path) != path:
-                other = travelling[PurePath(path).name]
-                yield f'{key}.{kind}: "{path}" and "{other}" would travel under one name'
+        for kind, path in access.secrets.items():
+            other = travelling.setdefault(PurePath(path).name, path)
+            if other != path:
+                yield f'{key}.{SECRETS[kind]}: "{path}" and "{other}" would travel under one name'
 
 
 def _host_problems(site: Site, storage: Sequence[Host]) -> Iterator[str]:

@@ -27,7 +27,7 @@ from types import FrameType
 from typing import Any
 from urllib.parse import urlsplit
 
-from tierbench.host import AccessPoint, NoChirp, in_job, machine, now
+from tierbench.host import AccessPoint, NoChirp, as_root, in_job, machine, now
 
 HELPER = "/usr/local/sbin/tierbench-arrange"
 HELPER_S = 90  # the one before may still be restoring; a helper that needs more says so
@@ -83,7 +83,7 @@ class Helper:
         lines = replicas.read_text().splitlines() if replicas else []
         # The files of the trial, each once, as they are called on the storage.
         paths = dict.fromkeys("/" + urlsplit(line.partition("\t")[0]).path.lstrip("/") for line in lines)
-        self.command = [*([] if os.geteuid() == 0 else ["sudo", "-n"]), helper, "hold", word, value]
+        self.command = as_root(helper, "hold", word, value)
         self.process = subprocess.Popen(
             self.command,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,

@@ -25,7 +25,7 @@ from typing import Any
 
 from tierbench.host import AccessPoint, NoChirp, boot_id, condor_version, in_job, machine, now, read_text
 from tierbench.starts import pause_between_looks, read_go, settling
-from tierbench.wrappers.child import HOLD, Child, Failure, Interrupts, Run, UsageError, core_of, take_core
+from tierbench.wrappers.child import HOLD, Child, Failure, Interrupts, Run, UsageError, core_of, take_core, total
 from tierbench.wrappers.client import Client, Job, find_client
 from tierbench.wrappers.credentials import Credentials, variables
 from tierbench.wrappers.mounts import places_of
@@ -61,8 +61,7 @@ def main() -> int:
         return 2
     record, interrupts = Record(), Interrupts()
     interrupts.grace_s = kind.grace_s + TO_TELL_S
-    sizes = [file.bytes if work.for_s is None else None for file in files]
-    size = None if None in sizes else sum(filter(None, sizes))
+    size = total(file.bytes for file in files) if work.for_s is None else None
     record.start(arguments.trial, arguments.index, arguments.client, files[0].url, size)
     run: Run | None = None
     outcome: dict[str, Any] = {}

@@ -30,7 +30,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from tierbench.host import NICE, NoInterface, find_interfaces, machine, mounts, read_text
+from tierbench.host import NICE, NoInterface, as_root, find_interfaces, machine, mounts, read_text
 from tierbench.wrappers.child import PATIENCE_S, run_program
 from tierbench.wrappers.client import find_client
 from tierbench.wrappers.credentials import KINDS as CREDENTIALS
@@ -253,7 +253,7 @@ def ask_condition(question: "dict[str, Any]") -> None:
 def helped(question: "dict[str, Any]", *arguments: str) -> str:
     """What root's helper says."""
     command = [question["helper"], *arguments]
-    result = run_program(*([] if os.geteuid() == 0 else ["sudo", "-n"]), *command, patience_s=HELPER_S)
+    result = run_program(*as_root(*command), patience_s=HELPER_S)
     if result.status != 0:
         why = "no-sudo" if "sudo:" in result.last_words else "refused"
         raise Answer("bad", f"`{' '.join(command)}`: {result.last_words}", why)

@@ -366,7 +366,7 @@ def _unread(pipe):
 
 def test_what_comes_after_time_was_over_is_not_counted(job, tmp_path):
     """As of ROOT, which finishes the event that it is at."""
-    job.script("bin/dd").write_text(READS_ON)
+    job.script("bin/dd", READS_ON)
     for for_s in LONGER_AND_LONGER_S:
         source = tmp_path / f"source{for_s}"
         os.mkfifo(source)
