@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import tempfile
 import threading
 from pathlib import Path
 
@@ -107,6 +108,14 @@ def load(tmp_path):
 def variant(tmp_path):
     """Reads an experiment that extends a shipped one, or another."""
     return lambda text, base="quick": read_experiment(tmp_path, "mine", f'extends = "{base}"\nname = "mine"\n{text}\n')
+
+
+@pytest.fixture
+def open_folder():
+    """A folder that others may look into, as they may not into those of tests."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
 
 
 @pytest.fixture

@@ -1,8 +1,21 @@
-"""What stands in for programs and servers: small scripts, and web servers of this process."""
+"""What stands in for programs and servers: small scripts, web servers of this process, root's helper of a host."""
 
+import subprocess
 import threading
 from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
+from pathlib import Path
+
+from tierbench import site_configs
+
+HELPER = Path(site_configs.__file__).parent / "tierbench-arrange"
+WORD = """#!/bin/sh
+# takes: 0 2000
+case $1 in
+get) cat {value} ;;
+set) [ "$2" != 13 ] || {{ echo "not on a Friday" >&2; exit 1; }}; echo "$2" >{value} ;;
+esac
+"""
 
 
 def script(path, *lines):
@@ -27,3 +40,20 @@ def serving(handler, **more):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
+
+
+class RootsHelper:
+    """A host's helper that changes conditions, with one word, `rtt`, whose value is in a file."""
+
+    def __init__(self, folder):
+        self.words, self.state, self.value = folder / "arrange.d", folder / "state", folder / "value"
+        self.words.mkdir()
+        self.value.write_text("14\n")
+        text = HELPER.read_text().replace("/etc/tierbench/arrange.d", str(self.words))
+        assert "/var/lib/tierbench-arrange" in text
+        self.helper = script(folder / "tierbench-arrange", text.replace("/var/lib/tierbench-arrange", str(self.state)))
+        self.program = script(self.words / "rtt", WORD.format(value=self.value))
+
+    def call(self, *arguments, given=""):
+        command = [self.helper, *arguments]
+        return subprocess.run(command, input=given, capture_output=True, text=True, timeout=120, check=False)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tierbench.dags.levels import COMMON
-from tierbench.dags.plan import expand, from_json, to_json
+from tierbench.dags.plan import expand
 from tierbench.errors import ConfigError
 from tierbench.submit.cli import main
 from tierbench.submit.planning import Planned, asked_experiment
@@ -123,11 +123,6 @@ def test_points_that_make_no_sense_are_left_out_and_told(planned):
     plan = planned(LATENCY + short)
     assert plan.left_out == {"memory is short": 6}
     assert {t.levels["cache_mb"] for t in plan.trials if t.jobs == 6} == {"off"}
-
-
-def test_a_plan_with_axes_survives_its_file(planned):
-    plan = planned(LATENCY)
-    assert from_json(to_json(plan)) == plan
 
 
 def test_a_variant_takes_over_the_axes_that_it_extends(load, variant, site):

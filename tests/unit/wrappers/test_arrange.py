@@ -6,47 +6,26 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.unit.shipped import wait_until
-from tests.unit.stand_ins import script
-from tierbench import site_configs
+from tests.unit.stand_ins import RootsHelper
 from tierbench.single_file_script import single_file
 
-HELPER = Path(site_configs.__file__).parent / "tierbench-arrange"
 ANCESTOR = "_CONDOR_ANCESTOR_1"
-WORD = """#!/bin/sh
-# takes: 0 2000
-case $1 in
-get) cat {value} ;;
-set) [ "$2" != 13 ] || {{ echo "not on a Friday" >&2; exit 1; }}; echo "$2" >{value} ;;
-esac
-"""
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the helper is root's")
 
 
-class Place:
-    """A host's helper with one word, `rtt`, whose value is in a file."""
+class Place(RootsHelper):
+    """A host where jobs hold conditions."""
 
     def __init__(self, folder):
-        self.words, self.state, self.value = folder / "arrange.d", folder / "state", folder / "value"
-        self.words.mkdir()
-        self.value.write_text("14\n")
-        self.helper = folder / "tierbench-arrange"
-        text = HELPER.read_text().replace("/etc/tierbench/arrange.d", str(self.words))
-        script(self.helper, text.replace("/var/lib/tierbench-arrange", str(self.state)))
-        self.program = script(self.words / "rtt", WORD.format(value=self.value))
+        super().__init__(folder)
         self.script = folder / "arrange.py"
         self.script.write_text(single_file("tierbench.wrappers.arrange"))
-
-    def call(self, *arguments, given=""):
-        return subprocess.run(
-            [self.helper, *arguments], input=given, capture_output=True, text=True, timeout=120, check=False
-        )
 
     def held(self, value):
         holder = subprocess.Popen(
@@ -82,10 +61,8 @@ class Place:
 
 
 @pytest.fixture
-def place():
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o755)  # others may look in, as they may at a real one
-        yield Place(Path(folder))
+def place(open_folder):
+    return Place(open_folder)
 
 
 def lines(job):

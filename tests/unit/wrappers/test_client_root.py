@@ -43,18 +43,12 @@ def test_the_options_reach_the_root_program(job, cache_mb, told):
     assert (job.folder / "arguments").read_text().split()[:7] == [URL, "Events", told, "1", "1.0", "0.3", clusters]
 
 
-def test_options_may_come_from_the_trials_file(job):
-    root_program(job, "higgs")
-    (job.folder / "trial.json").write_text(json.dumps({"id": "t", "options": {"combinatorics": 7}}))
-    job.run("higgs", "--options", "trial.json")
-    assert (job.folder / "arguments").read_text().split()[:2] == [URL, "7"]
-
-
 def test_in_a_scale_model_the_computing_is_scaled_with_the_links(job):
     root_program(job, "higgs")
-    job.run("higgs", options={"cpu_s_per_mb": 0.7, "scale": 0.1, "core": 0.02})
-    computed, core = (job.folder / "arguments").read_text().split()[-4:-2]
-    assert (float(computed), float(core)) == (pytest.approx(0.14), 0.02)
+    job.run("higgs", options={"cpu_s_per_mb": 0.7, "scale": 0.1, "core": 0.02, "combinatorics": 7})
+    arguments = (job.folder / "arguments").read_text().split()
+    assert arguments[:2] == [URL, "7"]
+    assert [float(word) for word in arguments[-4:-2]] == [pytest.approx(0.14), 0.02]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import tempfile
 from importlib import resources
 from pathlib import Path
 
@@ -93,18 +92,15 @@ def test_the_helper_is_told_the_strategy_and_a_missing_one_is_reported(replicas,
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="takes root to read as somebody else")
 @pytest.mark.parametrize(("closed", "mode"), [("folder/file", 0o644), ("folder/file", 0o600), ("folder", 0o600)])
-def test_pages_of_others_files_are_not_guessed(closed, mode):
+def test_pages_of_others_files_are_not_guessed(open_folder, closed, mode):
     """Nor are those of files that may not be opened or found taken for none: others may have read them."""
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
-        top = Path(name)
-        top.chmod(0o755)
-        (top / "folder").mkdir(mode=0o755)
-        (top / "folder/file").write_text("of root")
-        (top / closed).chmod(mode)
-        (top / "replicas.txt").write_text(f"{top}/folder/file\t7\n")
-        nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3"]
-        command = [*nobody, "-", "--strategy", "fadvise", "--paths-from", top / "replicas.txt"]
-        result = subprocess.run(command, input=FLUSH, capture_output=True, text=True, check=True)
+    (open_folder / "folder").mkdir(mode=0o755)
+    (open_folder / "folder/file").write_text("of root")
+    (open_folder / closed).chmod(mode)
+    (open_folder / "replicas.txt").write_text(f"{open_folder}/folder/file\t7\n")
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3"]
+    command = [*nobody, "-", "--strategy", "fadvise", "--paths-from", open_folder / "replicas.txt"]
+    result = subprocess.run(command, input=FLUSH, capture_output=True, text=True, check=True)
     found = json.loads(result.stdout)
     assert (found["status"], "resident_after_bytes" in found) == ("unmeasured", False)
 

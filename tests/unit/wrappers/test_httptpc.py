@@ -145,7 +145,3 @@ def test_who_is_ended_in_a_copy_removes_it(servers, job):
     process.send_signal(signal.SIGTERM)
     assert events(process)["end"]["status"] == "killed"
     assert asked(servers, "DELETE") == asked(servers, "COPY")
-
-
-def test_without_a_destination_nothing_is_copied(job):
-    assert job.end("httptpc")["status"] == "wrong-protocol"

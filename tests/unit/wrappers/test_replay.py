@@ -120,11 +120,6 @@ def test_a_record_that_xrdreplay_cannot_use_is_told(job, replayed):
     assert "Invalid input file format." in replayed()["message"]
 
 
-def test_a_mount_is_not_replayed(job, replayed):
-    job.offer("/mnt/f.root", SIZE)
-    assert replayed()["status"] == "wrong-protocol"
-
-
 def test_each_file_of_a_job_is_asked_for_what_was_recorded(job, replayed):
     others = [f"root://server:1094//store/{number}.root" for number in (1, 2)]
     (job.folder / "replicas.txt").write_text("".join(f"{url}\t{SIZE}\n" for url in others))
