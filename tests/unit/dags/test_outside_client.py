@@ -43,7 +43,8 @@ class Tail(Client):
         return ["tail", "-c", str(self.job.options["bytes"]), self.job.path]
 
     def outcome(self, run):
-        return {"status": "ok" if run.exit_status == 0 else "failed", "message": run.last_words, "bytes_app": 7}
+        status = "ok" if run.exit_status == 0 else "failed"
+        return {"status": status, "message": run.last_words, "bytes_app": self.job.options["bytes"]}
 '''
 EXPERIMENT = """
 name = "tailed"
