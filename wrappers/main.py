@@ -62,7 +62,7 @@ def main() -> int:
     record, interrupts = Record(), Interrupts()
     interrupts.grace_s = kind.grace_s + TO_TELL_S
     size = total(file.bytes for file in files) if work.for_s is None else None
-    record.start(arguments.trial, arguments.index, arguments.client, files[0].url, size)
+    record.start(arguments, files[0].url, size)
     run: Run | None = None
     outcome: dict[str, Any] = {}
     try:
@@ -71,9 +71,7 @@ def main() -> int:
             if not work.is_one_read:
                 from tierbench.wrappers.process_pool import ProcessPool
 
-                client = ProcessPool(
-                    kind, arguments.client, files, work, client.job, arguments.index, arguments.clients
-                )
+                client = ProcessPool(client, arguments.client, files, work, arguments.index, arguments.clients)
             run = perform(client, arguments, record, interrupts)
             outcome = client.outcome(run)
             outcome.pop("fetches", None)  # of one file it says no more than the rest
@@ -99,13 +97,12 @@ class Record:
         sys.stdout.flush()
         return len(line)
 
-    def start(self, trial: str, index: int, client: str, url: str, size: "int | None") -> None:
+    def start(self, arguments: argparse.Namespace, url: str, size: "int | None") -> None:
         host, slot = machine()
         self.write(
-            "start", *now(), format=FORMAT, trial=trial, index=index, host=host, slot=slot,
-            pid=os.getpid(), boot_id=boot_id(), client=client,
-            url=url, expected_bytes=size, python=platform.python_version(), kernel=platform.release(),
-            condor=condor_version(),
+            "start", *now(), format=FORMAT, trial=arguments.trial, index=arguments.index, host=host, slot=slot,
+            pid=os.getpid(), boot_id=boot_id(), client=arguments.client, url=url, expected_bytes=size,
+            python=platform.python_version(), kernel=platform.release(), condor=condor_version(),
         )  # fmt: skip
 
     def end(self, outcome: "dict[str, Any]", run: "Run | None") -> None:
@@ -146,9 +143,7 @@ def perform(client: Client, arguments: argparse.Namespace, record: Record, inter
             compare_clocks(record, interrupts)
         go, awake = None, now()
         if arguments.gate:
-            gate = Gate(
-                arguments.gate, arguments.index, arguments.clients, arguments.gate_timeout, scratch, record, interrupts
-            )
+            gate = Gate(arguments, scratch, record, interrupts)
             go = gate.ask_for_go()
             credentials.check(go / 1e9)
             if client.keeps_time:
@@ -169,13 +164,10 @@ def perform(client: Client, arguments: argparse.Namespace, record: Record, inter
 class Gate:
     """A client's side of the start gate: says READY to the access point and waits for the common begin."""
 
-    def __init__(
-        self, name: str, index: int, clients: int, patience_s: float, scratch: Path, record: Any,
-        interrupts: Interrupts,
-    ) -> None:  # fmt: skip
-        self.name, self.index, self.patience_s = name, index, patience_s
-        self.pause_s = pause_between_looks(clients)
-        self.share = 0.6 + 0.4 * (index * 0.618034 % 1)  # the clients are not to do things in step
+    def __init__(self, arguments: argparse.Namespace, scratch: Path, record: Record, interrupts: Interrupts) -> None:
+        self.name, self.index, self.patience_s = arguments.gate, arguments.index, arguments.gate_timeout
+        self.pause_s = pause_between_looks(arguments.clients)
+        self.share = 0.6 + 0.4 * (self.index * 0.618034 % 1)  # the clients are not to do things in step
         self.together = True  # whether others wake for the same instant
         self.copy = scratch / "fetched"
         self.record, self.interrupts = record, interrupts

@@ -37,15 +37,15 @@ class ProcessPool(Client):
     keeps_time = True
 
     def __init__(
-        self, kind: "type[Client]", name: str, files: "list[Replica]", work: Work, job: Job,
-        index: int = 0, jobs: int = 1,
-    ) -> None:  # fmt: skip
-        super().__init__(job)
-        self.kind, self.work, self.files = kind, work, files
-        self.task = {"client": name, "options": job.options, "files": files, "work": work, "index": index, "jobs": jobs}
+        self, client: Client, name: str, files: "list[Replica]", work: Work, index: int = 0, jobs: int = 1
+    ) -> None:
+        super().__init__(client.job)
+        self.client, self.work, self.files = client, work, files
+        about = {"client": name, "options": client.job.options, "index": index, "jobs": jobs}
+        self.task = {**about, "files": files, "work": work}
 
     def prepare(self) -> None:
-        self.kind(self.job).prepare()  # its own status says what it complains of
+        self.client.prepare()  # its own status says what it complains of
 
     def held_command(self) -> "list[str]":
         task = self.job.scratch / TASK
@@ -61,7 +61,7 @@ class ProcessPool(Client):
 
     def paths(self, outcome: "Mapping[str, Any]") -> "list[str]":
         jobs = [self.job._replace(url=file.url) for file in self.files]
-        return [path for job in jobs for path in self.kind(job).paths(outcome)]
+        return [path for job in jobs for path in type(self.client)(job).paths(outcome)]
 
     def outcome(self, run: Run) -> "dict[str, Any]":
         try:

@@ -266,8 +266,7 @@ def test_a_job_tells_that_it_comes_on_though_the_storage_may_rest(job):
 
 def _progress(scratch):
     """As the wrapper asks its job for it, whose record then says so."""
-    work = Work(processes=2, for_s=60)
-    return ProcessPool(Dd, "dd", [], work, ClientJob("", None, None, 0, {}, scratch)).progress()
+    return ProcessPool(Dd(ClientJob("", None, None, 0, {}, scratch)), "dd", [], Work(for_s=60)).progress()
 
 
 def test_clients_have_one_proxy_of_several_in_turn(tmp_path, web):
