@@ -77,7 +77,7 @@ class Staged(Root):
         if not token:
             return ["sh", "-c", PLUGIN, "sh", _plugin(), url, str(local)]
         folder = self.job.scratch / "credentials"
-        folder.mkdir(mode=0o700)
+        folder.mkdir(mode=0o700, exist_ok=True)  # of the file before
         credential = {"access_token": Path(token).read_text().strip(), "expires_in": 3600}
         (folder / "staged.use").write_text(json.dumps(credential))
         shown = ["env", f"_CONDOR_CREDS={folder}"]

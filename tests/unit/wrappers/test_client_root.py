@@ -171,6 +171,8 @@ def test_https_is_staged_by_htcondors_plugin_which_is_shown_the_token(job):
     assert (job.folder / "trusted").read_text() == "/etc/grid\n"
     assert "staged+https://door/f.root" in (job.folder / "asked").read_text()
     assert '"access_token": "secret"' in (job.folder / "shown").read_text()
+    (job.folder / "replicas.txt").write_text("https://door/f.root\t100\n" * 2)
+    assert job.end("staged", files_per_job=2)["work"]["fetches"] == 2
 
 
 def test_why_htcondors_plugin_failed_is_told(job):

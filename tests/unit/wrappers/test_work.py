@@ -10,6 +10,7 @@ import sys
 import termios
 import threading
 import time
+import zlib
 from collections import Counter
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
@@ -324,6 +325,27 @@ def test_a_program_that_ends_well_when_it_is_ended_has_read_no_file(job):
     job.script("bin/dd", "trap 'echo \"100001 bytes copied\" >&2; exit 0' TERM", "while :; do sleep 0.05; done")
     work = job.end("dd", for_s=1, processes=2)["work"]
     assert (work["fetches"], work["cut"], work["failed"], work["latency_s"]["max"]) == (0, 2, 0, None)
+
+
+def test_of_a_summed_file_that_is_cut_what_had_come_counts_and_not_the_one_before(job):
+    """The second dd has handed on a kilobyte when time is over."""
+    file, ran = job.files[0], job.folder / "ran"
+    job.offer(file, f"{SIZE}\t{zlib.adler32(file.read_bytes()):08x}")
+    job.script("bin/dd", f"[ -e {ran} ] || {{ touch {ran}; exec cat {file}; }}", f"head -c 1000 {file}; exec sleep 600")
+    end = job.end("dd", options={"checksum": True}, for_s=2)
+    assert (end["status"], end["work"]["fetches"], end["work"]["cut"]) == ("ok", 1, 1)
+    assert end["bytes_app"] == end["bytes_client"] == pytest.approx(SIZE + 1000, abs=100)  # less its report's bytes
+
+
+def test_a_program_that_leaves_no_report_is_not_credited_with_the_one_before(job):
+    report = {"status": "ok", "message": "", "file_bytes": SIZE, "bytes": 90, "events": 12, "process_read_bytes": 95}
+    report |= {"opened_wall_ns": 1, "first_event_wall_ns": 2}
+    (job.folder / "told.json").write_text(json.dumps(report))
+    once = f"[ ! -e {job.folder}/ran ] || exit 1; touch {job.folder}/ran"
+    job.script("root_read", "echo ready; read go", once, f'for last; do :; done; cp {job.folder}/told.json "$last"')
+    end = job.end("root", files_per_job=2)
+    assert (end["work"]["fetches"], end["work"]["failed"]) == (1, 1)
+    assert end["bytes_app"] == pytest.approx(90, abs=5000)  # but for what starting it took
 
 
 # Reads on when it is told to end, and says that it has begun and that it has been told.
