@@ -1,4 +1,4 @@
-"""What stands in for programs and servers: small scripts, web servers of this process, root's helper of a host."""
+"""Programs that are run, and what stands in for some: scripts, web servers of this process, root's helper of a host."""
 
 import subprocess
 import threading
@@ -16,6 +16,11 @@ get) cat {value} ;;
 set) [ "$2" != 13 ] || {{ echo "not on a Friday" >&2; exit 1; }}; echo "$2" >{value} ;;
 esac
 """
+
+
+def run(*command, **more):
+    """What a program says, and its exit status."""
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, **more)
 
 
 def script(path, *lines):
@@ -55,5 +60,4 @@ class RootsHelper:
         self.program = script(self.words / "rtt", WORD.format(value=self.value))
 
     def call(self, *arguments, given=""):
-        command = [self.helper, *arguments]
-        return subprocess.run(command, input=given, capture_output=True, text=True, timeout=120, check=False)
+        return run(self.helper, *arguments, input=given)

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.sampler_process import PATIENCE_S, Samples, finish, read, records_in, until
+from tests.unit.sampler_process import Samples, finish, read, records_in, until
 from tests.unit.shipped import PYTHON, ship
+from tests.unit.stand_ins import run
 from tierbench.monitors.sampler import mounts, packages
 
 
@@ -26,8 +27,7 @@ def test_congestion_control_is_that_of_the_interfaces_routes(routes, found, tmp_
     make = "ip link add card type veth peer name other && ip link set card up && ip link set other up"
     made = " && ".join([make, *(f"ip route add {route} dev card" for route in routes.split("|"))])
     sampler = f"{PYTHON} {ship(tmp_path, 'sampler.py')} --trial t --role storage --interface card"
-    words = f"{made} && exec {sampler} --max-seconds 0.2"
-    result = subprocess.run(["unshare", "--net", "sh", "-c", words], capture_output=True, text=True, timeout=PATIENCE_S)
+    result = run("unshare", "--net", "sh", "-c", f"{made} && exec {sampler} --max-seconds 0.2")
     assert result.returncode == 0, result.stderr
     usual = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
     told = json.loads(result.stdout.splitlines()[0])["tuning"]["congestion_control"]

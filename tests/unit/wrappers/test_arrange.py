@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.shipped import wait_until
-from tests.unit.stand_ins import RootsHelper
+from tests.unit.stand_ins import RootsHelper, run
 from tierbench.single_file_script import single_file
 
 ANCESTOR = "_CONDOR_ANCESTOR_1"
@@ -197,8 +197,8 @@ def test_the_doctor_tries_what_is_changed_in_a_minute(place, within, older_helpe
     if older_helper:
         place.helper.write_text(place.helper.read_text().replace('print(f"may take', '(f"may take'))
     question = {"ask": "condition", "helper": str(place.helper), "word": "rtt", "values": ["47"]}
-    probe = [sys.executable, "-c", single_file("tierbench.wrappers.probe"), json.dumps([question])]
-    [answer] = json.loads(subprocess.run(probe, capture_output=True, text=True, check=True).stdout)["answers"]
+    probe = run(sys.executable, "-c", single_file("tierbench.wrappers.probe"), json.dumps([question]))
+    [answer] = json.loads(probe.stdout)["answers"]
     assert (answer["state"], answer["seen"]) == ("good", seen)
 
 
@@ -258,8 +258,7 @@ def test_a_link_is_no_program(place):
 
 
 def test_only_root_is_served(place):
-    command = ["setpriv", "--reuid=65534", "--clear-groups", str(place.helper), "get", "rtt"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    result = run("setpriv", "--reuid=65534", "--clear-groups", place.helper, "get", "rtt")
     assert result.returncode == 4
     assert "only root can do this" in result.stderr
 

@@ -1,12 +1,11 @@
 """The condition of CVMFS's cache, an admin's program: CVMFS is stand-ins here, with a folder in place of its cache."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.unit.stand_ins import script
+from tests.unit.stand_ins import run, script
 from tierbench import site_configs
 
 PROGRAM = Path(site_configs.__file__).parent / "arrange.d" / "cvmfs-cache"
@@ -46,10 +45,7 @@ class Host:
         return int((self.folder / "cached").read_text())
 
     def run(self, *arguments):
-        path = f"{self.folder}/bin:{os.environ['PATH']}"
-        return subprocess.run(
-            [self.folder / "bin/program", *arguments], env={"PATH": path}, capture_output=True, text=True, check=False
-        )
+        return run(self.folder / "bin/program", *arguments, env={"PATH": f"{self.folder}/bin:{os.environ['PATH']}"})
 
 
 @pytest.fixture

@@ -2,14 +2,13 @@
 
 import json
 import os
-import subprocess
 from importlib import resources
 from pathlib import Path
 
 import pytest
 
 from tests.unit.shipped import PYTHON, texts
-from tests.unit.stand_ins import script
+from tests.unit.stand_ins import run, script
 
 FLUSH = texts()["flush.py"].decode()
 SIZE = 1_000_001
@@ -18,8 +17,7 @@ SIZE = 1_000_001
 @pytest.fixture
 def replicas(tmp_path):
     """A folder with two files that are all in memory, and clean, so that they can be dropped."""
-    kind = subprocess.run(["stat", "-f", "-c", "%T", tmp_path], capture_output=True, text=True, check=True).stdout
-    if kind.strip() == "tmpfs":
+    if run("stat", "-f", "-c", "%T", tmp_path).stdout.strip() == "tmpfs":
         pytest.skip(f"{tmp_path} is in memory by its nature; give --basetemp on a disk")
     folder = tmp_path / "replicas"
     folder.mkdir()
@@ -42,8 +40,7 @@ def helper(tmp_path, monkeypatch):
 
 
 def flush(*arguments):
-    command = [PYTHON, "-", *map(str, arguments)]
-    return subprocess.run(command, input=FLUSH, capture_output=True, text=True, check=False)
+    return run(PYTHON, "-", *arguments, input=FLUSH)
 
 
 def report(*arguments):
@@ -99,9 +96,8 @@ def test_pages_of_others_files_are_not_guessed(open_folder, closed, mode):
     (open_folder / closed).chmod(mode)
     (open_folder / "replicas.txt").write_text(f"{open_folder}/folder/file\t7\n")
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3"]
-    command = [*nobody, "-", "--strategy", "fadvise", "--paths-from", open_folder / "replicas.txt"]
-    result = subprocess.run(command, input=FLUSH, capture_output=True, text=True, check=True)
-    found = json.loads(result.stdout)
+    asked = ["--strategy", "fadvise", "--paths-from", open_folder / "replicas.txt"]
+    found = json.loads(run(*nobody, "-", *asked, input=FLUSH).stdout)
     assert (found["status"], "resident_after_bytes" in found) == ("unmeasured", False)
 
 
@@ -115,4 +111,4 @@ HELPER = Path(str(resources.files("tierbench.site_configs") / "tierbench-flush")
 
 @pytest.mark.parametrize("words", [[], ["everything"], ["drop_caches", "/etc"]])
 def test_the_helper_takes_no_other_words(words):
-    assert subprocess.run(["sh", str(HELPER), *words], capture_output=True, check=False).returncode == 2
+    assert run("sh", HELPER, *words).returncode == 2

@@ -2,13 +2,13 @@
 
 import importlib.util
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.unit.shipped import PYTHON, texts
+from tests.unit.stand_ins import run
 from tierbench.dags.clients import as_parts, shipped_clients
 from tierbench.dags.shipping import SCRIPTS
 from tierbench.errors import TierbenchError
@@ -22,10 +22,6 @@ def client(tmp_path_factory):
     script = tmp_path_factory.mktemp("joined") / "client.py"
     script.write_text(single_file("tierbench.wrappers.main", as_parts([shipped_clients()["dd"]])))
     return script
-
-
-def run(*command, **more):
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **more)
 
 
 def test_a_joined_script_needs_nothing_beside_it(client, tmp_path):

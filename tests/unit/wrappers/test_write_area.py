@@ -2,13 +2,12 @@
 
 import json
 import os
-import subprocess
 import zlib
 
 import pytest
 
 from tests.unit.shipped import PYTHON, ship
-from tests.unit.stand_ins import script
+from tests.unit.stand_ins import run, script
 
 CONTENT = b"what a client has written"
 AS_ANY_USER = ["setpriv", "--bounding-set=-all"] if os.geteuid() == 0 else []  # root without its powers: modes bind it
@@ -29,9 +28,8 @@ class Worker:
         (self.folder / "trial.json").write_text(json.dumps({"writes": writes}))
 
     def run(self, *arguments):
-        command = [*AS_ANY_USER, PYTHON, "write_area.py", *arguments]
-        run = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
-        return run.returncode, json.loads(run.stdout or '{"message": ""}') | {"errors": run.stderr}
+        done = run(*AS_ANY_USER, PYTHON, "write_area.py", *arguments, cwd=self.folder)
+        return done.returncode, json.loads(done.stdout or '{"message": ""}') | {"errors": done.stderr}
 
     def written(self, name, content=CONTENT, told=None):
         (self.outbox / name).write_bytes(content)
