@@ -184,14 +184,14 @@ class Gate:
             if left <= 0:
                 return wall, mono
             if left > self.patience_s:
-                raise Failure("no-gate", f"the go time is {left:.0f} s ahead of this host's clock")
+                raise Failure("no-gate", f"the start time is {left:.0f} s ahead of this host's clock")
             self.interrupts.check()
             last = LAST_SLEEP_S * self.share
             time.sleep(left if left <= LAST_SLEEP_S else min(left - last, 1.0))
 
     def ask_for_go(self) -> int:
         """Say that this client is ready, and return the wall-clock time of the common begin when it is known."""
-        deadline, announced, trouble = time.monotonic() + self.patience_s, False, "no go came"
+        deadline, announced, trouble = time.monotonic() + self.patience_s, False, "no start time came"
         pause = self.pause_s
         while time.monotonic() < deadline:
             try:

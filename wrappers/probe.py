@@ -234,7 +234,7 @@ def ask_flush(question: "dict[str, Any]") -> None:
 
 
 def ask_condition(question: "dict[str, Any]") -> None:
-    """Whether each value that is asked for can be set, and is undone; only read where a change may take minutes."""
+    """Whether each value that is asked for can be set, and is restored; only read where a change may take minutes."""
     word, seen = question["word"], []
     if not Path(question["helper"]).exists():
         raise Answer("bad", "there is no {}".format(question["helper"]), "no-helper")

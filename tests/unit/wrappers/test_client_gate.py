@@ -54,7 +54,8 @@ def test_a_client_is_ready_with_its_process_started_and_held(job):
 
 
 @pytest.mark.parametrize(
-    ("ahead_s", "patience_s", "words"), [(None, "0.5", "no go came"), (7200, "60", "ahead of this host's clock")]
+    ("ahead_s", "patience_s", "words"),
+    [(None, "0.5", "no start time"), (7200, "60", "ahead of this host's clock")],
 )
 def test_a_go_that_does_not_come_or_is_far_ahead_is_not_waited_for(job, ahead_s, patience_s, words):
     if ahead_s:
