@@ -86,10 +86,10 @@ class Staged(Root):
     def outcome(self, run: Run) -> "dict[str, Any]":
         staged = self.job.report(STAGED)
         if not staged:
-            local = self.job.scratch / COPY
-            copied = local.stat().st_size if local.is_file() else 0
-            end = self.judged(run, copied if run.exit_status else None)
-            return {**end, "bytes_client": copied, "bytes_source": "copy"}
+            part = self.job.scratch / COPY
+            size = part.stat().st_size if part.is_file() else 0
+            end = self.judged(run, size if run.exit_status else None)
+            return {**end, "bytes_client": size, "bytes_source": "copy"}
         end = super().outcome(run)
         local = {"local_bytes": end["bytes_app"], "local_read_bytes": end["bytes_client"]}
         copied = dict.fromkeys(("bytes_app", "bytes_client"), staged["copied_bytes"])
