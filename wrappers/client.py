@@ -202,7 +202,10 @@ class Client:
         return complete
 
     def prepare(self) -> None:
-        """Do what has to be done in this process before the child is started."""
+        """Do what has to be done before the program starts: once, and of a job of several files with the first one.
+
+        What differs with the file is for held_command() or command(), which are asked for each.
+        """
 
     def command(self) -> "list[str]":
         """What is run when the go has come."""
