@@ -67,11 +67,7 @@ def test_a_factor_has_a_column_of_its_own(load, tmp_path):
 
 def test_every_repetition_holds_the_whole_product_once(planned):
     plan = planned(LATENCY)
-    points = {
-        (1 + repeat, *point)
-        for repeat in range(2)
-        for point in itertools.product((2, 6), ("default", 30, "off"), (0.1, 5, 47))
-    }
+    points = set(itertools.product((1, 2), (2, 6), ("default", 30, "off"), (0.1, 5, 47)))
     assert {(t.repeat, t.jobs, t.levels["cache_mb"], t.levels["rtt_ms"]) for t in plan.trials} == points
     assert len(plan.trials) == len(points)
 

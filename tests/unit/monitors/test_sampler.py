@@ -93,9 +93,8 @@ class TestEnd:
         """As one that comes just before it goes to sleep; here another of its threads takes it."""
         process = start("--period", "1000", "--stop-file", "stop")
         until(records_in(out, 1))
-        another = next(
-            pid for task in Path(f"/proc/{process.pid}/task").iterdir() if (pid := int(task.name)) != process.pid
-        )
+        tasks = {int(task.name) for task in Path(f"/proc/{process.pid}/task").iterdir()}
+        another = min(tasks - {process.pid})
         assert ctypes.CDLL(None).tgkill(process.pid, another, signal.SIGTERM) == 0
         assert (finish(process)[0], read(out).trailer["reason"]) == (0, "signal")
 

@@ -273,9 +273,8 @@ def _progress(scratch):
 def test_clients_have_one_proxy_of_several_in_turn(tmp_path, web):
     job = Job(tmp_path, "http://nowhere.test")
     absent, there = "127.0.0.1:9", web.address.removeprefix("http://")
-    told = [
-        job.end("http", "--index", str(index), options={"proxy": f"{absent},{there}"})["message"] for index in (0, 1)
-    ]
+    proxies = {"proxy": f"{absent},{there}"}
+    told = [job.end("http", "--index", index, options=proxies)["message"] for index in ("0", "1")]
     assert "port 9" in told[0]
     assert "404" in told[1]  # it is no proxy, and knows no file by such a name: but it was asked
 

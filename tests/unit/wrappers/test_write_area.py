@@ -60,7 +60,7 @@ def test_it_is_made_below_where_trials_may_write_without_what_an_earlier_try_has
 def test_no_room_or_no_storage_is_told_before_anything_is_written(worker):
     worker.about(bytes=10**18)
     status, report = worker.run("make")
-    assert (status, report["status"]) == (1, "no-room")
+    assert (status, report["status"]) == (1, "no-room"), report
     assert not worker.outbox.exists()
     worker.under.rmdir()
     assert worker.run("make")[1]["status"] == "absent"
