@@ -20,31 +20,20 @@ def of(access: Access) -> Credentials:
     flags, services = [], []
     if access.kerberos:
         flags.append(f"--principal {access.kerberos.principal} --keytab {access.kerberos.keytab}")
-    for whose, token in (("", access.token), ("destination-", access.to and access.to.token)):
-        if token and token.file:
-            flags.append(f"--{whose}token {PurePath(token.file).name}")
-        if token and token.condor:
+    for kind, token in access.tokens.items():
+        if token.file:
+            flags.append(f"--{kind} {PurePath(token.file).name}")
+        if token.condor:
             services.append(str(token.condor))
-            flags.append(f"--{whose}credential {token.condor}")
+            flags.append(f"--{kind.replace('token', 'credential')} {token.condor}")
     if access.x509:
         flags.append(f"--x509 {PurePath(access.x509.proxy).name}")
-    return Credentials(" ".join(flags), files(access), ",".join(dict.fromkeys(services)))
-
-
-def by_kind(access: Access) -> dict[str, str]:
-    """The files of the access point that come with each job: of a token, of a proxy."""
-    tokens = {"token": access.token, "destination-token": access.to and access.to.token}
-    files = {kind: str(token.file) for kind, token in tokens.items() if token and token.file}
-    return files | ({"proxy": str(access.x509.proxy)} if access.x509 else {})
-
-
-def files(access: Access) -> list[str]:
-    return list(by_kind(access).values())
+    return Credentials(" ".join(flags), list(access.secrets.values()), ",".join(dict.fromkeys(services)))
 
 
 def variables(access: Access) -> dict[str, str]:
-    """By which a program on the access point itself finds them."""
-    return {KINDS[kind].variable: path for kind, path in by_kind(access).items()}
+    """By which a program on the access point itself finds the files of secrets."""
+    return {KINDS[kind].variable: path for kind, path in access.secrets.items()}
 
 
 @dataclass(frozen=True)

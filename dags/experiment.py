@@ -66,7 +66,7 @@ SHIPPED = Path(__file__).parent / "experiments"
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment(WorkKeys):
-    """A question about ways of access, and the trials that answer it."""
+    """A question about access methods, and the trials that answer it."""
 
     name: Name
     question: Line
@@ -78,7 +78,7 @@ class Experiment(WorkKeys):
     scale: float | None = bounded(None, 0.000001, 1_000_000)  # of the site's rates, where not as the site says
     start: StartKind | Every = "together"
     ahead: bool = False
-    pool: Key | None = None  # whose workers are the clients', where not those of the way
+    pool: Key | None = None  # whose workers are the clients', where not the access method's
     placement: PlacementName | Dealt = EVENLY
     cores: Literal["free", "pinned"] = "free"
     flush: bool = True

@@ -73,7 +73,7 @@ def _settings(*settings: tuple[str, str]) -> str:
 
 
 def experiment_dag(plan: Plan, experiment: Experiment, done: Collection[str] = ()) -> Dag:
-    """All trials, in the plan's order; those that are done already are not begun."""
+    """All trials, in the plan's order; those that are done already are not started."""
     comment = f"Experiment {plan.experiment} at site {plan.site}: {len(plan.trials)} trials, one at a time."
     return _dag_of_trials(comment, names.EXPERIMENT_DAG, plan.trials, experiment, done)
 

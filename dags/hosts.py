@@ -29,7 +29,7 @@ def flushes(site: Site, experiment: Experiment) -> bool:
 
 
 def flushed_hosts(site: Site, experiment: Experiment, plan: Plan, configuration: Configuration) -> list[FlushedHost]:
-    """The workers of the configuration's pool, and the hosts along the way whose mounts hold caches."""
+    """The workers of the configuration's pool, and the hosts of its access method's path whose mounts hold caches."""
     if not flushes(site, experiment):
         return []
     access = site.access[configuration.access]
@@ -47,7 +47,7 @@ def flushed_hosts(site: Site, experiment: Experiment, plan: Plan, configuration:
 
 
 def sampled_hosts(site: Site, plan: Plan, configuration: Configuration) -> list[Sampler]:
-    """Who is sampled during a trial: the site's hosts on the way, and the workers of the trial's own pool."""
+    """Who is sampled during a trial: the site's hosts of its access method, and the workers of the trial's own pool."""
     workers = site.pools[configuration.pool].samplers(plan.pools[configuration.pool])
     # A worker whose disk is the storage is sampled as a worker, whatever else it is.
     disks = {sampler.host for sampler in workers} if site.access[configuration.access].on_disk else set()

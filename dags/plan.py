@@ -36,7 +36,7 @@ MOST_LETTERS = 200  # of a configuration's name: files have 255, and some are ca
 
 @dataclass(frozen=True)
 class Configuration:
-    """One way of access with one workload at one level of each axis: what is compared with others."""
+    """One access method with one workload at one level of each axis: what is compared with others."""
 
     access: str
     workload: str
@@ -78,7 +78,7 @@ class ReplicaSet:
 
     @property
     def files(self) -> list[str]:
-        return names.replica_files(self.name, self.count, self.suffix)
+        return self.first(self.count)
 
     def first(self, count: int) -> list[str]:
         return names.replica_files(self.name, count, self.suffix)
@@ -94,7 +94,7 @@ class ReplicaSet:
 
     def bytes_of(self, offset: int, count: int) -> int | None:
         """What so many files in turn hold, or None where their sizes are not known."""
-        if self.written or self.streamed:
+        if not self.lies_ready:
             return count * self.nominal_bytes or None
         if self.sizes is None:
             return None

@@ -131,8 +131,9 @@ def _copy_shipped(site: Site, experiment: Experiment, run: Path) -> None:
     travelling = [names.TRIAL, names.REPLICAS, *(path.name for path in (run / names.SCRIPTS).rglob("*"))]
     for use in experiment.uses():
         access = site.access[use.access]
-        refuse(credentials.problems(credentials.files(access), travelling), f"access.{use.access}")
-        beside = [*travelling, *(PurePath(path).name for path in credentials.files(access))]
+        own = access.secrets.values()
+        refuse(credentials.problems(own, travelling), f"access.{use.access}")
+        beside = [*travelling, *(PurePath(path).name for path in own)]
         secrets = credentials.secret_files(use.workload.environment)
         refuse(credentials.problems(secrets, beside), f"workloads.{use.name}.environment")
 

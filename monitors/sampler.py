@@ -33,8 +33,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tierbench.host import AccessPoint, NoChirp, in_job, mono_ns, read_text, wall_ns
-from tierbench.monitors.source import NICE, Refusal, first_line
+from tierbench.host import NICE, AccessPoint, NoChirp, in_job, mono_ns, read_text, wall_ns
+from tierbench.monitors.source import Refusal, first_line
 from tierbench.monitors.sources import SOURCES
 
 OWN_CPU = Path("/run/tierbench-cpu")  # files of its control group, where a host shares its kernel with other hosts

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 PIECE = 1 << 16
-NICE = -10  # of the sampler, which goes before all else where it is allowed to
 SHORT = 2048  # the kernel hands out about a page a time, less a line at most: what is shorter than this is the rest
 
 
@@ -32,9 +31,11 @@ class Source:
     """Derived from in each file of sources/: a file is opened once, and looked at for each record."""
 
     columns = ()  # type: tuple[Column, ...]
+    file_name = ""  # of what is looked at, below /proc; a source that looks at something else opens that itself
 
     def __init__(self, options: argparse.Namespace) -> None:
         """Open what is to be read; options.proc, options.sys and options.interface say where."""
+        self.file = ProcFile(options.proc / self.file_name)
 
     def header(self) -> "dict[str, Any]":
         """What the file's header is to say of it."""
@@ -42,7 +43,7 @@ class Source:
 
     def look(self) -> Any:
         """What is there now: a value for each column, -1 where it is not known, or what values() makes them of."""
-        raise NotImplementedError
+        return self.file.read()
 
     def values(self, seen: Any) -> "tuple[int, ...]":
         """The values in what a look has seen; several looks are worked out together, for less."""

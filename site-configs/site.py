@@ -1,4 +1,4 @@
-"""What a site offers: pools of workers, ways of access, storage, what to sample and how to flush."""
+"""What a site offers: pools of workers, access methods, storage, what to sample and how to flush."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ SHIPPED = Path(__file__).parent
 INSTALLED = Path("/etc/tierbench")  # sites of this machine, which go before those that come with tierbench
 
 CLEARED = ("file", "xrootd")  # by which wrappers/write_area.py can look through what was written, and remove it
+SECRETS = {"token": "token.file", "destination-token": "to.token.file", "proxy": "x509.proxy"}  # the keys of files
 NO_PROXY = Proxy("")
 DOOR = "root://"  # the second slash of root://host//path belongs to the path
 
@@ -117,7 +118,7 @@ class Destination:
 
 @dataclass(frozen=True)
 class Access(Checked):
-    """A way from the workers of one pool to the replicas, or by their word from there to another server."""
+    """How the workers of one pool reach the replicas, or have them copied from there to another server."""
 
     pool: Key
     protocol: Key  # "xrootd", "file", or any that a client declares
@@ -128,7 +129,7 @@ class Access(Checked):
     kerberos: Kerberos | None = None
     token: Token | None = None
     x509: GridProxy | None = None
-    environment: dict[VariableName, Value] = field(default_factory=dict)  # of who reads this way
+    environment: dict[VariableName, Value] = field(default_factory=dict)  # of who reads by it
     writes: AbsolutePath | None = None
     to: Destination | None = None
     proxy: Proxy = NO_PROXY  # by which clients reach the server
@@ -175,8 +176,20 @@ class Access(Checked):
         """All of them; the empty one where clients go there themselves."""
         return (self.proxy, *self.further_proxies)
 
+    @property
+    def tokens(self) -> dict[str, Token]:
+        """Its own token, and that of where files are copied to, by the kinds of wrappers/credentials.py."""
+        tokens = {"token": self.token, "destination-token": self.to and self.to.token}
+        return {kind: token for kind, token in tokens.items() if token}
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """The files of the access point that come with each job, by the same kinds: of tokens, of a proxy."""
+        files = {kind: str(token.file) for kind, token in self.tokens.items() if token.file}
+        return files | ({"proxy": str(self.x509.proxy)} if self.x509 else {})
+
     def place(self, directory: str) -> str:
-        """Where this way finds a set of replicas that the storage has in this directory: there, or in its copy."""
+        """Where it finds a set of replicas that the storage has in this directory: there, or in its copy."""
         return directory if self.replicas is None else f"{self.replicas}/{PurePath(directory).name}"
 
     def url(self, path: str, client: int = 0) -> str:
@@ -202,7 +215,7 @@ class Sampler:
     link: Literal["metadata"] | None = None  # which of [links] says what it can carry, if not its role
     via: Literal["pool", "ssh"] = "pool"
     requirements: Requirements | None = None
-    access: tuple[Key, ...] = ()  # the ways during whose trials it is sampled; if none, all
+    access: tuple[Key, ...] = ()  # methods during whose trials it is sampled; if none, all
 
     def __post_init__(self) -> None:
         together(self.interface)
@@ -211,8 +224,8 @@ class Sampler:
     def interfaces(self) -> str:
         return together(self.interface)
 
-    def is_of(self, ways: Container[str]) -> bool:
-        return not self.access or any(way in ways for way in self.access)
+    def is_of(self, methods: Container[str]) -> bool:
+        return not self.access or any(method in methods for method in self.access)
 
 
 @dataclass(frozen=True)
@@ -361,12 +374,10 @@ def _access_problems(site: Site) -> Iterator[str]:
             yield f'{key}.writes: trials write and remove below "{access.writes}", which {apart}'
         if _share(access.replicas, replicas):
             yield f'{key}.replicas: has copies of what is in storage.replicas, "{replicas}", so it must be elsewhere'
-        token, proxy = access.token and access.token.file, access.x509 and access.x509.proxy
-        there = access.to and access.to.token and access.to.token.file
-        for kind, path in (("token.file", token), ("to.token.file", there), ("x509.proxy", proxy)):
-            if path and travelling.setdefault(PurePath(path).name, path) != path:
-                other = travelling[PurePath(path).name]
-                yield f'{key}.{kind}: "{path}" and "{other}" would travel under one name'
+        for kind, path in access.secrets.items():
+            other = travelling.setdefault(PurePath(path).name, path)
+            if other != path:
+                yield f'{key}.{SECRETS[kind]}: "{path}" and "{other}" would travel under one name'
 
 
 def _host_problems(site: Site, storage: Sequence[Host]) -> Iterator[str]:

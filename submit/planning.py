@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast, get_args
 
-from tierbench.dags.credentials import by_kind
 from tierbench.dags.experiment import Experiment, find_experiment
 from tierbench.dags.hosts import sampled_hosts, slot_problems
 from tierbench.dags.levels import PAIR
@@ -277,7 +276,7 @@ def checksums(plan: Plan, experiment: Experiment) -> Iterator[Finding]:
 def credentials(accesses: Mapping[str, Access], needed_s: float) -> Iterator[Finding]:
     """Of the tokens and proxies that clients are to show: are they there, nobody else's to read, and lasting?"""
     for name, access in accesses.items():
-        for kind, path in by_kind(access).items():
+        for kind, path in access.secrets.items():
             state, seen, why = judged(kind, Path(path), needed_s)
             yield Finding(cast("State", state), f"access {name}, its {kind}", seen, REMEDIES.get(f"{kind} {why}", ""))
         for token in (access.token, access.to and access.to.token):

@@ -217,7 +217,7 @@ def contents(
         directory = access.place(f"{site.storage.replicas}/{folder}")
         files = [(access.url(f"{directory}/{entry.name}"), entry.bytes, entry.adler32) for entry in chosen]
         about = {"files": files, "of": len(entries), "seconds": CONTENTS_SECONDS, **_shown(access)}
-        yield hosts[-1], Question("contents", f"replicas {folder}", about, brings=tuple(credentials.files(access)))
+        yield hosts[-1], Question("contents", f"replicas {folder}", about, brings=tuple(access.secrets.values()))
 
 
 def pinned(host: str) -> str:
@@ -230,7 +230,7 @@ def _shown_credentials(name: str, access: Access) -> Iterator[Question]:
         yield Question("kerberos", "Kerberos ticket", about)
     if not access.x509 and (PROXY in access.environment or access.prefix.startswith(GRID_SCHEMES)):
         yield Question("proxy", "grid proxy", {"path": access.environment.get(PROXY, ""), "needed_s": LEAST_PROXY_S})
-    for kind, path in credentials.by_kind(access).items():
+    for kind, path in access.secrets.items():
         yield Question(kind, f"access {name}, its {kind}", {"path": PurePath(path).name, "needed_s": 0}, brings=(path,))
 
 
@@ -242,7 +242,7 @@ def _by_clients(experiment: Experiment | None, name: str, access: Access) -> Ite
             yield Question("program", f"client {needs.client}", client, needs.declared.remedy)
             if access.writes and use.replicas.is_written:
                 area = {"url": access.url(access.writes), **_shown(access)}
-                yield Question("writes", f"access {name}, to write", area, brings=tuple(credentials.files(access)))
+                yield Question("writes", f"access {name}, to write", area, brings=tuple(access.secrets.values()))
 
 
 def _at_the_door(name: str, access: Access, paths: list[tuple[str, int]], *, flushed: bool) -> Iterator[Question]:
@@ -256,7 +256,7 @@ def _at_the_door(name: str, access: Access, paths: list[tuple[str, int]], *, flu
                 listens = {"url": f"{DOOR}{door}", "caveat": "; what its token opens only a trial shows"}
                 yield Question("server", f"access {name}{beside}", listens)
             else:
-                yield Question("xrootd", f"access {name}{beside}", about, brings=tuple(credentials.files(access)))
+                yield Question("xrootd", f"access {name}{beside}", about, brings=tuple(access.secrets.values()))
     elif access.protocol == "file":
         seen = [(access.url(path), count) for path, count in paths]
         yield Question("files", f"access {name}", {"paths": seen, "flushed": flushed, "by_network": not access.on_disk})

@@ -1,4 +1,5 @@
-"""What every shipped script asks of its host and of HTCondor: clocks, names, small files, the access point by chirp.
+"""What every shipped script asks of its host and of HTCondor: clocks, names, interfaces, mounts, small files, and
+the access point by chirp.
 
 Stdlib only, Python 3.6 or newer.
 """
@@ -18,6 +19,7 @@ NO_STORAGE = ("fuse.cvmfs2", "fuse.gvfsd-fuse", "fuse.lxcfs", "fuse.portal", "fu
 CLOCK_SECONDS = 0.03  # three steps of /proc/uptime
 CLOCK_READS = 12
 CLOCK_PATIENCE_NS = 10**9  # far from the access point fewer reads have to do: others wait for them
+NICE = -10  # of the sampler, which goes before all else where it is allowed to
 CLOCK_PAUSE_S = 0.003  # another moment between two steps of the access point's uptime
 
 
@@ -59,6 +61,11 @@ def read_text(path: str) -> str:
         return ""
 
 
+def as_root(*command: str) -> "list[str]":
+    """A command that is root's: sudo lets a job's user call a helper without a password."""
+    return [*([] if os.geteuid() == 0 else ["sudo", "-n"]), *command]
+
+
 class Mount(NamedTuple):
     """What is mounted where, and the kind of its file system."""
 
@@ -79,6 +86,41 @@ def mounts(table: str = MOUNTS) -> "list[Mount]":
         device, point, kind = (word.replace("\\040", " ") for word in line.split()[:3])
         by_place[point] = Mount(device, point, kind)
     return list(by_place.values())
+
+
+class NoInterface(Exception):
+    """There is no such network interface here."""
+
+
+def find_interfaces(wanted: str, proc: Path = Path("/proc")) -> "list[str]":
+    """The interfaces to sample, of which each is there and counts once: eth0, eth0+eth1, eth%, or auto."""
+    present = re.findall(r"^\s*([^\s:|]+):", read_text(f"{proc}/self/net/dev"), re.M)
+    if not present:
+        raise OSError(f"{proc}/self/net/dev cannot be read, or lists no interface")
+    by_number = sorted(present, key=lambda name: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", name)])
+    names = []
+    for part in wanted.split("+"):
+        matching = [name for name in by_number if part.endswith("%") and name.startswith(part[:-1])]
+        names += matching or [default_interface(proc) if part == "auto" else part]
+    for name in names:
+        if not name:
+            raise NoInterface(f"no default route to choose an interface by; name one of: {', '.join(present)}")
+        if name not in present:
+            raise NoInterface(f"no interface {name} here; there are: {', '.join(present)}")
+    if len(set(names)) < len(names):
+        raise NoInterface(f"{wanted} names an interface twice, which would be counted twice")
+    return names
+
+
+def default_interface(proc: Path) -> str:
+    """The interface of the IPv4 default route with the lowest metric; empty if there is none."""
+    up, reject = 0x1, 0x200
+    routes = []
+    for line in read_text(f"{proc}/self/net/route").splitlines()[1:]:
+        name, destination, _, flags, _, _, metric, mask = line.split()[:8]
+        if int(destination, 16) == int(mask, 16) == 0 and int(flags, 16) & (up | reject) == up:
+            routes.append((int(metric), name))
+    return min(routes)[1] if routes else ""
 
 
 class NoChirp(Exception):

@@ -229,9 +229,9 @@ class Trial(NamedTuple):
     until_known: bool = False  # it is repeated until enough is known
     until_answered: bool = False  # all are, until the run's question is answered
     after_look: bool = False  # it begins when the repetitions before have been looked at
-    copied_to: "str | None" = None  # the host that its way leads to, where clients copy from server to server
+    copied_to: "str | None" = None  # the host that its access method leads to, where clients copy from server to server
     on_disk: bool = False  # its clients read from their workers' own disks
-    servers: "tuple[str, ...] | list[str]" = ()  # the storage servers that its way names; none: all
+    servers: "tuple[str, ...] | list[str]" = ()  # the storage servers that its access method names; none: all
     streamed: bool = False  # its bytes go over the network and lie nowhere
     options: "dict[str, Any]" = {}  # noqa: RUF012 - of its client
     bytes: "int | None" = None

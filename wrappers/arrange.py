@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Hold one condition on this host for as long as a trial lasts: change it, say what it is then, undo it.
+"""Set one condition on this host for as long as a trial lasts: change it, say what it is then, restore it.
 
 Shipped to the host that can change it, with htchirp.py (HTCondor's) beside it. Needs Python 3.6, and root's helper,
-which an admin installs with one line for sudo. The helper undoes the change when this process is gone, however that
+which an admin installs with one line for sudo. The helper restores what was when this process is gone, however that
 came about.
 Standard output is JSON lines: arranged (with the values before and now), restored; or failed, with the reason. Of a
 cache both say what it held: when the value was read back, and when the trial was over; and of what hosts have a number
@@ -27,7 +27,7 @@ from types import FrameType
 from typing import Any
 from urllib.parse import urlsplit
 
-from tierbench.host import AccessPoint, NoChirp, in_job, machine, now
+from tierbench.host import AccessPoint, NoChirp, as_root, in_job, machine, now
 
 HELPER = "/usr/local/sbin/tierbench-arrange"
 HELPER_S = 90  # the one before may still be restoring; a helper that needs more says so
@@ -67,10 +67,8 @@ def command_line() -> argparse.Namespace:
     parser.add_argument("--value", required=True, help="to what")
     parser.add_argument("--helper", default=HELPER, help="root's helper, called through sudo (default %(default)s)")
     parser.add_argument("--replicas", type=Path, metavar="FILE", help="the trial's files: URL TAB BYTES, a line each")
-    parser.add_argument(
-        "--stop-file", metavar="NAME", help="undo it when this exists, beside the job or in this folder"
-    )
-    parser.add_argument("--max-seconds", type=float, default=86400, metavar="S", help="undo it after this (a day)")
+    parser.add_argument("--stop-file", metavar="NAME", help="restore it when this exists, beside the job or here")
+    parser.add_argument("--max-seconds", type=float, default=86400, metavar="S", help="restore it after this (a day)")
     return parser.parse_args()
 
 
@@ -83,7 +81,7 @@ class Helper:
         lines = replicas.read_text().splitlines() if replicas else []
         # The files of the trial, each once, as they are called on the storage.
         paths = dict.fromkeys("/" + urlsplit(line.partition("\t")[0]).path.lstrip("/") for line in lines)
-        self.command = [*([] if os.geteuid() == 0 else ["sudo", "-n"]), helper, "hold", word, value]
+        self.command = as_root(helper, "hold", word, value)
         self.process = subprocess.Popen(
             self.command,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,

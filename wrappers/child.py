@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -79,6 +79,12 @@ def run_program(*command: str, patience_s: int = PATIENCE_S, **more: Any) -> End
     with contextlib.suppress(subprocess.TimeoutExpired):  # what hangs in the kernel is left behind
         process.communicate(timeout=1)
     return Ended(None, "", patience_s)
+
+
+def total(counts: "Iterable[int | None]") -> "int | None":
+    """Their sum, if each of them is known."""
+    known = list(counts)
+    return None if None in known else sum(filter(None, known))
 
 
 class IO(NamedTuple):

@@ -26,21 +26,24 @@ def wait_for_go():
     if not os.read(0, 1):
         sys.exit(125)
 """
-# Runs the command, whose standard output is the data.
+# Runs the command, whose standard output is the data. When it is ended it ends that, and reports what had come by then;
+# it does not wait for it, or all that the command has read would count as its own reading after time was over.
 SUM = """
-import subprocess, zlib
+import signal, subprocess, zlib
 wait_for_go()
 try:
     program = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
 except OSError as error:
     sys.exit("{}: {}".format(sys.argv[2], error.strerror))
+ended = []
+signal.signal(signal.SIGTERM, lambda *_: ended.append(program.terminate()))
 count, value = 0, 1
 for block in iter(lambda: program.stdout.read(1 << 20), b""):
     count, value = count + len(block), zlib.adler32(block, value)
-status = program.wait()
+status = -signal.SIGTERM if ended else program.wait()
 with open(sys.argv[1], "w") as report:
     json.dump([count, "{:08x}".format(value)], report)
-sys.exit(status if status >= 0 else 128 - status)
+os._exit(status if status >= 0 else 128 - status)
 """
 
 
@@ -199,7 +202,10 @@ class Client:
         return complete
 
     def prepare(self) -> None:
-        """Do what has to be done in this process before the child is started."""
+        """Do what has to be done before the program starts: once, and of a job of several files with the first one.
+
+        What differs with the file is for held_command() or command(), which are asked for each.
+        """
 
     def command(self) -> "list[str]":
         """What is run when the go has come."""

@@ -4,7 +4,8 @@
 Shipped to a worker as one file. Needs Python 3.6; the strategies drop_caches and lustre need root's helper, which an
 admin installs with one line for sudo. Standard output is one JSON object; docs/clients.md tells what it holds.
 Files that do not exist here, as on a worker that reads by XRootD only, have no pages here, and are not counted.
-Only root and a file's owner can see its pages: of others' files the report does not say what is resident.
+Only root and a file's owner can see its pages: of others' files, and of what may not even be looked at, the report does
+not say what is resident.
 
 Exit codes:
     0  what was found is reported, whatever its status: a warm cache is for the trial's verdict to judge
@@ -27,7 +28,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tierbench.wrappers.child import Failure, run_program
+from tierbench.host import as_root
+from tierbench.wrappers.child import Failure, run_program, total
 from tierbench.wrappers.mounts import mounts
 
 FORMAT = 1
@@ -71,15 +73,15 @@ def main() -> int:
         except Failure as failure:
             status, message = failure.status, str(failure)
         after = list(filter(None, threads.map(pages_of, paths)))
-    resident = {"resident_before_bytes": resident_bytes(before), "resident_after_bytes": resident_bytes(after)}
-    total, left = sum(file.bytes for file in after), resident["resident_after_bytes"]
+    whole, left = sum(file.bytes for file in after), total(file.resident for file in after)
+    resident = {"resident_before_bytes": total(file.resident for file in before), "resident_after_bytes": left}
     if status == "ok" and left is None:
         status, message = ("unmeasured", "only root or their owner can see which pages of some files are in memory")
-    elif status == "ok" and left and left > WARM_SHARE * total:
-        status, message = "still-warm", f"{100 * left / total:.1f} % of the files are still in memory"
+    elif status == "ok" and left and left > WARM_SHARE * whole:
+        status, message = "still-warm", f"{100 * left / whole:.1f} % of the files are still in memory"
     report = {
         "format": FORMAT, "host": socket.getfqdn(), "strategy": arguments.strategy,
-        "files": len(after), "bytes": total,
+        "files": len(after), "bytes": whole,
         **{name: value for name, value in resident.items() if value is not None},
         "mounts": mounts(), "wall_ns": int(time.time() * 1e9), "seconds": round(time.monotonic() - begin, 3),
         "status": status, "message": message,
@@ -118,7 +120,7 @@ def flush(strategy: str, helper: str, paths: "Iterable[str]", threads: concurren
         return
     if not Path(helper).exists():
         raise Failure("no-helper", f"there is no {helper} here; site-configs/tierbench-flush is what an admin installs")
-    command = [*([] if os.geteuid() == 0 else ["sudo", "-n"]), helper, strategy]
+    command = as_root(helper, strategy)
     try:
         result = run_program(*command, patience_s=HELPER_TIMEOUT_S)
     except OSError as error:
@@ -140,29 +142,28 @@ def forget(path: str) -> None:
 def pages_of(path: str) -> "Pages | None":
     """A regular file's size and how much of it is in memory, if it is here; looking does not read any of it."""
     try:
+        status = os.stat(path)  # noqa: PTH116 - of many files
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:  # a folder that nobody may look into can hold a file that is in memory
+        return Pages(0, None)
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    # Of anybody else's file the kernel says that all of it is in memory.
+    if os.geteuid() not in (0, status.st_uid) and not os.access(path, os.W_OK):
+        return Pages(status.st_size, None)
+    windows = range(0, status.st_size, WINDOW)
+    try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
-        return None
-    status = os.fstat(descriptor)
+        return Pages(status.st_size, None)
     try:
-        if not stat.S_ISREG(status.st_mode):
-            return None
-        # Of anybody else's file the kernel says that all of it is in memory.
-        if os.geteuid() not in (0, status.st_uid) and not os.access(path, os.W_OK):
-            return Pages(status.st_size, None)
-        windows = range(0, status.st_size, WINDOW)
         resident = sum(resident_part(descriptor, offset, min(WINDOW, status.st_size - offset)) for offset in windows)
         return Pages(status.st_size, resident)
     except OSError:
         return Pages(status.st_size, None)  # its file system has no pages to show
     finally:
         os.close(descriptor)
-
-
-def resident_bytes(files: "Iterable[Pages]") -> "int | None":
-    """How much of the files is in memory, if that is known of each."""
-    resident = [file.resident for file in files]
-    return None if None in resident else sum(filter(None, resident))
 
 
 def resident_part(descriptor: int, offset: int, length: int) -> int:

@@ -25,7 +25,7 @@ from typing import Any
 
 from tierbench.host import AccessPoint, NoChirp, boot_id, condor_version, in_job, machine, now, read_text
 from tierbench.starts import pause_between_looks, read_go, settling
-from tierbench.wrappers.child import HOLD, Child, Failure, Interrupts, Run, UsageError, core_of, take_core
+from tierbench.wrappers.child import HOLD, Child, Failure, Interrupts, Run, UsageError, core_of, take_core, total
 from tierbench.wrappers.client import Client, Job, find_client
 from tierbench.wrappers.credentials import Credentials, variables
 from tierbench.wrappers.mounts import places_of
@@ -61,10 +61,10 @@ def main() -> int:
         return 2
     record, interrupts = Record(), Interrupts()
     interrupts.grace_s = kind.grace_s + TO_TELL_S
-    sizes = [file.bytes if work.for_s is None else None for file in files]
-    size = None if None in sizes else sum(filter(None, sizes))
-    record.start(arguments.trial, arguments.index, arguments.client, files[0].url, size)
-    credentials, run = Credentials(arguments, Path.cwd()), None
+    size = total(file.bytes for file in files) if work.for_s is None else None
+    record.start(arguments, files[0].url, size)
+    credentials = Credentials(arguments, Path.cwd())
+    run: Run | None = None
     outcome: dict[str, Any] = {}
     try:
         with tempfile.TemporaryDirectory(prefix="tierbench-", dir=os.environ.get("_CONDOR_SCRATCH_DIR")) as scratch:
@@ -72,9 +72,7 @@ def main() -> int:
             if not work.is_one_read:
                 from tierbench.wrappers.process_pool import ProcessPool
 
-                client = ProcessPool(
-                    kind, arguments.client, files, work, client.job, arguments.index, arguments.clients
-                )
+                client = ProcessPool(client, arguments.client, files, work, arguments.index, arguments.clients)
             run = perform(client, arguments, credentials, record, interrupts)
             outcome = client.outcome(run)
             explain_refusal(outcome, credentials, record.go_wall_ns / 1e9)
@@ -115,13 +113,12 @@ class Record:
         sys.stdout.flush()
         return len(line)
 
-    def start(self, trial: str, index: int, client: str, url: str, size: "int | None") -> None:
+    def start(self, arguments: argparse.Namespace, url: str, size: "int | None") -> None:
         host, slot = machine()
         self.write(
-            "start", *now(), format=FORMAT, trial=trial, index=index, host=host, slot=slot,
-            pid=os.getpid(), boot_id=boot_id(), client=client,
-            url=url, expected_bytes=size, python=platform.python_version(), kernel=platform.release(),
-            condor=condor_version(),
+            "start", *now(), format=FORMAT, trial=arguments.trial, index=arguments.index, host=host, slot=slot,
+            pid=os.getpid(), boot_id=boot_id(), client=arguments.client, url=url, expected_bytes=size,
+            python=platform.python_version(), kernel=platform.release(), condor=condor_version(),
         )  # fmt: skip
 
     def end(self, outcome: "dict[str, Any]", run: "Run | None") -> None:
@@ -163,9 +160,7 @@ def perform(
             compare_clocks(record, interrupts)
         go, awake = None, now()
         if arguments.gate:
-            gate = Gate(
-                arguments.gate, arguments.index, arguments.clients, arguments.gate_timeout, scratch, record, interrupts
-            )
+            gate = Gate(arguments, scratch, record, interrupts)
             go = gate.ask_for_go()
             credentials.check(go / 1e9)
             credentials.renew()
@@ -188,13 +183,10 @@ def perform(
 class Gate:
     """A client's side of the start gate: says READY to the access point and waits for the common begin."""
 
-    def __init__(
-        self, name: str, index: int, clients: int, patience_s: float, scratch: Path, record: Any,
-        interrupts: Interrupts,
-    ) -> None:  # fmt: skip
-        self.name, self.index, self.patience_s = name, index, patience_s
-        self.pause_s = pause_between_looks(clients)
-        self.share = 0.6 + 0.4 * (index * 0.618034 % 1)  # the clients are not to do things in step
+    def __init__(self, arguments: argparse.Namespace, scratch: Path, record: Record, interrupts: Interrupts) -> None:
+        self.name, self.index, self.patience_s = arguments.gate, arguments.index, arguments.gate_timeout
+        self.pause_s = pause_between_looks(arguments.clients)
+        self.share = 0.6 + 0.4 * (self.index * 0.618034 % 1)  # the clients are not to do things in step
         self.together = True  # whether others wake for the same instant
         self.copy = scratch / "fetched"
         self.record, self.interrupts = record, interrupts
@@ -211,14 +203,14 @@ class Gate:
             if left <= 0:
                 return wall, mono
             if left > self.patience_s:
-                raise Failure("no-gate", f"the go time is {left:.0f} s ahead of this host's clock")
+                raise Failure("no-gate", f"the start time is {left:.0f} s ahead of this host's clock")
             self.interrupts.check()
             last = LAST_SLEEP_S * self.share
             time.sleep(left if left <= LAST_SLEEP_S else min(left - last, 1.0))
 
     def ask_for_go(self) -> int:
         """Say that this client is ready, and return the wall-clock time of the common begin when it is known."""
-        deadline, announced, trouble = time.monotonic() + self.patience_s, False, "no go came"
+        deadline, announced, trouble = time.monotonic() + self.patience_s, False, "no start time came"
         pause = self.pause_s
         while time.monotonic() < deadline:
             try:

@@ -105,10 +105,12 @@ class PoolProcess:
     """One of the processes that work side by side, or rather those that follow one another in its place."""
 
     def __init__(
-        self, client: Client, folder: Path, files: "Iterator[tuple[int, Replica]]", every_s: "float | None", turn: float
+        self, client: Client, files: "Iterator[tuple[int, Replica]]", every_s: "float | None", turn: float
     ) -> None:
         self.client, self.files = client, files
-        self.stderr = folder / "stderr"
+        self.folder = client.job.scratch
+        self.stderr = self.folder / "stderr"
+        self.prepared: set[Path] | None = None  # what is there for all of its files
         self.every_s = every_s
         self.turn_s = turn * (every_s or 0.0)  # after the first of all that keep the timetable
         self.at_once = client.several(client.job.options) if every_s is None else 1
@@ -117,7 +119,7 @@ class PoolProcess:
         self.due = 0.0  # when the next file is meant to begin, by the timetable
         self.begin = self.rested = 0.0  # by the monotonic clock; begin: when it was meant to, where that is known
         self.taken: list[int] = []
-        self.before = IO(0, 0, 0)
+        self.before = self.started = IO(0, 0, 0)  # its counts at its begin; those of starting a program that waits
         self.was_cut, self.cut_s = False, 0.0  # whether, and when by the monotonic clock
         self.at_cut: IO | None = None  # its counts when time was over
 
@@ -126,13 +128,14 @@ class PoolProcess:
         batch = list(islice(self.files, self.at_once))
         if not batch:
             return False
+        self._clear()
         self.taken = [place for place, _ in batch]
         first, *others = (replica for _, replica in batch)
         self.client.job = self.client.job._replace(
             url=first.url, expected_bytes=first.bytes, expected_adler32=first.adler32, others=tuple(others)
         )
         own = self.client.held_command()  # of a program that can wait by itself
-        self.before = IO(0, 0, 0)
+        self.before = self.started if own else IO(0, 0, 0)
         self.waits_itself = bool(own)
         if line and not own:
             self.popen = line.stand(self.client.command(), self.stderr)
@@ -147,6 +150,14 @@ class PoolProcess:
             self.release()
         return True
 
+    def _clear(self) -> None:
+        """Remove what the program before has left: its report would be taken for that of one that leaves none."""
+        there = set(self.folder.iterdir())
+        self.prepared = there if self.prepared is None else self.prepared
+        for path in there - self.prepared:
+            if path.is_file():
+                path.unlink()
+
     def wait_until_ready(self) -> None:
         if self.waits_itself:
             if not any(line == b"ready\n" for line in iter(self.popen.stdout.readline, b"")):
@@ -154,6 +165,7 @@ class PoolProcess:
                 raise Failure("failed", words[-1] if words else f"exit status {self.popen.wait()}")
             self.popen.stdout.close()
             self.schedule("SCHED_BATCH")
+            self.started = io_of(str(self.popen.pid))
         self.before = io_of(str(self.popen.pid))
 
     def schedule(self, policy: str) -> None:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds a job that was started ahead of its trial's turn: it waits in its slot, does nothing else, and then begins.
+"""Holds a job that was started before its trial had the measurement lock: it waits in its slot, and then begins.
 
 usage: prestart.py FILE SCRIPT [ARGUMENT ...]       (in an HTCondor job, SCRIPT and htchirp.py beside it)
 

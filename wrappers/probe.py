@@ -30,9 +30,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from tierbench.host import machine, mounts, read_text
-from tierbench.monitors.source import NICE, Refusal
-from tierbench.monitors.sources.net import find_interfaces
+from tierbench.host import NICE, NoInterface, as_root, find_interfaces, machine, mounts, read_text
 from tierbench.wrappers.child import PATIENCE_S, run_program
 from tierbench.wrappers.client import find_client
 from tierbench.wrappers.credentials import KINDS as CREDENTIALS
@@ -110,9 +108,9 @@ def connect(shown: str, host: str, port: str) -> None:
 
 def ask_interface(question: "dict[str, Any]") -> None:
     try:
-        interfaces = find_interfaces(question["name"], Path("/proc/self/net/dev").read_bytes(), Path("/proc"))
-    except Refusal as refusal:  # the sampler's own
-        raise Answer("bad", str(refusal), "absent") from None
+        interfaces = find_interfaces(question["name"])
+    except (NoInterface, OSError) as error:
+        raise Answer("bad", str(error), "absent") from None
     if "lo" in interfaces:
         raise Answer("bad", "lo carries no host's traffic, and counts each byte as sent and as received", "loopback")
     raise Answer("good", "{} {} there".format(" and ".join(interfaces), "is" if len(interfaces) == 1 else "are"))
@@ -236,7 +234,7 @@ def ask_flush(question: "dict[str, Any]") -> None:
 
 
 def ask_condition(question: "dict[str, Any]") -> None:
-    """Whether each value that is asked for can be set, and is undone; only read where a change may take minutes."""
+    """Whether each value that is asked for can be set, and is restored; only read where a change may take minutes."""
     word, seen = question["word"], []
     if not Path(question["helper"]).exists():
         raise Answer("bad", "there is no {}".format(question["helper"]), "no-helper")
@@ -255,7 +253,7 @@ def ask_condition(question: "dict[str, Any]") -> None:
 def helped(question: "dict[str, Any]", *arguments: str) -> str:
     """What root's helper says."""
     command = [question["helper"], *arguments]
-    result = run_program(*([] if os.geteuid() == 0 else ["sudo", "-n"]), *command, patience_s=HELPER_S)
+    result = run_program(*as_root(*command), patience_s=HELPER_S)
     if result.status != 0:
         why = "no-sudo" if "sudo:" in result.last_words else "refused"
         raise Answer("bad", f"`{' '.join(command)}`: {result.last_words}", why)

@@ -37,15 +37,15 @@ class ProcessPool(Client):
     keeps_time = True
 
     def __init__(
-        self, kind: "type[Client]", name: str, files: "list[Replica]", work: Work, job: Job,
-        index: int = 0, jobs: int = 1,
-    ) -> None:  # fmt: skip
-        super().__init__(job)
-        self.kind, self.work, self.files = kind, work, files
-        self.task = {"client": name, "options": job.options, "files": files, "work": work, "index": index, "jobs": jobs}
+        self, client: Client, name: str, files: "list[Replica]", work: Work, index: int = 0, jobs: int = 1
+    ) -> None:
+        super().__init__(client.job)
+        self.client, self.work, self.files = client, work, files
+        about = {"client": name, "options": client.job.options, "index": index, "jobs": jobs}
+        self.task = {**about, "files": files, "work": work}
 
     def prepare(self) -> None:
-        self.kind(self.job).prepare()  # its own status says what it complains of
+        self.client.prepare()  # its own status says what it complains of
 
     def held_command(self) -> "list[str]":
         task = self.job.scratch / TASK
@@ -61,7 +61,7 @@ class ProcessPool(Client):
 
     def paths(self, outcome: "Mapping[str, Any]") -> "list[str]":
         jobs = [self.job._replace(url=file.url) for file in self.files]
-        return [path for job in jobs for path in self.kind(job).paths(outcome)]
+        return [path for job in jobs for path in type(self.client)(job).paths(outcome)]
 
     def outcome(self, run: Run) -> "dict[str, Any]":
         try:
@@ -126,7 +126,7 @@ class _Leader:
             folder.mkdir()
             job = Job(*files[0], task["options"], folder)
             turn = (task["index"] + task["jobs"] * number) / (task["jobs"] * work.processes)
-            self.processes.append(PoolProcess(kind(job), folder, share, work.fetch_every_s, turn))
+            self.processes.append(PoolProcess(kind(job), share, work.fetch_every_s, turn))
         self.tally = Tally()
         self.counts: collections.Counter[str] = collections.Counter()
         self.bytes_client: int | None = 0
@@ -231,11 +231,12 @@ class _Leader:
         after, (wall, mono) = io_of("self"), now()
         exit_status = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
         process.popen.returncode = exit_status
-        read = after.read - before.read - before.text_bytes - (self.looked - looked)
+        # One that has failed may have read less than its like did to start.
+        read = max(0, after.read - before.read - before.text_bytes - (self.looked - looked) - process.before.read)
+        written = max(0, after.written - before.written - process.before.written)
         return Run(
             exit_status=exit_status, end_wall_ns=wall, end_mono_ns=mono, first_byte_wall_ns=None,
-            read_bytes=read - process.before.read if before.text_bytes else None,
-            written_bytes=after.written - before.written - process.before.written if before.text_bytes else None,
+            read_bytes=read if before.text_bytes else None, written_bytes=written if before.text_bytes else None,
             cpu_user_s=usage.ru_utime, cpu_system_s=usage.ru_stime, peak_rss_kb=usage.ru_maxrss,
             stderr=process.stderr.read_text(errors="replace"), stderr_bytes=process.stderr.stat().st_size,
         )  # fmt: skip

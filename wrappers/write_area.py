@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""A trial's outbox, a folder of its own on the storage: made before its clients write, looked through after, removed.
+"""A trial's write area, a folder of its own on the storage: made before its clients write, checked after, removed.
 
-Shipped to a worker as one file. Needs Python 3.6, and where the outbox is a server's xrdfs and xrdadler32. Standard
+Shipped to a worker as one file. Needs Python 3.6, and where that is a server's xrdfs and xrdadler32. Standard
 output is one JSON object: docs/runs.md tells what it holds. `make` removes what an earlier try has left, and refuses
 where there is no room; `clear` compares what is there with what the clients were to write, and removes all of it.
-Nothing outside the outbox is ever touched but the run's folder around it, when that is empty.
+Nothing outside it is ever touched but the run's folder around it, when that is empty.
 
 Exit codes:
     0  done; of clear: all was looked at and nothing is left, or the report says what is
-    1  the outbox could not be made, and why is in the report
+    1  it could not be made, and why is in the report
     2  called wrongly, or the list of what is expected cannot be read; nothing was done
 """
 
@@ -38,28 +38,28 @@ BLOCK = 1 << 20
 AT_ONCE = 16  # questions to a server, which may be a WAN away
 TOLD = 20  # of files that are wrong or left, so many are named
 SPARE = 1.05  # of what is to be written, for what the file system itself takes
-LIST_S = 180  # for a server's list of all that is in an outbox; clear asks for three
+LIST_S = 180  # for a server's list of all that is in a write area; clear asks for three
 ABSENT = re.compile(r"\[3011\]|no such file", re.IGNORECASE)  # a server's answer about what it does not have
 
 
 def main() -> int:
     arguments = command_line()
     try:
-        writes = outbox_of(arguments.trial)
+        writes = writes_of(arguments.trial)
         expected = listed(arguments.expected) if arguments.expected else {}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        print(f"outbox: {error}", file=sys.stderr)
+        print(f"write area: {error}", file=sys.stderr)
         return 2
     begin = time.monotonic()
     report = {"format": FORMAT, "host": socket.getfqdn(), "url": writes["url"]}  # type: dict[str, Any]
     with tempfile.TemporaryDirectory(prefix="tierbench-", dir=os.environ.get("_CONDOR_SCRATCH_DIR")) as scratch:
         try:
             os.environ.update(Credentials(arguments, Path.cwd()).obtain(Path(scratch)))
-            outbox = (Served if "://" in writes["url"] else Mounted)(writes["under"], writes["url"])
+            area = (Served if "://" in writes["url"] else Mounted)(writes["under"], writes["url"])
             if arguments.step == "make":
-                make(outbox, writes["bytes"])
+                make(area, writes["bytes"])
             else:
-                report.update(clear(outbox, expected, writes["check"]))
+                report.update(clear(area, expected, writes["check"]))
             report.update(status="ok", message="")
         except Failure as failure:
             report.update(status=failure.status, message=str(failure))
@@ -79,8 +79,8 @@ def command_line() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def outbox_of(trial: Path) -> "dict[str, Any]":
-    """What a trial's trial.json says of its outbox."""
+def writes_of(trial: Path) -> "dict[str, Any]":
+    """What a trial's trial.json says of its write area."""
     writes = json.loads(trial.read_text(encoding="utf-8"))["writes"]  # type: dict[str, Any]
     below = writes["url"][len(writes["under"]) :]
     if not writes["url"].startswith(writes["under"] + "/") or ".." in below.split("/") or below.count("/") < 2:
@@ -97,22 +97,22 @@ def listed(path: Path) -> "dict[str, tuple[int, str]]":
     return expected
 
 
-def make(outbox: "Mounted | Served", size: int) -> None:
+def make(area: "Mounted | Served", size: int) -> None:
     """Make it, empty and with room enough."""
-    outbox.check_there()
-    left = outbox.remove()
+    area.check_there()
+    left = area.remove()
     if left:
         raise Failure("not-empty", f"what an earlier try has left cannot be removed: {', '.join(left[:TOLD])}")
-    free = outbox.free_bytes()
+    free = area.free_bytes()
     if free is not None and free < SPARE * size:
         raise Failure("no-room", f"{size / 1e6:.0f} MB are to be written and {free / 1e6:.0f} MB are free")
-    outbox.make()
+    area.make()
 
 
-def clear(outbox: "Mounted | Served", expected: "dict[str, tuple[int, str]]", check: str) -> "dict[str, Any]":
+def clear(area: "Mounted | Served", expected: "dict[str, tuple[int, str]]", check: str) -> "dict[str, Any]":
     """What of the files is not as it was to be, and what is left after the removal; raises where that is not known."""
-    outbox.check_there()
-    sizes = outbox.sizes()
+    area.check_there()
+    sizes = area.sizes()
 
     def complaint(url: str) -> str:
         """What is wrong with a file; nothing is an empty text."""
@@ -121,13 +121,13 @@ def clear(outbox: "Mounted | Served", expected: "dict[str, tuple[int, str]]", ch
             return f"{url} is not there"
         if sizes[url] != size:
             return f"{url} has {sizes[url]} bytes, not the {size} that were written"
-        actual = outbox.adler32(url) if check == "adler32" and adler32 else adler32
+        actual = area.adler32(url) if check == "adler32" and adler32 else adler32
         return "" if actual == adler32 else f"{url} has the adler32 {actual}, not the {adler32} of what was written"
 
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as threads:
         wrong = [words for words in threads.map(complaint, sorted(expected)) if words]
-    left = outbox.remove()
-    outbox.check_there()  # where it has gone away meanwhile nothing seems to be left
+    left = area.remove()
+    area.check_there()  # where it has gone away meanwhile nothing seems to be left
     return {
         "files": len(sizes), "bytes": sum(sizes.values()), "checked": len(expected),
         "check": check if all(adler32 for _, adler32 in expected.values()) else "size",
@@ -245,7 +245,7 @@ class Served:
         return left
 
     def _listed(self) -> "Iterator[tuple[str, int, bool]]":
-        """Path and size of all that is in it, and whether it is a folder; nothing where there is no such outbox."""
+        """Path and size of all that is in it, and whether it is a folder; nothing where there is no such write area."""
         said = run_program("xrdfs", self.door, "ls", "-l", "-R", self.path, patience_s=LIST_S)
         if said.status != 0 and self._is_there():
             raise Failure("refused", f"xrdfs {self.door} ls -l -R {self.path}: {said.last_words}")

@@ -23,17 +23,15 @@ class Cpu(Source):
         Column("cpu_busiest_busy_pct", 4, "%", "gauge", "machine"),
         Column("softirq_busiest_pct", 4, "%", "gauge", "machine"),
     )
+    file_name = "stat"
 
     def __init__(self, options: argparse.Namespace) -> None:
-        self.file = ProcFile(options.proc / "stat")
+        super().__init__(options)
         self.cores = Cores()
 
     def header(self) -> "dict[str, Any]":
         cores = re.findall(rb"^cpu\d", self.file.read(), re.M)
         return {"jiffies_per_s": os.sysconf("SC_CLK_TCK"), "ncpu": len(cores)}
-
-    def look(self) -> bytes:
-        return self.file.read()
 
     def values(self, text: bytes) -> "tuple[int, ...]":
         together, *cores = text.partition(b"\nintr")[0].split(b"\ncpu")
@@ -104,12 +102,7 @@ class Memory(Source):
     """What /proc/meminfo says of the page cache."""
 
     columns = (Column("mem_cached_kb", 12, "KiB", "gauge", "machine"),)
-
-    def __init__(self, options: argparse.Namespace) -> None:
-        self.file = ProcFile(options.proc / "meminfo")
-
-    def look(self) -> bytes:
-        return self.file.read()
+    file_name = "meminfo"
 
     def values(self, text: bytes) -> "tuple[int, ...]":
         at = text.find(CACHED)
@@ -124,9 +117,10 @@ class Disk(Source):
         Column("disk_written_bytes", 19, "B", "counter", "machine"),
         Column("disk_busy_ms", 16, "ms", "counter", "machine"),
     )
+    file_name = "diskstats"
 
     def __init__(self, options: argparse.Namespace) -> None:
-        self.file = ProcFile(options.proc / "diskstats")
+        super().__init__(options)
         # Those with a device behind them: neither partitions nor what is stacked upon disks, as loop, RAID and LVM.
         there = [disk for disk in sorted(options.sys.glob("block/*")) if (disk / "device").exists()]
         self.disks = [os.fsencode(disk.name) for disk in there]
@@ -134,9 +128,6 @@ class Disk(Source):
 
     def header(self) -> "dict[str, Any]":
         return {"disks": [os.fsdecode(disk) for disk in self.disks]}
-
-    def look(self) -> bytes:
-        return self.file.read()
 
     def values(self, text: bytes) -> "tuple[int, ...]":
         read = written = busy_ms = 0

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tierbench.host import mono_ns, wall_ns
-from tierbench.monitors.source import Column, ProcFile, Refusal, Source, first_line
+from tierbench.host import NoInterface, find_interfaces, mono_ns, wall_ns
+from tierbench.monitors.source import Column, Refusal, Source, first_line
 
 REAL_KINDS = ("bond", "vlan", "team")  # their drivers state the speed of the cards below them
 MOST_BETWEEN_NS = 1000000  # more between the clocks and the counters: we were preempted
@@ -30,11 +30,14 @@ class Net(Source):
     """What /proc/net/dev says of one interface, or of several: then each has columns of its own, name.interface."""
 
     columns: "tuple[Column, ...]" = (*CLOCKS, *COUNTERS)
+    file_name = "self/net/dev"
 
     def __init__(self, options: argparse.Namespace) -> None:
-        self.file = ProcFile(options.proc / "self/net/dev")
-        there = self.file.read()
-        self.names = find_interfaces(options.interface, there, options.proc)
+        super().__init__(options)
+        try:
+            self.names = find_interfaces(options.interface, options.proc)
+        except (NoInterface, OSError) as error:
+            raise Refusal(3 if isinstance(error, NoInterface) else 4, str(error)) from None
         if len(self.names) > 1:
             several = (c._replace(name=f"{c.name}.{name}") for name in self.names for c in COUNTERS)
             self.columns = (*CLOCKS, *several)
@@ -78,37 +81,6 @@ def stated_speed(link: Path) -> "dict[str, Any]":
     return {"link_speed_mbps": int(speed) if speed and int(speed) > 0 else None, "link_speed_real": real}
 
 
-def find_interfaces(wanted: str, network: bytes, proc: Path) -> "list[str]":
-    """The interfaces to sample, of which each is there and counts once: eth0, eth0+eth1, eth%, or auto."""
-    present = [name.decode() for name in re.findall(rb"^\s*([^\s:|]+):", network, re.M)]
-    if not present:
-        raise Refusal(4, f"{proc}/self/net/dev cannot be read, or lists no interface")
-    by_number = sorted(present, key=lambda name: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", name)])
-    names = []
-    for part in wanted.split("+"):
-        matching = [name for name in by_number if part.endswith("%") and name.startswith(part[:-1])]
-        names += matching or [default_interface(proc) if part == "auto" else part]
-    for name in names:
-        if not name:
-            raise Refusal(3, f"no default route to choose an interface by; name one of: {', '.join(present)}")
-        if name not in present:
-            raise Refusal(3, f"no interface {name} here; there are: {', '.join(present)}")
-    if len(set(names)) < len(names):
-        raise Refusal(3, f"{wanted} names an interface twice, which would be counted twice")
-    return names
-
-
-def default_interface(proc: Path) -> str:
-    """The interface of the IPv4 default route with the lowest metric; empty if there is none."""
-    up, reject = 0x1, 0x200
-    routes = []
-    for line in ProcFile(proc / "self/net/route").read().splitlines()[1:]:
-        name, destination, _, flags, _, _, metric, mask = line.split()[:8]
-        if int(destination, 16) == int(mask, 16) == 0 and int(flags, 16) & (up | reject) == up:
-            routes.append((int(metric), name.decode()))
-    return min(routes)[1] if routes else ""
-
-
 class Tcp(Source):
     """What /proc/net/snmp says of TCP."""
 
@@ -117,14 +89,12 @@ class Tcp(Source):
         Column("tcp_in_segs", 16, "1", "counter", "namespace"),
         Column("tcp_out_segs", 16, "1", "counter", "namespace"),
     )
+    file_name = "self/net/snmp"
 
     def __init__(self, options: argparse.Namespace) -> None:
-        self.file = ProcFile(options.proc / "self/net/snmp")
+        super().__init__(options)
         names = self.file.read().partition(LINE)[2].partition(b"\n")[0].split()
         self.places = [names.index(name) for name in COUNTED] if names else []
-
-    def look(self) -> bytes:
-        return self.file.read()
 
     def values(self, text: bytes) -> "tuple[int, ...]":
         begin = text.rfind(LINE) + len(LINE)

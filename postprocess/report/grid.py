@@ -80,18 +80,22 @@ def headline(results: Results, points: Sequence[RunPoint]) -> tuple[bool, str]:
         sentences.append(f"At {len(partly) - NAMED} more points some differ, none is faster than all others.")
     level = [(name, point) for name, point, slower in unclear if not slower]
     if level:
-        results_there = {other.result for _, point in level for other in point.others}
-        if results_there == {EQUIVALENT}:
-            sentences.append(f"All are equivalent within {percent(within(results))} {at(level)}.")
-        else:
-            where = at(level, f"at any of {len(points)} points")
-            which = "there is no interval" if not any(results_there) else "not all have an interval"
-            why = "" if all(results_there) else f" ({which}, which takes two repetitions)"
-            sentences.append(f"No {what} is distinguishably faster {where}{why}.")
+        everywhere = f"at any of {len(points)} points"
+        sentences.append(_nobody_faster(results, [point for _, point in level], at(level), at(level, everywhere)))
     doubted = [name for name, point in named if any(other.by_valid for other in point.others)]
     if doubted:
         sentences.append(f"Differences at {listed(doubted[:NAMED])} rest on SUSPECT trials and are not counted.")
     return len(wins) == 1 and all(point.clear for point in points), " ".join(sentences)
+
+
+def _nobody_faster(results: Results, points: Sequence[RunPoint], where: str, nowhere: str) -> str:
+    """What there is to say of points at which no line is slower than the first."""
+    kinds = {other.result for point in points for other in point.others}
+    if kinds == {EQUIVALENT}:
+        return f"All are equivalent within {percent(within(results))} {where}."
+    which = "not all have an interval" if any(kinds) else "there is no interval"
+    why = "" if all(kinds) else f" ({which}, which takes two repetitions)"
+    return f"No {what_is_compared(results)} is distinguishably faster {nowhere}{why}."
 
 
 def _cells(results: Results, point: RunPoint) -> dict[str, Cell]:

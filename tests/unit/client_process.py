@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 from tests.unit.shipped import PYTHON, ship, wait_until
+from tests.unit.stand_ins import run, script
 
 URL = "root://server:1094//store/replica.root"
 PATIENCE_S = 600  # of a busy machine's; nothing takes a tenth of it elsewhere
@@ -19,11 +20,8 @@ class Job:
 
     def __init__(self, folder):
         self.folder = folder
-        self.environment = {
-            **os.environ,
-            "PATH": f"{folder}/bin:{os.environ['PATH']}",
-            "_CONDOR_SCRATCH_DIR": str(folder),
-        }
+        path = f"{folder}/bin:{os.environ['PATH']}"
+        self.environment = {**os.environ, "PATH": path, "_CONDOR_SCRATCH_DIR": str(folder)}
         (folder / "bin").mkdir()
         ship(folder, "client.py")
         self.replica = folder / "replica"
@@ -35,10 +33,7 @@ class Job:
 
     def script(self, name, *lines):
         """Put a stand-in beside the client, or into bin/ on the PATH."""
-        script = self.folder / name
-        script.write_text("\n".join(("#!/bin/sh", *lines)) + "\n")
-        script.chmod(0o755)
-        return script
+        return script(self.folder / name, *lines)
 
     def start(self, client, *more):
         command = [PYTHON, "client.py", "--trial", "t", "--index", "0", "--replicas", "replicas.txt"]
@@ -71,18 +66,16 @@ def record(*, reads=RECORDED, urls=("root://elsewhere:1094//store/f.root?authz=s
     return "".join(",".join(f'"{value}"' for value in line) + "\n" for line in lines)
 
 
-def as_a_job(run, sandbox, client, replica, size):
+def as_a_job(directory, sandbox, client, replica, size):
     """The record of a run's first trial's client, from a process that has what HTCondor would transfer alone."""
-    trial = sorted((run / "trials").iterdir())[0]
+    trial = sorted((directory / "trials").iterdir())[0]
     sandbox.mkdir()
-    for path in (run / "scripts/client.py", trial / "trial.json", *(run / "scripts/programs").iterdir()):
+    for path in (directory / "scripts/client.py", trial / "trial.json", *(directory / "scripts/programs").iterdir()):
         shutil.copy(path, sandbox)
     (sandbox / "replicas.txt").write_text(f"{replica}\t{size}\n")
     asked = ["--trial", "t", "--index", "0", "--client", client, "--replicas", "replicas.txt"]
-    job = subprocess.run(
-        [PYTHON, "-I", "client.py", *asked, "--options", "trial.json"], cwd=sandbox, check=True,
-        env={**os.environ, "_CONDOR_SCRATCH_DIR": str(sandbox)}, capture_output=True, text=True,
-    )  # fmt: skip
+    environment = {**os.environ, "_CONDOR_SCRATCH_DIR": str(sandbox)}
+    job = run(PYTHON, "-I", "client.py", *asked, "--options", "trial.json", cwd=sandbox, env=environment)
     return [json.loads(line) for line in job.stdout.splitlines()]
 
 

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import tempfile
 import threading
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tests.unit.client_process import Job
 from tests.unit.quick_plan import POOL, larger_quick
+from tests.unit.sampler_process import finish, read, records_in, until
 from tests.unit.shipped import PYTHON, ship
 from tierbench.dags.experiment import load_experiment
 from tierbench.dags.plan import expand
@@ -109,6 +111,14 @@ def variant(tmp_path):
 
 
 @pytest.fixture
+def open_folder():
+    """A folder that others may look into, as they may not into those of tests."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@pytest.fixture
 def job(tmp_path):
     return Job(tmp_path)
 
@@ -137,3 +147,19 @@ def start(tmp_path, out):
     for process in started:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def sampled(start, out):
+    """What the sampler writes within so many seconds, or until it is ended after what happens meanwhile."""
+
+    def sampled(*options, seconds=0.05, meanwhile=None):
+        process = start(*options, *([] if meanwhile else ["--max-seconds", str(seconds)]))
+        if meanwhile:
+            until(records_in(out, 2))
+            meanwhile()
+            process.terminate()
+        assert finish(process)[0] == 0
+        return read(out)
+
+    return sampled

@@ -6,10 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -18,6 +15,7 @@ from tests.unit import synthetic_run as synthetic
 from tests.unit.client_process import as_a_job
 from tests.unit.doctored_trial import edit_client
 from tests.unit.shipped import PYTHON
+from tests.unit.stand_ins import RootsHelper, script, serving
 from tierbench import site_configs
 from tierbench.dags.experiment import load_experiment
 from tierbench.dags.plan import expand
@@ -58,11 +56,8 @@ def web(tmp_path):
     """A server that shows the replicas at the storage's path; its port."""
     folder = tmp_path / "served"
     folder.mkdir()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server.server_port
-    server.shutdown()
-    server.server_close()
+    with serving(SimpleHTTPRequestHandler, directory=str(folder)) as url:
+        yield url.rpartition(":")[2]
 
 
 @pytest.fixture
@@ -71,7 +66,7 @@ def fetched(tmp_path, web):
     access, client, experiment = texts("An access method, with a client for it")
     (tmp_path / "fetch.py").write_text(client)
     (tmp_path / "fetched.toml").write_text(experiment)
-    site = site_with(tmp_path, access.replace("{port}", str(web)))
+    site = site_with(tmp_path, access.replace("{port}", web))
     resolved = load_experiment(tmp_path / "fetched.toml")
     write_run(expand(site, resolved, WORKERS), site, resolved, tmp_path / "run")
     return site, tmp_path
@@ -99,35 +94,19 @@ def test_the_doctor_asks_whether_its_server_listens(fetched, web):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the helper is root's")
-def test_a_condition_is_a_program_and_a_table(tmp_path):
+def test_a_condition_is_a_program_and_a_table(open_folder, tmp_path):
     program, table = texts("A condition")
-    condition = site_with(tmp_path, table).conditions["receive-buffer"]
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        (folder / "arrange.d").mkdir()
-        value = folder / "tcp_rmem"
-        value.write_text("4096\t131072\t6291456\n")
-        word = folder / "arrange.d" / condition.word
-        word.write_text(
-            program.replace("/proc/sys/net/ipv4/tcp_rmem", str(value)).replace('"4096 131072 $2"', '"4096\t131072\t$2"')
-        )
-        word.chmod(0o755)
-        helper = folder / "tierbench-arrange"
-        text = (SITES / "tierbench-arrange").read_text().replace("/etc/tierbench/arrange.d", str(word.parent))
-        assert "/var/lib/tierbench-arrange" in text
-        helper.write_text(text.replace("/var/lib/tierbench-arrange", str(folder / "state")))
-        helper.chmod(0o755)
-        held = subprocess.run(
-            [helper, "hold", condition.word, "1048576"], input="", capture_output=True, text=True, check=True
-        )
-        refused = subprocess.run([helper, "hold", condition.word, "1"], input="", capture_output=True, check=False)
-        assert [json.loads(line) for line in held.stdout.splitlines()] == [
-            {"word": "tcp-rmem", "asked": "1048576", "before": "6291456", "now": "1048576"},
-            {"word": "tcp-rmem", "restored": "6291456"},
-        ]
-        assert refused.returncode == 2
-        assert value.read_text().split()[2] == "6291456"
+    condition, host = site_with(tmp_path, table).conditions["receive-buffer"], RootsHelper(open_folder)
+    host.value.write_text("4096\t131072\t6291456\n")
+    text = program.replace("/proc/sys/net/ipv4/tcp_rmem", str(host.value))
+    script(host.words / condition.word, text.replace('"4096 131072 $2"', '"4096\t131072\t$2"'))
+    held, refused = (host.call("hold", condition.word, value) for value in ("1048576", "1"))
+    assert [json.loads(line) for line in held.stdout.splitlines()] == [
+        {"word": "tcp-rmem", "asked": "1048576", "before": "6291456", "now": "1048576"},
+        {"word": "tcp-rmem", "restored": "6291456"},
+    ]
+    assert refused.returncode == 2
+    assert host.value.read_text().split()[2] == "6291456"
 
 
 class Package:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.stand_ins import run
 from tierbench import files, json_files, names
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.schema.columns import Column, read_rows
@@ -95,8 +96,8 @@ def test_who_may_only_read_cannot_hold_a_lock(tmp_path):
     assert lock.stat().st_mode & 0o044 == 0
     if os.geteuid() == 0:
         tmp_path.chmod(0o755)
-        become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c", HOLD]
-        assert "has it" not in subprocess.run([*become, lock], capture_output=True, text=True, check=False).stdout
+        become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+        assert "has it" not in run(*become, sys.executable, "-c", HOLD, lock).stdout
 
 
 def test_a_lock_is_waited_for_in_time_and_said_so(tmp_path):

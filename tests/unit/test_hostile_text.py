@@ -145,21 +145,13 @@ def commands(dag):
 def shape(run):
     """How many lines and words of which kind a run's DAGs and lists have, in the order of the files' names."""
     dags = [[(line[0], len(line)) for line in commands(dag)] for dag in sorted(run.glob("**/*.dag"))]
-    kinds = {
-        ".samplers-pool": "sampler",
-        ".samplers-ssh": "sampler-ssh",
-        ".flush": "flush",
-        ".arrange": "arrange",
-        ".places": "clients",
-    }
+    kinds = {".samplers-pool": "sampler", ".samplers-ssh": "sampler-ssh", ".places": "clients"}
     lists = [
-        queued(run / names.SUBMIT / f"{kinds[path.suffix]}.sub", path) for path in sorted((run / names.LISTS).iterdir())
+        queued(run / names.SUBMIT / f"{kinds.get(path.suffix, path.suffix[1:])}.sub", path)
+        for path in sorted((run / names.LISTS).iterdir())
     ]
-    replicas = [
-        [len(line.split("\t")) for line in path.read_text(encoding="utf-8").splitlines()]
-        for path in sorted(run.glob(f"{names.TRIALS}/*/{names.REPLICAS}"))
-    ]
-    return [dags, lists, replicas]
+    texts = (path.read_text(encoding="utf-8") for path in sorted(run.glob(f"{names.TRIALS}/*/{names.REPLICAS}")))
+    return [dags, lists, [[line.count("\t") for line in text.splitlines()] for text in texts]]
 
 
 def queued(submit, path):
@@ -256,9 +248,8 @@ def test_a_files_table_with_a_hostile_name_is_refused(tmp_path):
 
 
 def test_names_too_long_for_a_folder_are_refused(harmless, tmp_path):
-    levels = {f"factor_{number}": {"values": ["x" * 60], "arranges": f"f{number}"} for number in range(4)}
-    experiment = loaded(
-        tmp_path, Experiment, {**harmless.tables[Experiment], "axes": levels, "except": [], "expects": []}
-    )
+    axes = {f"factor_{number}": {"values": ["x" * 60], "arranges": f"f{number}"} for number in range(4)}
+    tables = {**harmless.tables[Experiment], "axes": axes, "except": [], "expects": []}
+    experiment = loaded(tmp_path, Experiment, tables)
     with pytest.raises(ConfigError, match="too long a name"):
         expand(harmless.loaded[Site], experiment, {})

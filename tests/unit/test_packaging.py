@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.stand_ins import run
+
 PROJECT = Path(__file__).parents[2]
 FOLDERS = {"tierbench": "tierbench", "tierbench/site_configs": "site-configs"} | {
     f"tierbench/{name}": name for name in ("dags", "submit", "wrappers", "monitors", "postprocess", "testbed")
@@ -33,8 +35,8 @@ def built(tmp_path_factory):
 def test_the_wheel_holds_all_that_belongs_to_the_package_and_nothing_else(built):
     expected = set()
     for package, folder in FOLDERS.items():
-        names = subprocess.run(["git", "ls-files", folder], cwd=PROJECT, capture_output=True, text=True, check=True)
-        files = (name for name in names.stdout.split() if not (PROJECT / name).is_symlink())
+        names = run("git", "ls-files", folder, cwd=PROJECT).stdout.split()
+        files = (name for name in names if not (PROJECT / name).is_symlink())
         expected |= {package + name.removeprefix(folder) for name in files}
     assert {name for name in built.namelist() if ".dist-info/" not in name} == expected
 
@@ -59,13 +61,11 @@ def installed(built, tmp_path_factory):
 @pytest.mark.parametrize("command", [["list"], ["show", "quick"], ["completion", "bash"], ["plan", "--help"]])
 def test_the_wheels_commands_need_nothing_else_of_the_project(installed, tmp_path, command):
     dependencies = {"PYTHONPATH": sysconfig.get_path("purelib"), "PATH": os.defpath, "HOME": str(tmp_path)}
-    done = subprocess.run(
-        [installed / "tierbench", *command], cwd=tmp_path, env=dependencies, capture_output=True, text=True, check=False
-    )
+    done = run(installed / "tierbench", *command, cwd=tmp_path, env=dependencies)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout
-    where = [installed / "python", "-c", "import tierbench.submit.cli as cli; print(cli.__file__)"]
-    path = subprocess.run(where, cwd=tmp_path, env=dependencies, capture_output=True, text=True, check=True).stdout
+    where = "import tierbench.submit.cli as cli; print(cli.__file__)"
+    path = run(installed / "python", "-c", where, cwd=tmp_path, env=dependencies).stdout
     assert path.startswith(str(installed.parent))
 
 

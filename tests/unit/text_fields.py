@@ -75,20 +75,11 @@ def needed_options(folder="/"):
 def experiment_tables(folder):
     options = needed_options(folder)
     reads = {
-        "dd": ("mount", "files"),
-        "xrdcp": ("bridge", "files"),
-        "http": ("web", "files"),
-        "httptpc": ("copies", "files"),
-    }
-    reads |= {
-        "gridftp": ("ftp", "doubling"),
-        "globus": ("service", "files"),
-        "writer": ("mount", "written"),
-        "fio": ("mount", "files"),
-        "iperf3": ("network", "streamed"),
-        "command": ("network", "streamed"),
-    }  # smallfiles counts operations, which no experiment mixes with bytes
-    workloads = {}
+        "dd": ("mount", "files"), "fio": ("mount", "files"), "xrdcp": ("bridge", "files"), "http": ("web", "files"),
+        "httptpc": ("copies", "files"), "gridftp": ("ftp", "doubling"), "globus": ("service", "files"),
+        "writer": ("mount", "written"), "iperf3": ("network", "streamed"), "command": ("network", "streamed"),
+    }  # fmt: skip
+    workloads = {}  # smallfiles counts operations, which no experiment mixes with bytes
     for client in sorted(CLIENTS.keys() - {"smallfiles"}):
         access, replicas = reads.get(client, ("bridge", "copies"))
         workloads[client] = {

@@ -52,10 +52,10 @@ class Cmssw(Client):
         if not pset.is_file():
             raise Failure("failed", f"there is no PSet {pset}")
         (self.job.scratch / "user_pset.py").write_bytes(pset.read_bytes())
-        (self.job.scratch / "pset.py").write_text("\n".join(self._pset()) + "\n")
         (self.job.scratch / "run.sh").write_text("\n".join(self._script()) + "\n")
 
     def held_command(self) -> "list[str]":
+        (self.job.scratch / "pset.py").write_text("\n".join(self._pset()) + "\n")  # of a job's each file
         script = ["sh", str(self.job.scratch / "run.sh")]
         if not self.job.options["image"]:
             return script
@@ -76,7 +76,7 @@ class Cmssw(Client):
         status, message = "ok", ""
         if run.exit_status:
             status, message = report.failure(run.last_words)
-        elif self.job.remote and not all(name.startswith(self.job.url) for name in report.files):
+        elif not all(self._is_own(name) for name in report.files):
             status, message = "wrong-protocol", f"cmsRun opened {', '.join(report.files)}"
         elif not report.files:
             status, message = "short-read", "cmsRun opened no file"
@@ -84,6 +84,10 @@ class Cmssw(Client):
             "status": status, "message": message, "events": report.events, "bytes_app": report.bytes_read,
             "bytes_client": run.read_bytes, "bytes_source": "StorageStatistics", "detail": report.detail,
         }  # fmt: skip
+
+    def _is_own(self, opened: str) -> bool:
+        """Whether it is this job's replica, by the protocol that was asked for."""
+        return opened.startswith(self.job.url) if self.job.remote else opened.endswith(self.job.path)
 
     def _pset(self) -> "Iterator[str]":
         """Takes the user's PSet and has it read all of this job's replica; for Python 2 and 3, as CMSSW may have."""

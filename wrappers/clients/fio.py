@@ -1,8 +1,10 @@
 """Reads or writes a file from end to end by fio or iozone, with fsync and close in its time or not."""
 
+import functools
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from tierbench.wrappers.child import Failure, Run
@@ -44,15 +46,20 @@ class Fio(Client):
         return absent(options.get("program", FIO))
 
     def prepare(self) -> None:
-        size, most = self.job.expected_bytes or 0, self.job.options["block_kb"] * 1024
         if self.job.offset:
             raise Failure("failed", 'parts of one file are not written by fio; let its set have pattern = "multifile"')
-        self.block = block_of(size, most)
         if not self.block:
-            raise Failure(
-                "failed", f"{self.job.path}: {size} bytes are no whole number of blocks of {PAGE} to {most} bytes"
-            )
-        self.report = self.job.scratch / "fio.json"
+            blocks = f"blocks of {PAGE} to {self.job.options['block_kb'] * 1024} bytes"
+            raise Failure("failed", f"{self.job.path}: {self.job.expected_bytes} bytes are no whole number of {blocks}")
+
+    @property
+    def block(self) -> int:
+        """The size of a read or write of this file."""
+        return block_of(self.job.expected_bytes or 0, self.job.options["block_kb"] * 1024)
+
+    @property
+    def report(self) -> Path:
+        return self.job.scratch / "fio.json"
 
     def held_command(self) -> "list[str] | None":
         if self.job.options["program"] == IOZONE:
@@ -119,6 +126,7 @@ class Fio(Client):
         return size, size / 1024 / int(row.group(1)), None
 
 
+@functools.lru_cache(maxsize=None)  # noqa: UP033 - Python 3.6
 def block_of(size: int, most: int) -> int:
     """The largest block, of whole pages where that can be, of which the file is a multiple; 0 if it would be tiny."""
     counts = range(max(1, -(-size // most)), size // PAGE + 1)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from tierbench.wrappers.child import Failure, Run
+from tierbench.wrappers.child import Failure, Run, total
 from tierbench.wrappers.client import Client, Option, check_size
 
 SCHEME = "globus://"
@@ -97,8 +97,7 @@ class Globus(Client):
         if not task:  # it was ended, or not even accepted
             return {**self.judged(run, 0 if run.exit_status else None), "bytes_source": "globus"}
         moved, files = int(task.get("bytes_transferred") or 0), self.job.files
-        sizes = [size for _, size in files if size is not None]
-        status, message = check_size(moved, sum(sizes) if len(sizes) == len(files) else None, "moved {} of {} bytes")
+        status, message = check_size(moved, total(size for _, size in files), "moved {} of {} bytes")
         if task["status"] != "SUCCEEDED":
             why = (task.get("fatal_error") or {}).get("description") or task.get("nice_status") or "no reason given"
             status, message = "short-read" if moved else "open-failed", f"the task is {task['status']}: {why}"

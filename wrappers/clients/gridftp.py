@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tierbench.wrappers.child import Failure, Run
+from tierbench.wrappers.child import Failure, Run, total
 from tierbench.wrappers.client import Client, Option, check_size
 
 MOST_FILES = 2000  # that one process is given
@@ -116,8 +116,7 @@ class Gridftp(Client):
         if self.job.options["directory"] and asked_for > len(files) + OTHERS:
             too_many = f"the directory has {asked_for} files, and {len(files)} were planned: let one job have them all"
             return "failed", too_many
-        sizes = [size for _, size in files if size is not None]
-        return check_size(moved, sum(sizes) if len(sizes) == len(files) else None)
+        return check_size(moved, total(size for _, size in files))
 
     def _fetches(self, log: str) -> "Iterator[dict[str, Any]]":
         """The files that are reported whole, with the bytes that the receiving server has reported of each."""

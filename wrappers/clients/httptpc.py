@@ -17,7 +17,6 @@ MARKER = re.compile(r"^Stripe Index: *(\d+)\s+Stripe Bytes Transferred: *(\d+)",
 COPY = """
 import http.client, signal, ssl, urllib.parse
 report, push, streams, source, source_token, destination, destination_token = sys.argv[1:]
-open(report, "w").close()
 trust = ssl.create_default_context()
 trust.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python 3.13's own wish, which authorities of grids may not meet
 
@@ -140,7 +139,7 @@ def judge(copied: "dict[str, Any]", expected: "int | None") -> "tuple[str, str, 
     if wrong:
         return "short-read" if moved else "open-failed", wrong, moved
     if copied["size"] is None:
-        return "failed", f"how large {there} is cannot be told: HEAD gave {copied['looked']}", moved
+        return "failed", f"the size of {there} is unknown: HEAD gave {copied['looked']}", moved
     status, message = check_size(copied["size"], expected, there + " has {} of {} bytes")
     if status == "ok" and copied["left"]:
         status, message = "failed", f"{there} is whole and could not be removed: {copied['left']}"

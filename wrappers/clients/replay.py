@@ -94,7 +94,7 @@ class Record:
             row = (call.file, call.name, at, ";".join(arguments), at, SUCCESS, "")
             yield ",".join(f'"{value}"' for value in row) + "\n"
 
-    def told(self) -> "dict[str, Any]":
+    def summary(self) -> "dict[str, Any]":
         names = [call.name for call in self.calls]
         return {
             "opens": names.count("Open"), "read_calls": len(self.reads), "vector_reads": names.count("VectorRead"),
@@ -163,8 +163,8 @@ class Replay(Client):
         return read > self.beside + FIRST_BLOCK
 
     def outcome(self, run: Run) -> "dict[str, Any]":
-        taken_in = None if run.read_bytes is None else max(0, run.read_bytes - self.beside)
-        read = None if taken_in is None else min(taken_in, self.record.bytes)
+        received = None if run.read_bytes is None else max(0, run.read_bytes - self.beside)
+        read = None if received is None else min(received, self.record.bytes)
         end = self.judged(run, read, FIRST_BLOCK)
         trouble = TROUBLE.search(run.stderr)
         if run.exit_status > 0 and trouble:
@@ -173,4 +173,4 @@ class Replay(Client):
             end["status"], end["message"] = check_size(read, self.record.bytes)
             if self._beyond:
                 end.update(status="failed", message=self._beyond)
-        return {**end, "bytes_client": taken_in, "bytes_source": "proc-io", "detail": self.record.told()}
+        return {**end, "bytes_client": received, "bytes_source": "proc-io", "detail": self.record.summary()}

@@ -1,5 +1,5 @@
 // What the ROOT programs that read have in common: they load ROOT, wait for the go, open one replica
-// in the remote way, count what they read, and report it in one line of JSON; and a core of a scale model.
+// by its remote protocol, count what they read, and report it in one line of JSON; and a core of a scale model.
 #ifndef TIERBENCH_REPLICA_H
 #define TIERBENCH_REPLICA_H
 

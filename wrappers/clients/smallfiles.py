@@ -15,7 +15,7 @@ from tierbench.wrappers.client import Client, Option, python
 
 LONGEST_KB = 64
 BRANCHES = 8  # directories in a directory: 20,000 of them are five deep
-OUTBOX_S = 600  # the gate waits no longer, usually
+WRITE_AREA_S = 600  # the gate waits no longer, usually
 MAKERS = 32  # files made at once: each takes several round trips
 BESIDE_STORAGE, ON_WORKER = "mount", "local"
 # Each operation is one or two questions to the file system. How many it has done is the length of a file, which the
@@ -149,12 +149,12 @@ class Tree:
         return steps
 
 
-def wait_for(outbox: Path) -> None:
-    """Until it is there: the trial's outbox is made by a job of its own, which removes whatever it finds in it."""
-    deadline = time.monotonic() + OUTBOX_S
-    while not outbox.is_dir():
+def wait_for(area: Path) -> None:
+    """Until it is there: the trial's write area is made by a job of its own, which removes whatever it finds in it."""
+    deadline = time.monotonic() + WRITE_AREA_S
+    while not area.is_dir():
         if time.monotonic() > deadline:
-            raise Failure("failed", f"{outbox}: was not made within {OUTBOX_S} s")
+            raise Failure("failed", f"{area}: was not made within {WRITE_AREA_S} s")
         time.sleep(0.1)
 
 

@@ -77,7 +77,7 @@ class Staged(Root):
         if not token:
             return ["sh", "-c", PLUGIN, "sh", _plugin(), url, str(local)]
         folder = self.job.scratch / "credentials"
-        folder.mkdir(mode=0o700)
+        folder.mkdir(mode=0o700, exist_ok=True)  # of the file before
         credential = {"access_token": Path(token).read_text().strip(), "expires_in": 3600}
         (folder / "staged.use").write_text(json.dumps(credential))
         shown = ["env", f"_CONDOR_CREDS={folder}"]
@@ -86,7 +86,10 @@ class Staged(Root):
     def outcome(self, run: Run) -> "dict[str, Any]":
         staged = self.job.report(STAGED)
         if not staged:
-            return self.judged(run, None)
+            part = self.job.scratch / COPY
+            size = part.stat().st_size if part.is_file() else 0
+            end = self.judged(run, size if run.exit_status else None)
+            return {**end, "bytes_client": size, "bytes_source": "copy"}
         end = super().outcome(run)
         local = {"local_bytes": end["bytes_app"], "local_read_bytes": end["bytes_client"]}
         copied = dict.fromkeys(("bytes_app", "bytes_client"), staged["copied_bytes"])

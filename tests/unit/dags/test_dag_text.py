@@ -94,14 +94,11 @@ NATURAL = {"start": "natural"}
         (CONDITION, "SCRIPT PRE clients ../../scripts/lock.py take arranged\n", True),  # a job keeps its first mounts
         ({**CONDITION, **NATURAL}, "SCRIPT PRE clients ../../scripts/lock.py take arranged", True),
         (NATURAL, "--gate", False),
-        (NATURAL, "JOB gate ", False),
         (NATURAL, "ABORT-DAG-ON stop ", True),  # so it is watched all the same
         (NATURAL, "PARENT flush CHILD clients\n", True),
         (NATURAL, "SCRIPT PRE clients ../../scripts/lock.py take sampled\n", True),
-        ({"flush": False}, "flush", False),
         ({"flush": False}, "PARENT", False),
         ({"cores": "pinned"}, "--pin", True),
-        ({}, "--pin", False),
     ],
 )
 def test_what_a_trials_dag_says_follows_from_its_experiment(site, quick, plan, changes, text, is_there):

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -12,6 +11,7 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tests.unit.client_process import as_a_job
 from tests.unit.shipped import PYTHON
+from tests.unit.stand_ins import run
 from tierbench.dags.clients import digest_of, find_client_file
 from tierbench.dags.experiment import load_experiment
 from tierbench.dags.plan import expand
@@ -43,7 +43,8 @@ class Tail(Client):
         return ["tail", "-c", str(self.job.options["bytes"]), self.job.path]
 
     def outcome(self, run):
-        return {"status": "ok" if run.exit_status == 0 else "failed", "message": run.last_words, "bytes_app": 7}
+        status = "ok" if run.exit_status == 0 else "failed"
+        return {"status": status, "message": run.last_words, "bytes_app": self.job.options["bytes"]}
 '''
 EXPERIMENT = """
 name = "tailed"
@@ -177,8 +178,7 @@ def test_what_it_needs_is_asked_of_the_workers(users):
     experiment = users.experiment()
     visit = visits(find_site("testbed"), experiment, WORKERS)["wn03.fiu.test"]
     question = next(question for question in visit.questions if question.kind == "program")
-    command = [PYTHON, "-I", "-", json.dumps([question.to_json()])]
-    probe = subprocess.run(command, input=script(experiment.client_files), capture_output=True, text=True, check=True)
+    probe = run(PYTHON, "-I", "-", json.dumps([question.to_json()]), input=script(experiment.client_files))
     (answer,) = json.loads(probe.stdout)["answers"]
     assert (answer["state"], answer["seen"]) == ("bad", "there is no no-such-program")
     assert question.remedy(answer["why"]) == "write it"

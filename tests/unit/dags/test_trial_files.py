@@ -41,11 +41,6 @@ def test_a_host_out_of_the_pool_is_sampled_over_ssh(site, quick, plan):
     assert by_ssh.startswith("oss.uf.test, eth%, storage")
 
 
-def test_a_trial_samples_the_workers_of_its_own_pool_alone(site, quick, plan):
-    record = trial_record(site, quick, plan, the_trial(plan, "direct.root.x004.r1"))
-    assert [sampler["host"] for sampler in record["samplers"] if sampler["role"] == "worker"] == POOL["public"]
-
-
 def test_workers_flush_their_own_mount_if_there_is_one_and_the_gateway_its_own(site, quick, plan):
     first = lists(site, quick, plan, "lan-xrootd.root")["lists/lan-xrootd.root.flush"][0]
     assert first == "wn01.private.fiu.test, "
@@ -85,7 +80,7 @@ def test_sizes_and_checksums_stand_beside_replicas_where_they_are_known(site, qu
 
 def test_trial_json_holds_what_runs_and_reads_needs(site, quick, plan):
     record = trial_record(site, quick, plan, the_trial(plan))
-    assert {key: record[key] for key in ("id", "jobs", "client", "start", "workers", "flush", "bytes")} == {
+    assert {key: record[key] for key in ("id", "jobs", "client", "start", "workers", "flush", "bytes", "writes")} == {
         "id": "lan-xrootd.root.x004.r1",
         "jobs": 4,
         "client": "root",
@@ -93,6 +88,7 @@ def test_trial_json_holds_what_runs_and_reads_needs(site, quick, plan):
         "workers": ["wn01.private.fiu.test"],
         "flush": {"strategy": "fadvise", "hosts": ["wn01.private.fiu.test", "dgt.fiu.test"]},
         "bytes": None,
+        "writes": None,
     }
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from tests.unit.quick_plan import POOL
-from tierbench.dags.experiment import find_experiment
 from tierbench.dags.graphs import trial_dag
 from tierbench.dags.hosts import flushed_hosts
 from tierbench.dags.plan import expand, from_json, to_json
@@ -93,13 +92,6 @@ def test_two_runs_of_one_name_write_apart(site, load, plan, tmp_path):
         (record,) = (tmp_path / folder / "same/trials").glob("direct*/trial.json")
         places.add(json.loads(record.read_text())["writes"]["url"])
     assert len(places) == 2
-
-
-def test_a_trial_that_reads_has_no_place(site):
-    quick = find_experiment("quick")
-    reading = expand(site, quick, POOL)
-    assert trial_record(site, quick, reading, reading.trials[0])["writes"] is None
-    assert "outbox" not in trial_dag(site, quick, reading.trials[0]).text()
 
 
 @pytest.mark.parametrize(

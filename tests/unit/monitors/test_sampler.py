@@ -15,17 +15,17 @@ import pytest
 
 from tests.unit.sampler_process import ROOT, finish, read, records_in, until
 from tests.unit.shipped import PYTHON, ship
+from tierbench.host import NICE
 from tierbench.monitors import sampler
-from tierbench.monitors.source import NICE, ProcFile
+from tierbench.monitors.source import ProcFile
 
 AT_ONCE = 10
 
 
 class TestFormat:
     @pytest.fixture
-    def samples(self, start, out):
-        finish(start("--max-seconds", "0.2"))
-        return read(out)
+    def samples(self, sampled):
+        return sampled(seconds=0.2)
 
     def test_header_names_trial_role_interface_and_the_kernels_tuning(self, samples):
         known = {"tierbench": "samples", "format": 1, "trial": "t", "role": "storage", "interface": "lo"}
@@ -79,8 +79,8 @@ class TestEnd:
         (tmp_path / "job" / "stop").touch()
         assert (finish(process)[0], read(out).trailer["reason"]) == (0, "stop")
 
-    def test_it_ends_after_max_seconds(self, start, out):
-        assert (finish(start("--max-seconds", "0.1"))[0], read(out).trailer["reason"]) == (0, "time")
+    def test_it_ends_after_max_seconds(self, sampled):
+        assert sampled(seconds=0.1).trailer["reason"] == "time"
 
     def test_a_long_period_does_not_delay_the_end(self, start, out):
         process = start("--period", "1000")
@@ -93,9 +93,8 @@ class TestEnd:
         """As one that comes just before it goes to sleep; here another of its threads takes it."""
         process = start("--period", "1000", "--stop-file", "stop")
         until(records_in(out, 1))
-        another = next(
-            pid for task in Path(f"/proc/{process.pid}/task").iterdir() if (pid := int(task.name)) != process.pid
-        )
+        tasks = {int(task.name) for task in Path(f"/proc/{process.pid}/task").iterdir()}
+        another = min(tasks - {process.pid})
         assert ctypes.CDLL(None).tgkill(process.pid, another, signal.SIGTERM) == 0
         assert (finish(process)[0], read(out).trailer["reason"]) == (0, "signal")
 

@@ -1,17 +1,20 @@
 """What the sampler reads of a host: its interfaces and routes, and made-up /proc trees."""
 
+import itertools
 import json
 import os
 import socket
 import subprocess
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.unit.sampler_process import PATIENCE_S, finish, read, records_in, until
+from tests.unit.sampler_process import Samples, finish, read, records_in, until
 from tests.unit.shipped import PYTHON, ship
+from tests.unit.stand_ins import run
 from tierbench.monitors.sampler import mounts, packages
 
 
@@ -24,27 +27,24 @@ def test_congestion_control_is_that_of_the_interfaces_routes(routes, found, tmp_
     make = "ip link add card type veth peer name other && ip link set card up && ip link set other up"
     made = " && ".join([make, *(f"ip route add {route} dev card" for route in routes.split("|"))])
     sampler = f"{PYTHON} {ship(tmp_path, 'sampler.py')} --trial t --role storage --interface card"
-    words = f"{made} && exec {sampler} --max-seconds 0.2"
-    result = subprocess.run(["unshare", "--net", "sh", "-c", words], capture_output=True, text=True, timeout=PATIENCE_S)
+    result = run("unshare", "--net", "sh", "-c", f"{made} && exec {sampler} --max-seconds 0.2")
     assert result.returncode == 0, result.stderr
     usual = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
     told = json.loads(result.stdout.splitlines()[0])["tuning"]["congestion_control"]
     assert set(told.split(", ")) == {"reno": {"reno"}, None: {usual}, "both": {"reno", usual}}[found]
 
 
-def test_loopback_bytes_are_counted(start, out):
-    process = start()
-    until(records_in(out, 1))
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as sender:
-        receiver, _ = server.accept()
-        with receiver:
-            threading.Thread(target=sender.sendall, args=(bytes(1 << 20),)).start()
-            received = 0
-            while received < 1 << 20:
-                received += len(receiver.recv(1 << 16))
-    process.terminate()
-    finish(process)
-    rx = read(out)["rx_bytes"]
+def test_loopback_bytes_are_counted(sampled):
+    def send():
+        with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as sender:
+            receiver, _ = server.accept()
+            with receiver:
+                threading.Thread(target=sender.sendall, args=(bytes(1 << 20),)).start()
+                received = 0
+                while received < 1 << 20:
+                    received += len(receiver.recv(1 << 16))
+
+    rx = sampled(meanwhile=send)["rx_bytes"]
     assert rx[-1] - rx[0] >= 1 << 20
 
 
@@ -53,9 +53,14 @@ class Host:
     """A made-up host: /proc and /sys as plain files, which change in place as the kernel's do."""
 
     root: Path
+    sampler: Callable[..., Samples]
 
+    @property
     def options(self):
         return ["--proc", str(self.root / "proc"), "--sys", str(self.root / "sys"), "--interface", "eth0"]
+
+    def sampled(self, *options, **more):
+        return self.sampler(*self.options, *options, **more)
 
     def write(self, name, text):
         """In one write, padded so that a shorter text needs no truncation in between."""
@@ -76,130 +81,119 @@ class Host:
 
 
 @pytest.fixture
-def host(tmp_path):
-    host = Host(tmp_path)
+def host(tmp_path, sampled):
+    host = Host(tmp_path, sampled)
     host.network(1000)
     return host
 
 
-class TestHost:
-    def last(self, start, out, host, column):
-        finish(start(*host.options(), "--max-seconds", "0.05"))
-        return read(out)[column][-1]
-
-    def test_a_32_bit_counter_is_passed_on_raw_through_its_wrap(self, start, out, host):
-        host.network(2**32 - 10)
-        process = start(*host.options())
-        until(records_in(out, 2))
+def test_a_32_bit_counter_is_passed_on_raw_through_its_wrap(host, out):
+    def wrap():
         host.network(90)
         until(records_in(out, len(read(out).lines) + 2))
-        process.terminate()
-        finish(process)
-        assert set(read(out)["rx_bytes"]) == {2**32 - 10, 90}
 
-    def test_a_vanished_interface_is_minus_one_until_it_returns(self, start, out, host):
-        process = start(*host.options())
-        for interface in ("eth0", "gone", "eth0"):
+    host.network(2**32 - 10)
+    assert set(host.sampled(meanwhile=wrap)["rx_bytes"]) == {2**32 - 10, 90}
+
+
+def test_a_vanished_interface_is_minus_one_until_it_returns(host, out):
+    def vanish():
+        for interface in ("gone", "eth0"):
             host.network(1000, interface)
             until(records_in(out, len(out.read_bytes().splitlines()) + 2))
-        process.terminate()
-        finish(process)
-        values = read(out)["rx_bytes"]
-        assert [value for i, value in enumerate(values) if i == 0 or values[i - 1] != value] == [1000, -1, 1000]
 
-    def test_a_number_too_wide_for_its_column_is_minus_one_and_widens_no_record(self, start, out, host):
-        host.network(2**64 - 2)
-        assert self.last(start, out, host, "rx_bytes") == -1
-        samples = read(out)
-        assert {len(line) for line in samples.lines} == {samples.header["record_bytes"]}
+    values = host.sampled(meanwhile=vanish)["rx_bytes"]
+    assert [value for value, _ in itertools.groupby(values)] == [1000, -1, 1000]
 
-    def test_what_the_kernel_has_is_in_its_column_and_what_it_has_not_is_minus_one(self, start, out, host):
-        known = {"rx_bytes": 1000, "tx_bytes": 1001, "rx_packets": 2, "tx_packets": 5, "rx_dropped": 3}
-        known |= dict.fromkeys(("tcp_retrans", "cpu_user", "cpu_busiest", "mem_cached_kb", "disk_read_bytes"), -1)
-        finish(start(*host.options(), "--max-seconds", "0.05"))
-        samples = read(out)
-        assert {column: samples[column][-1] for column in known} == known
 
-    def test_retransmits_are_found_by_their_name(self, start, out, host):
-        host.write("self/net/snmp", "Ip: A\nIp: 1\nTcp: InSegs Odd OutSegs RetransSegs\nTcp: 11 12 13 14\n")
-        assert self.last(start, out, host, "tcp_retrans") == 14
+def test_a_number_too_wide_for_its_column_is_minus_one_and_widens_no_record(host):
+    host.network(2**64 - 2)
+    samples = host.sampled()
+    assert samples["rx_bytes"][-1] == -1
+    assert {len(line) for line in samples.lines} == {samples.header["record_bytes"]}
 
-    def test_disks_are_added_up_without_partitions_and_loops(self, start, out, host):
-        for disk in ("sda/device", "sdb/device", "loop0"):
-            (host.root / "sys/block" / disk).mkdir(parents=True)
-        busy_ms = {"sda": 7, "sda1": 1, "sdb": 5, "loop0": 1}
-        host.write("diskstats", "".join(f"8 0 {name} 0 0 2 0 0 0 4 0 0 {ms} 0\n" for name, ms in busy_ms.items()))
-        assert self.last(start, out, host, "disk_read_bytes") == 2 * 2 * 512
-        assert read(out)["disk_busy_ms"][-1] == 12
 
-    @pytest.mark.parametrize(
-        ("files", "used_ns", "throttled_ns"),
-        [
-            ({"cpu.stat": "usage_usec 3\nthrottled_usec 2\n", "cpu.max": "5000 20000\n"}, 3000, 2000),
-            (
-                {
-                    "cpuacct.usage": "3001\n", "cpu.stat": "nr_periods 1\nthrottled_time 2002\n",
-                    "cpu.cfs_quota_us": "5000\n", "cpu.cfs_period_us": "20000\n",
-                },
-                3001, 2002,
-            ),
-        ],
-        ids=["version 2", "version 1"],
-    )  # fmt: skip
-    def test_a_hosts_own_cpu_is_read_from_its_control_group(self, start, out, host, files, used_ns, throttled_ns):
-        for name, text in files.items():
-            host.write(f"own/{name}", text)
-        finish(start(*host.options(), "--own-cpu", str(host.root / "proc/own"), "--max-seconds", "0.05"))
-        samples = read(out)
-        assert (samples["cpu_own_ns"][-1], samples["cpu_own_throttled_ns"][-1]) == (used_ns, throttled_ns)
-        assert samples.header["own_cpu_limit_cores"] == 0.25
+def test_what_the_kernel_has_is_in_its_column_and_what_it_has_not_is_minus_one(host):
+    known = {"rx_bytes": 1000, "tx_bytes": 1001, "rx_packets": 2, "tx_packets": 5, "rx_dropped": 3}
+    known |= dict.fromkeys(("tcp_retrans", "cpu_user", "cpu_busiest", "mem_cached_kb", "disk_read_bytes"), -1)
+    samples = host.sampled()
+    assert {column: samples[column][-1] for column in known} == known
 
-    def test_a_host_with_a_kernel_of_its_own_has_no_other_account(self, start, out, host):
-        finish(start(*host.options(), "--own-cpu", str(host.root / "none"), "--max-seconds", "0.05"))
-        assert set(read(out)["cpu_own_ns"]) == {-1}
-        assert read(out).header["own_cpu_limit_cores"] is None
 
-    @pytest.mark.parametrize(("made", "real"), [("device/", True), ("uevent", False), ("bond", True)])
-    def test_only_hardware_states_a_real_speed(self, start, out, host, made, real):
-        link = host.root / "sys/class/net/eth0"
-        link.mkdir(parents=True)
-        if made == "device/":
-            (link / "device").mkdir()
-        else:
-            (link / "uevent").write_text(f"DEVTYPE={made}\nINTERFACE=eth0\n")
-        finish(start(*host.options(), "--max-seconds", "0.05"))
-        assert read(out).header["link_speed_real"] is real
+def test_retransmits_are_found_by_their_name(host):
+    host.write("self/net/snmp", "Ip: A\nIp: 1\nTcp: InSegs Odd OutSegs RetransSegs\nTcp: 11 12 13 14\n")
+    assert host.sampled()["tcp_retrans"][-1] == 14
 
-    def test_busiest_cores_are_those_of_the_interval(self, start, out, host):
-        host.cores("500 0 0 100 0 0 0 0", "0 0 0 100 0 0 0 0")
-        process = start(*host.options())
-        until(records_in(out, 2))
+
+def test_disks_are_added_up_without_partitions_and_loops(host):
+    for disk in ("sda/device", "sdb/device", "loop0"):
+        (host.root / "sys/block" / disk).mkdir(parents=True)
+    busy_ms = {"sda": 7, "sda1": 1, "sdb": 5, "loop0": 1}
+    host.write("diskstats", "".join(f"8 0 {name} 0 0 2 0 0 0 4 0 0 {ms} 0\n" for name, ms in busy_ms.items()))
+    samples = host.sampled()
+    assert (samples["disk_read_bytes"][-1], samples["disk_busy_ms"][-1]) == (2 * 2 * 512, 12)
+
+
+VERSION_1 = {
+    "cpuacct.usage": "3001\n", "cpu.stat": "nr_periods 1\nthrottled_time 2002\n",
+    "cpu.cfs_quota_us": "5000\n", "cpu.cfs_period_us": "20000\n",
+}  # fmt: skip
+VERSION_2 = {"cpu.stat": "usage_usec 3\nthrottled_usec 2\n", "cpu.max": "5000 20000\n"}
+
+
+@pytest.mark.parametrize(
+    ("files", "used_ns", "throttled_ns", "cores"),
+    [(VERSION_2, 3000, 2000, 0.25), (VERSION_1, 3001, 2002, 0.25), ({}, -1, -1, None)],
+    ids=["version 2", "version 1", "a kernel of its own"],
+)
+def test_a_hosts_own_cpu_is_read_from_its_control_group(host, files, used_ns, throttled_ns, cores):
+    for name, text in files.items():
+        host.write(f"own/{name}", text)
+    samples = host.sampled("--own-cpu", str(host.root / "proc/own"))
+    assert (samples["cpu_own_ns"][-1], samples["cpu_own_throttled_ns"][-1]) == (used_ns, throttled_ns)
+    assert samples.header["own_cpu_limit_cores"] == cores
+
+
+@pytest.mark.parametrize(("made", "real"), [("device/", True), ("uevent", False), ("bond", True)])
+def test_only_hardware_states_a_real_speed(host, made, real):
+    link = host.root / "sys/class/net/eth0"
+    link.mkdir(parents=True)
+    if made == "device/":
+        (link / "device").mkdir()
+    else:
+        (link / "uevent").write_text(f"DEVTYPE={made}\nINTERFACE=eth0\n")
+    assert host.sampled().header["link_speed_real"] is real
+
+
+def test_busiest_cores_are_those_of_the_interval(host, out):
+    def work():
         host.cores("500 0 0 106 0 0 4 0", "75 0 0 125 0 0 0 0")
         until(records_in(out, len(read(out).lines) + 2))
-        process.terminate()
-        finish(process)
-        samples = read(out)
-        for column, value in (("cpu_busiest", 1), ("cpu_busiest_busy_pct", 75), ("softirq_busiest_pct", 40)):
-            assert value in samples[column]
 
-    def test_auto_takes_the_default_route_of_lowest_metric(self, start, out, host):
-        routes = ["Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT"]
-        routes += ["lo 00000000 0 0003 0 0 200 00000000 0 0 0", "eth0 00000000 0 0003 0 0 100 00000000 0 0 0"]
-        host.write("self/net/route", "\n".join([*routes, "lo 0000007F 0 0001 0 0 0 000000FF 0 0 0"]))
-        finish(start(*host.options(), "--interface", "auto", "--max-seconds", "0.05"))
-        assert read(out).header["interface"] == "eth0"
+    host.cores("500 0 0 100 0 0 0 0", "0 0 0 100 0 0 0 0")
+    samples = host.sampled(meanwhile=work)
+    for column, value in (("cpu_busiest", 1), ("cpu_busiest_busy_pct", 75), ("softirq_busiest_pct", 40)):
+        assert value in samples[column]
 
-    def test_each_of_several_interfaces_has_its_own_columns(self, start, out, host):
-        finish(start(*host.options(), "--interface", "eth0+lo", "--max-seconds", "0.05"))
-        header = read(out).header
-        sent = [column["name"] for column in header["columns"] if column["name"].startswith("tx_bytes")]
-        assert sent == ["tx_bytes.eth0", "tx_bytes.lo"]
-        assert header["interface"] == "eth0+lo"
-        assert [one["name"] for one in header["interfaces"]] == ["eth0", "lo"]
 
-    @pytest.mark.parametrize("interface", ["eth0+eth0", "auto"])
-    def test_an_interface_twice_or_auto_without_a_default_route_is_exit_3(self, start, host, interface):
-        assert finish(start(*host.options(), "--interface", interface))[0] == 3
+def test_auto_takes_the_default_route_of_lowest_metric(host):
+    routes = ["Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT"]
+    routes += ["lo 00000000 0 0003 0 0 200 00000000 0 0 0", "eth0 00000000 0 0003 0 0 100 00000000 0 0 0"]
+    host.write("self/net/route", "\n".join([*routes, "lo 0000007F 0 0001 0 0 0 000000FF 0 0 0"]))
+    assert host.sampled("--interface", "auto").header["interface"] == "eth0"
+
+
+def test_each_of_several_interfaces_has_its_own_columns(host):
+    header = host.sampled("--interface", "eth0+lo").header
+    sent = [column["name"] for column in header["columns"] if column["name"].startswith("tx_bytes")]
+    assert sent == ["tx_bytes.eth0", "tx_bytes.lo"]
+    assert header["interface"] == "eth0+lo"
+    assert [interface["name"] for interface in header["interfaces"]] == ["eth0", "lo"]
+
+
+@pytest.mark.parametrize("interface", ["eth0+eth0", "auto"])
+def test_an_interface_twice_or_auto_without_a_default_route_is_exit_3(start, host, interface):
+    assert finish(start(*host.options, "--interface", interface))[0] == 3
 
 
 MOUNTS = """\

@@ -6,49 +6,26 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.unit.shipped import wait_until
-from tierbench import site_configs
+from tests.unit.stand_ins import RootsHelper, run
 from tierbench.single_file_script import single_file
 
-HELPER = Path(site_configs.__file__).parent / "tierbench-arrange"
 ANCESTOR = "_CONDOR_ANCESTOR_1"
-WORD = """#!/bin/sh
-# takes: 0 2000
-case $1 in
-get) cat {value} ;;
-set) [ "$2" != 13 ] || {{ echo "not on a Friday" >&2; exit 1; }}; echo "$2" >{value} ;;
-esac
-"""
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the helper is root's")
 
 
-class Place:
-    """A host's helper with one word, `rtt`, whose value is in a file."""
+class Place(RootsHelper):
+    """A host where jobs hold conditions."""
 
     def __init__(self, folder):
-        self.words, self.state, self.value = folder / "arrange.d", folder / "state", folder / "value"
-        self.words.mkdir()
-        self.value.write_text("14\n")
-        self.helper = folder / "tierbench-arrange"
-        text = HELPER.read_text().replace("/etc/tierbench/arrange.d", str(self.words))
-        self.helper.write_text(text.replace("/var/lib/tierbench-arrange", str(self.state)))
-        self.helper.chmod(0o755)
-        self.program = self.words / "rtt"
-        self.program.write_text(WORD.format(value=self.value))
-        self.program.chmod(0o755)
+        super().__init__(folder)
         self.script = folder / "arrange.py"
         self.script.write_text(single_file("tierbench.wrappers.arrange"))
-
-    def call(self, *arguments, given=""):
-        return subprocess.run(
-            [self.helper, *arguments], input=given, capture_output=True, text=True, timeout=120, check=False
-        )
 
     def held(self, value):
         holder = subprocess.Popen(
@@ -84,10 +61,8 @@ class Place:
 
 
 @pytest.fixture
-def place():
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o755)  # others may look in, as they may at a real one
-        yield Place(Path(folder))
+def place(open_folder):
+    return Place(open_folder)
 
 
 def lines(job):
@@ -222,8 +197,8 @@ def test_the_doctor_tries_what_is_changed_in_a_minute(place, within, older_helpe
     if older_helper:
         place.helper.write_text(place.helper.read_text().replace('print(f"may take', '(f"may take'))
     question = {"ask": "condition", "helper": str(place.helper), "word": "rtt", "values": ["47"]}
-    probe = [sys.executable, "-c", single_file("tierbench.wrappers.probe"), json.dumps([question])]
-    [answer] = json.loads(subprocess.run(probe, capture_output=True, text=True, check=True).stdout)["answers"]
+    probe = run(sys.executable, "-c", single_file("tierbench.wrappers.probe"), json.dumps([question]))
+    [answer] = json.loads(probe.stdout)["answers"]
     assert (answer["state"], answer["seen"]) == ("good", seen)
 
 
@@ -283,8 +258,7 @@ def test_a_link_is_no_program(place):
 
 
 def test_only_root_is_served(place):
-    command = ["setpriv", "--reuid=65534", "--clear-groups", str(place.helper), "get", "rtt"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    result = run("setpriv", "--reuid=65534", "--clear-groups", place.helper, "get", "rtt")
     assert result.returncode == 4
     assert "only root can do this" in result.stderr
 

@@ -44,10 +44,20 @@ def test_the_file_has_to_be_as_large_as_was_planned(job, size, status):
     assert (end["status"], end["bytes_app"]) == (status, SIZE)
 
 
-@pytest.mark.parametrize(("client", "url"), [("dd", URL), ("xrdcp", "/a/path")])
-def test_a_client_refuses_the_other_protocol(job, client, url):
+@pytest.mark.parametrize(
+    ("client", "url", "options"),
+    [
+        ("dd", URL, {}),
+        ("xrdcp", "/a/path", {}),
+        ("http", URL, {}),
+        ("gridftp", URL, {}),
+        ("replay", "/a/path", {"record": "r.csv"}),
+        ("httptpc", "https://server/f", {}),  # which is to go nowhere
+    ],
+)
+def test_a_client_refuses_the_other_protocol(job, client, url, options):
     job.offer(url, SIZE)
-    assert job.end(client)["status"] == "wrong-protocol"
+    assert job.end(client, options=options)["status"] == "wrong-protocol"
 
 
 def test_strict_turns_a_bad_status_into_an_exit_status(job):

@@ -92,6 +92,17 @@ def test_cmsrun_runs_in_the_release_that_was_set_up_and_reads_this_jobs_replica_
     assert all(words in pset for words in (f"fileNames = cms.untracked.vstring('{URL}')", "int32(-1)", "user_pset.py"))
 
 
+def test_each_file_of_a_job_is_what_its_own_cmsrun_reads(job, cmssw):
+    """By a mount, where another replica than its own would be read as well, and from memory."""
+    files = [job.folder / f"replica-{number}.root" for number in (1, 2)]
+    (job.folder / "replicas.txt").write_text("".join(f"{file}\t1\n" for file in files))
+    opened = f"sed -n \"s/.*vstring('\\(.*\\)').*/\\1/p\" $3 | tee -a {job.folder}/opened"
+    job.script("bin/cmsRun", f'sed "s|root://server.*root|$({opened})|" {job.folder}/job-report.xml > "$2"')
+    end = job.end("cmssw", options=cmssw, files_per_job=2)
+    assert (end["status"], end["work"]["files"]) == ("ok", 2), end["message"]
+    assert (job.folder / "opened").read_text().split() == [f"file:{file}" for file in files]
+
+
 def test_another_file_than_the_replica_is_the_wrong_protocol(job, cmssw):
     (job.folder / "job-report.xml").write_text(JOB_REPORT.replace("server:1094", "fallback:1094"))
     assert job.end("cmssw", options=cmssw)["status"] == "wrong-protocol"

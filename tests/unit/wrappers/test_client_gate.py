@@ -9,17 +9,17 @@ import time
 import pytest
 
 from tests.unit.client_process import PATIENCE_S, SIZE, events, until
-from tierbench.starts import LOOKS_PER_S, lead, pause_between_looks, settling
+from tierbench import files
+from tierbench.starts import LOOKS_PER_S, Go, lead, pause_between_looks, settling
 from tierbench.wrappers.child import CLAIM
 
 MOST_LATE_NS = 60e9  # of a busy machine; how late a quiet one is the testbed's tests tell
 
 
-def open_gate(path, seconds_ahead):
-    go = int((time.time() + seconds_ahead) * 1e9)
-    unfinished = path.with_suffix(".new")
-    unfinished.write_text(json.dumps({"format": 1, "go_wall_ns": go}))
-    unfinished.rename(path)
+def open_gate(path, seconds_ahead, step_ns=0, turns_ns=None):
+    go = time.time_ns() + round(seconds_ahead * 1e9)
+    turns = None if turns_ns is None else [go + turn for turn in turns_ns]
+    files.replace(path, Go(go, step_ns=step_ns, turns_wall_ns=turns).text())
     return go
 
 
@@ -54,7 +54,8 @@ def test_a_client_is_ready_with_its_process_started_and_held(job):
 
 
 @pytest.mark.parametrize(
-    ("ahead_s", "patience_s", "words"), [(None, "0.5", "no go came"), (7200, "60", "ahead of this host's clock")]
+    ("ahead_s", "patience_s", "words"),
+    [(None, "0.5", "no start time"), (7200, "60", "ahead of this host's clock")],
 )
 def test_a_go_that_does_not_come_or_is_far_ahead_is_not_waited_for(job, ahead_s, patience_s, words):
     if ahead_s:
@@ -70,18 +71,12 @@ def test_a_client_killed_at_the_gate_says_so(job):
     assert events(process)["end"]["status"] == "killed"
 
 
-@pytest.mark.parametrize("go", [{"step_ns": 10**9}, {"turns_wall_ns": [0, 10**9]}], ids=["every second", "in turn"])
+@pytest.mark.parametrize("go", [{"step_ns": 10**9}, {"turns_ns": [0, 10**9]}], ids=["every second", "in turn"])
 def test_a_client_begins_at_its_own_time(job, go):
     (job.folder / "replicas.txt").write_text(f"nothing\t0\n{job.replica}\t{SIZE}\n")
     process = job.start("dd", "--gate", "go.json", "--index", "1")
     at_the_gate(process)
-    common = time.time_ns() + 10**9
-    turns = {"turns_wall_ns": [common + turn for turn in go.get("turns_wall_ns", ())]}
-    unfinished = job.folder / "go.new"
-    unfinished.write_text(
-        json.dumps({"format": 1, "go_wall_ns": common, **go, **(turns if turns["turns_wall_ns"] else {})})
-    )
-    unfinished.rename(job.folder / "go.json")
+    common = open_gate(job.folder / "go.json", 1, **go)
     begun = events(process)["go"]
     assert begun["go_wall_ns"] == common + 10**9
     assert 0 <= begun["wall_ns"] - begun["go_wall_ns"] < MOST_LATE_NS
@@ -89,8 +84,7 @@ def test_a_client_begins_at_its_own_time(job, go):
 
 def test_a_client_whose_turn_has_not_come_waits_for_it(job):
     (job.folder / "replicas.txt").write_text(f"nothing\t0\n{job.replica}\t{SIZE}\n")
-    now = time.time_ns()
-    (job.folder / "go.json").write_text(json.dumps({"format": 1, "go_wall_ns": now, "turns_wall_ns": [now]}))
+    open_gate(job.folder / "go.json", 0, turns_ns=[0])
     end = job.end("dd", "--gate", "go.json", "--gate-timeout", "1", "--index", "1")
     assert end["status"] == "no-gate"
 

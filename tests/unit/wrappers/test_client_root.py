@@ -7,6 +7,7 @@ import os
 import pytest
 
 from tests.unit.client_process import URL
+from tests.unit.stand_ins import script
 from tierbench.errors import UnmetNeed
 from tierbench.submit.programs import find_root
 from tierbench.wrappers.clients.root import Root
@@ -42,18 +43,12 @@ def test_the_options_reach_the_root_program(job, cache_mb, told):
     assert (job.folder / "arguments").read_text().split()[:7] == [URL, "Events", told, "1", "1.0", "0.3", clusters]
 
 
-def test_options_may_come_from_the_trials_file(job):
-    root_program(job, "higgs")
-    (job.folder / "trial.json").write_text(json.dumps({"id": "t", "options": {"combinatorics": 7}}))
-    job.run("higgs", "--options", "trial.json")
-    assert (job.folder / "arguments").read_text().split()[:2] == [URL, "7"]
-
-
 def test_in_a_scale_model_the_computing_is_scaled_with_the_links(job):
     root_program(job, "higgs")
-    job.run("higgs", options={"cpu_s_per_mb": 0.7, "scale": 0.1, "core": 0.02})
-    computed, core = (job.folder / "arguments").read_text().split()[-4:-2]
-    assert (float(computed), float(core)) == (pytest.approx(0.14), 0.02)
+    job.run("higgs", options={"cpu_s_per_mb": 0.7, "scale": 0.1, "core": 0.02, "combinatorics": 7})
+    arguments = (job.folder / "arguments").read_text().split()
+    assert arguments[:2] == [URL, "7"]
+    assert [float(word) for word in arguments[-4:-2]] == [pytest.approx(0.14), 0.02]
 
 
 @pytest.mark.parametrize(
@@ -120,9 +115,7 @@ def test_of_a_wheel_roots_own_version_is_told(wheel, monkeypatch):
 
 def test_who_makes_files_finds_the_root_that_the_systems_python_has(wheel, tmp_path, monkeypatch):
     """As jobs do, whose Python that is: what the doctor calls good there is good enough here."""
-    python = tmp_path / "python3"
-    python.write_text(f"#!/bin/sh\necho {wheel}/__init__.py\n")
-    python.chmod(0o755)
+    script(tmp_path / "python3", f"echo {wheel}/__init__.py")
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr(os, "defpath", "/nowhere")
@@ -160,6 +153,14 @@ def test_a_file_that_could_not_be_staged_is_told(job, copy, status, message):
     assert not end["events"] or status == "short-read"
 
 
+def test_of_a_copy_that_is_cut_what_had_come_counts(job):
+    root_program(job)
+    second = f"[ ! -e {job.folder}/ran ] || {{ head -c 60 /dev/zero > $4; exec sleep 600; }}"
+    job.script("bin/xrdcp", second, f"touch {job.folder}/ran; head -c 100 /dev/zero > $4")
+    end = job.end("staged", for_s=2)
+    assert (end["status"], end["work"]["cut"], end["bytes_app"], end["bytes_client"]) == ("ok", 1, 160, 160)
+
+
 def test_https_is_staged_by_htcondors_plugin_which_is_shown_the_token(job):
     root_program(job)
     job.script("bin/condor_config_val", f"echo {job.folder}/bin")
@@ -178,6 +179,8 @@ def test_https_is_staged_by_htcondors_plugin_which_is_shown_the_token(job):
     assert (job.folder / "trusted").read_text() == "/etc/grid\n"
     assert "staged+https://door/f.root" in (job.folder / "asked").read_text()
     assert '"access_token": "secret"' in (job.folder / "shown").read_text()
+    (job.folder / "replicas.txt").write_text("https://door/f.root\t100\n" * 2)
+    assert job.end("staged", files_per_job=2)["work"]["fetches"] == 2
 
 
 def test_why_htcondors_plugin_failed_is_told(job):

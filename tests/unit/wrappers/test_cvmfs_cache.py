@@ -1,26 +1,26 @@
 """The condition of CVMFS's cache, an admin's program: CVMFS is stand-ins here, with a folder in place of its cache."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.unit.stand_ins import run, script
 from tierbench import site_configs
 
 PROGRAM = Path(site_configs.__file__).parent / "arrange.d" / "cvmfs-cache"
-CONFIG = """#!/bin/sh
+CONFIG = """
 case $1 in
 probe) [ ! -e {folder}/broken ] ;;
 wipecache) [ -e {folder}/stubborn ] || echo 1000 >{folder}/cached ;;
 esac
 """
-TALK = """#!/bin/sh
+TALK = """
 [ "$*" = "-i sft.cern.ch cache size" ] && [ ! -e {folder}/mute ] || exit 1
 echo "Current cache size is 0MB ($(/bin/cat {folder}/cached) Bytes), pinned: 0MB (1000 Bytes)"
 """
 # What is read comes into the cache.
-CAT = """#!/bin/sh
+CAT = """
 [ ! -e {folder}/small ] || exit 0
 for file in "$@"; do echo $(($(/bin/cat {folder}/cached) + $(stat -c %s "$file"))) >{folder}/cached; done
 """
@@ -37,22 +37,15 @@ class Host:
         (folder / "cached").write_text("600000\n")  # of 1000000: a part of it, as a trial leaves it
         (folder / "cvmfs").write_text(f"REPOSITORY=sft.cern.ch\nSOFTWARE={folder}/software\n")
         for name, text in (("cvmfs_config", CONFIG), ("cvmfs_talk", TALK), ("cat", CAT)):
-            self.put(f"bin/{name}", text.replace("{folder}", str(folder)))
-        self.put("bin/program", PROGRAM.read_text().replace("/etc/tierbench/cvmfs", str(folder / "cvmfs")))
-
-    def put(self, name, text):
-        (self.folder / name).write_text(text)
-        (self.folder / name).chmod(0o755)
+            script(folder / "bin" / name, text.replace("{folder}", str(folder)))
+        script(folder / "bin/program", PROGRAM.read_text().replace("/etc/tierbench/cvmfs", str(folder / "cvmfs")))
 
     @property
     def cached(self):
         return int((self.folder / "cached").read_text())
 
     def run(self, *arguments):
-        path = f"{self.folder}/bin:{os.environ['PATH']}"
-        return subprocess.run(
-            [self.folder / "bin/program", *arguments], env={"PATH": path}, capture_output=True, text=True, check=False
-        )
+        return run(self.folder / "bin/program", *arguments, env={"PATH": f"{self.folder}/bin:{os.environ['PATH']}"})
 
 
 @pytest.fixture

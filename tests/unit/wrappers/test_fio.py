@@ -79,6 +79,14 @@ def test_a_file_that_is_not_there_or_too_short_is_told(job):
     assert job.end("fio")["status"] == "short-read"
 
 
+def test_each_file_of_a_job_has_blocks_that_fit_it(job):
+    files = {job.folder / "one": SIZE, job.folder / "other": 5_000_000}
+    (job.folder / "replicas.txt").write_text("".join(f"{file}\t{size}\n" for file, size in files.items()))
+    end = job.end("fio", options={"write": True}, files_per_job=2)
+    assert (end["status"], end["bytes_app"]) == ("ok", SIZE + 5_000_000)
+    assert "--bs=1000000 " in asked(job)
+
+
 @pytest.mark.parametrize(
     ("options", "flags"), [({}, "-e -c"), ({"fsync": False, "close": False, "direct": True}, "-I")]
 )

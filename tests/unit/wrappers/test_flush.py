@@ -2,14 +2,13 @@
 
 import json
 import os
-import subprocess
-import tempfile
 from importlib import resources
 from pathlib import Path
 
 import pytest
 
 from tests.unit.shipped import PYTHON, texts
+from tests.unit.stand_ins import run, script
 
 FLUSH = texts()["flush.py"].decode()
 SIZE = 1_000_001
@@ -18,8 +17,7 @@ SIZE = 1_000_001
 @pytest.fixture
 def replicas(tmp_path):
     """A folder with two files that are all in memory, and clean, so that they can be dropped."""
-    kind = subprocess.run(["stat", "-f", "-c", "%T", tmp_path], capture_output=True, text=True, check=True).stdout
-    if kind.strip() == "tmpfs":
+    if run("stat", "-f", "-c", "%T", tmp_path).stdout.strip() == "tmpfs":
         pytest.skip(f"{tmp_path} is in memory by its nature; give --basetemp on a disk")
     folder = tmp_path / "replicas"
     folder.mkdir()
@@ -37,20 +35,12 @@ def helper(tmp_path, monkeypatch):
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder), prepend=":")
-
-    def make(name, lines):
-        script = folder / name
-        script.write_text(f"#!/bin/sh\n{lines}\n")
-        script.chmod(0o755)
-        return script
-
-    make("sudo", '[ "$1" = -n ] && shift && exec "$@"')
-    return lambda lines: make("tierbench-flush", lines)
+    script(folder / "sudo", '[ "$1" = -n ] && shift && exec "$@"')
+    return lambda line: script(folder / "tierbench-flush", line)
 
 
 def flush(*arguments):
-    command = [PYTHON, "-", *map(str, arguments)]
-    return subprocess.run(command, input=FLUSH, capture_output=True, text=True, check=False)
+    return run(PYTHON, "-", *arguments, input=FLUSH)
 
 
 def report(*arguments):
@@ -87,25 +77,27 @@ def test_files_that_are_not_here_are_no_warm_files(directory):
 
 def test_the_helper_is_told_the_strategy_and_a_missing_one_is_reported(replicas, helper):
     told = replicas.parent / "told"
-    script = helper(f'echo "$@" > {told}')
-    report("--strategy", "lustre", "--directory", replicas, "--helper", script)
+    told_all = helper(f'echo "$@" > {told}')
+    report("--strategy", "lustre", "--directory", replicas, "--helper", told_all)
     assert told.read_text() == "lustre\n"
     found = report("--strategy", "drop_caches", "--directory", replicas, "--helper", replicas / "helper")
     assert found["status"] == "no-helper"
-    script = helper("echo not today; exit 1")
-    found = report("--strategy", "lustre", "--directory", replicas, "--helper", script)
+    refuses = helper("echo not today; exit 1")
+    found = report("--strategy", "lustre", "--directory", replicas, "--helper", refuses)
     assert (found["status"], found["message"].endswith("not today")) == ("refused", True)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="takes root to read as somebody else")
-def test_pages_of_others_files_are_not_guessed():
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-        Path(folder).chmod(0o755)
-        (Path(folder) / "file").write_text("of root")
-        nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3"]
-        command = [*nobody, "-", "--strategy", "fadvise", "--directory", folder]
-        result = subprocess.run(command, input=FLUSH, capture_output=True, text=True, check=True)
-    found = json.loads(result.stdout)
+@pytest.mark.parametrize(("closed", "mode"), [("folder/file", 0o644), ("folder/file", 0o600), ("folder", 0o600)])
+def test_pages_of_others_files_are_not_guessed(open_folder, closed, mode):
+    """Nor are those of files that may not be opened or found taken for none: others may have read them."""
+    (open_folder / "folder").mkdir(mode=0o755)
+    (open_folder / "folder/file").write_text("of root")
+    (open_folder / closed).chmod(mode)
+    (open_folder / "replicas.txt").write_text(f"{open_folder}/folder/file\t7\n")
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3"]
+    asked = ["--strategy", "fadvise", "--paths-from", open_folder / "replicas.txt"]
+    found = json.loads(run(*nobody, "-", *asked, input=FLUSH).stdout)
     assert (found["status"], "resident_after_bytes" in found) == ("unmeasured", False)
 
 
@@ -119,4 +111,4 @@ HELPER = Path(str(resources.files("tierbench.site_configs") / "tierbench-flush")
 
 @pytest.mark.parametrize("words", [[], ["everything"], ["drop_caches", "/etc"]])
 def test_the_helper_takes_no_other_words(words):
-    assert subprocess.run(["sh", str(HELPER), *words], capture_output=True, check=False).returncode == 2
+    assert run("sh", HELPER, *words).returncode == 2

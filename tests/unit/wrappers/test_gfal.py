@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.stand_ins import script
 from tierbench.wrappers.child import Run
 from tierbench.wrappers.client import Job
 from tierbench.wrappers.clients.gfal import Gfal
@@ -51,11 +52,8 @@ def test_what_is_copied_goes_where_the_way_leads(tmp_path):
 
 
 def test_a_plugin_that_is_missing_is_named(tmp_path, monkeypatch):
-    program = tmp_path / "gfal-copy"
-    program.write_text(
-        "#!/bin/sh\nprintf 'gfal2-util version 1.9.0 (gfal2 2.23.2)\\n\\tfile-2.23.2\\n\\txrootd-2.23.2\\n'\n"
-    )
-    program.chmod(0o755)
+    said = "gfal2-util version 1.9.0 (gfal2 2.23.2)\\n\\tfile-2.23.2\\n\\txrootd-2.23.2\\n"
+    script(tmp_path / "gfal-copy", f"printf '{said}'")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     assert Gfal.missing_by("xrootd") == ""
     assert Gfal.missing_by("webdav") == "gfal2 has no plugin http"

@@ -101,14 +101,14 @@ def test_the_data_are_protected_as_asked(tmp_path, protection, asked):
 )
 def test_each_session_has_a_file_under_way_if_there_is_one_for_it(tmp_path, options, under_way):
     files = iter(list(enumerate(FILES)))
-    hand = PoolProcess(client(tmp_path, **options), tmp_path, files, None, 0.0)
+    hand = PoolProcess(client(tmp_path, **options), files, None, 0.0)
     hand.taken = [place for place, _ in islice(files, hand.at_once)]
     hand.begin = 10.0
     assert hand.under_way_s([], 12.0) == 2.0 * under_way
 
 
 def test_of_files_without_times_nobody_knows_what_the_one_had_that_was_cut(tmp_path):
-    hand = PoolProcess(client(tmp_path), tmp_path, iter([]), None, 0.0)
+    hand = PoolProcess(client(tmp_path), iter([]), None, 0.0)
     hand.was_cut = True
     whole, cut = Fetch(0, "ok", "", 1000, None), Fetch(1, "cut", "", 0, None)
     assert hand.under_way_s([whole, cut], 12.0) is None

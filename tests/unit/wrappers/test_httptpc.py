@@ -3,11 +3,12 @@
 import signal
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
 from tests.unit.client_process import PATIENCE_S, SIZE, Job, events, until
+from tests.unit.stand_ins import serving
 
 MARKER = """\
 Perf Marker
@@ -31,30 +32,30 @@ class Servers(BaseHTTPRequestHandler):
     """Both in one: answers as it is told, and keeps what it was asked."""
 
     protocol_version = "HTTP/1.1"
+    code, said, size, removal, cut, hangs = 201, SUCCESS, SIZE, 200, False, False
 
     def do_COPY(self):
-        own = self.own
-        own.asked.append(("COPY", self.path, dict(self.headers)))
+        self.asked.append(("COPY", self.path, dict(self.headers)))
         if self.path.startswith("/manager"):
             self.answer(307, location=self.path.replace("/manager", "/copies"))
             return
-        self.send_response(own.code)
+        self.send_response(self.code)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        for line in own.said.splitlines(keepends=True):
+        for line in self.said.splitlines(keepends=True):
             self.wfile.write(f"{len(line):x}\r\n{line}\r\n".encode())
-        if own.hangs:
-            own.over.wait(PATIENCE_S)
+        if self.hangs:
+            self.over.wait(PATIENCE_S)
         self.close_connection = True
-        if not own.cut:
+        if not self.cut:
             self.wfile.write(b"0\r\n\r\n")
 
     def do_HEAD(self):
-        self.answer(200, length=self.own.size)
+        self.answer(200, length=self.size)
 
     def do_DELETE(self):
-        self.own.asked.append(("DELETE", self.path, {"at": time.time_ns()}))
-        self.answer(self.own.removal)
+        self.asked.append(("DELETE", self.path, {"at": time.time_ns()}))
+        self.answer(self.removal)
 
     def answer(self, code, length=0, location=""):
         self.send_response(code)
@@ -63,23 +64,13 @@ class Servers(BaseHTTPRequestHandler):
             self.send_header("Location", location)
         self.end_headers()
 
-    def log_message(self, *_):
-        pass
-
 
 @pytest.fixture
 def servers():
-    class Own(ThreadingHTTPServer):
-        daemon_threads = True
-        asked, code, said, size, removal, cut, hangs = [], 201, SUCCESS, SIZE, 200, False, False
-        over = threading.Event()
-
-    with Own(("127.0.0.1", 0), type("Asked", (Servers,), {"own": Own})) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        Own.url = f"http://127.0.0.1:{server.server_port}"
-        yield Own
-        Own.over.set()
-        server.shutdown()
+    servers = type("Asked", (Servers,), {"asked": [], "over": threading.Event()})
+    with serving(servers) as servers.url:
+        yield servers
+        servers.over.set()
 
 
 @pytest.fixture
@@ -154,7 +145,3 @@ def test_who_is_ended_in_a_copy_removes_it(servers, job):
     process.send_signal(signal.SIGTERM)
     assert events(process)["end"]["status"] == "killed"
     assert asked(servers, "DELETE") == asked(servers, "COPY")
-
-
-def test_without_a_destination_nothing_is_copied(job):
-    assert job.end("httptpc")["status"] == "wrong-protocol"

@@ -61,17 +61,7 @@ def replayed(job):
         (record(urls=["root://a//1", "root://a//2"]), "is of 2 files"),
         (record(reads=[("Read", (0, 300)), ("Write", (0, 300))]), "of a job that writes"),
     ],
-    ids=[
-        "missing",
-        "empty",
-        "no read",
-        "nothing that went well",
-        "another table",
-        "cut",
-        "no numbers",
-        "two",
-        "writes",
-    ],
+    ids=["missing", "empty", "no read", "only failures", "another table", "cut", "no numbers", "two", "writes"],
 )
 def test_a_record_that_cannot_be_replayed_is_refused_before_anything_runs(tmp_path, text, words):
     if text is not None:
@@ -128,11 +118,6 @@ def test_an_end_with_errors_or_less_than_recorded_is_told(job, replayed, does, s
 def test_a_record_that_xrdreplay_cannot_use_is_told(job, replayed):
     job.script("bin/xrdreplay", "echo Invalid input file format. >&2; exit 1")
     assert "Invalid input file format." in replayed()["message"]
-
-
-def test_a_mount_is_not_replayed(job, replayed):
-    job.offer("/mnt/f.root", SIZE)
-    assert replayed()["status"] == "wrong-protocol"
 
 
 def test_each_file_of_a_job_is_asked_for_what_was_recorded(job, replayed):

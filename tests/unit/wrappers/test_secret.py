@@ -40,9 +40,7 @@ def umask(request):
 
 def quick(environment):
     experiment = find_experiment("quick")
-    workloads = {
-        name: dataclasses.replace(workload, environment=environment) for name, workload in experiment.workloads.items()
-    }
+    workloads = {name: dataclasses.replace(own, environment=environment) for name, own in experiment.workloads.items()}
     return dataclasses.replace(experiment, workloads=workloads)
 
 

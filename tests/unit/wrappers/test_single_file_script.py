@@ -2,13 +2,13 @@
 
 import importlib.util
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.unit.shipped import PYTHON, texts
+from tests.unit.stand_ins import run
 from tierbench.dags.clients import as_parts, shipped_clients
 from tierbench.dags.shipping import SCRIPTS
 from tierbench.errors import TierbenchError
@@ -22,10 +22,6 @@ def client(tmp_path_factory):
     script = tmp_path_factory.mktemp("joined") / "client.py"
     script.write_text(single_file("tierbench.wrappers.main", as_parts([shipped_clients()["dd"]])))
     return script
-
-
-def run(*command, **more):
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **more)
 
 
 def test_a_joined_script_needs_nothing_beside_it(client, tmp_path):
@@ -55,12 +51,6 @@ def test_what_is_shipped_asks_for_no_more_than_python_3_6():
     entries |= {"client.py": "tierbench.wrappers.main", "probe.py": "tierbench.wrappers.probe"}
     joined_in = re.findall(r"^PARTS\['([a-z0-9_.]+)'\]", b"".join(texts().values()).decode(), re.MULTILINE)
     parts = {str(importlib.util.find_spec(module).origin) for module in (*entries.values(), *joined_in)}
-    vermin = [
-        str(Path(sys.executable).with_name("vermin")),
-        "--target=3.6-",
-        "--violations",
-        "--no-tips",
-        *sorted(parts),
-    ]
-    checked = subprocess.run(vermin, capture_output=True, text=True, check=False)
+    vermin = Path(sys.executable).with_name("vermin")
+    checked = run(vermin, "--target=3.6-", "--violations", "--no-tips", *sorted(parts))
     assert checked.returncode == 0, checked.stdout

@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from tests.unit.stand_ins import run
 from tierbench.wrappers.child import Run
 from tierbench.wrappers.client import Job as Asked
 from tierbench.wrappers.clients.uproot import REPORT, Uproot
@@ -24,7 +25,7 @@ with uproot.recreate(sys.argv[1], compression=None) as file:
 @pytest.fixture(params=["ttree", "rntuple"])
 def file(request, tmp_path):
     path = tmp_path / f"{request.param}.root"
-    made = subprocess.run(["python3", "-c", MADE, path, request.param], capture_output=True, text=True, check=False)
+    made = run("python3", "-c", MADE, path, request.param)
     if "ModuleNotFoundError" in made.stderr:
         pytest.skip("python3 has no uproot")
     assert made.returncode == 0, made.stderr

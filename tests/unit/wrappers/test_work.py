@@ -10,17 +10,19 @@ import sys
 import termios
 import threading
 import time
+import zlib
 from collections import Counter
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
 from tests.unit.client_process import PATIENCE_S, events, is_running, until
 from tests.unit.client_process import Job as OneFileJob
 from tests.unit.shipped import PYTHON
-from tierbench.starts import settling
+from tests.unit.stand_ins import serving
+from tierbench import files
+from tierbench.starts import Go, settling
 from tierbench.trials import Work
 from tierbench.wrappers.client import Job as ClientJob
 from tierbench.wrappers.clients.dd import Dd
@@ -53,13 +55,10 @@ def job(tmp_path):
     return Job(tmp_path)
 
 
-class Quiet(SimpleHTTPRequestHandler):
+class Files(SimpleHTTPRequestHandler):
+    """This machine's files, and what was asked for."""
+
     protocol_version = "HTTP/1.1"
-    connections: ClassVar[set[tuple[str, int]]]
-    slow_s = 0.0
-    stalls: ClassVar[list[float]] = []
-    asked_ns: ClassVar[list[int]]
-    ended: threading.Event
 
     def do_GET(self):
         self.asked_ns.append(time.time_ns())
@@ -67,29 +66,15 @@ class Quiet(SimpleHTTPRequestHandler):
         self.ended.wait(self.stalls.pop() if self.stalls else self.slow_s)
         super().do_GET()
 
-    def log_message(self, *_):
-        pass
-
 
 @pytest.fixture
 def web():
-    """A web server of this machine's files."""
-
-    class Own(Quiet):
-        connections: ClassVar[set[tuple[str, int]]] = set()
-        asked_ns: ClassVar[list[int]] = []
-        ended = threading.Event()
-
-        def __init__(self, *arguments):
-            super().__init__(*arguments, directory="/")
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Own)
-    Own.address = f"http://127.0.0.1:{server.server_port}"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield Own
-    Own.ended.set()
-    server.shutdown()
-    server.server_close()
+    """A web server, and how slow it is."""
+    state = {"connections": set(), "asked_ns": [], "slow_s": 0.0, "stalls": [], "ended": threading.Event()}
+    web = type("Web", (Files,), state)
+    with serving(web, directory="/") as web.address:
+        yield web
+        web.ended.set()
 
 
 @pytest.mark.parametrize("processes", [1, 3])
@@ -191,8 +176,7 @@ def _begun_by_themselves(job, ahead_s):
     assert len(crowd) == 1 + 40
     (leader,) = (pid for pid in crowd if _parent(pid) not in crowd)
     go_ns, begun_ns = time.time_ns() + round(ahead_s * 1e9), 0
-    (job.folder / "go.new").write_text(json.dumps({"go_wall_ns": go_ns}))
-    (job.folder / "go.new").rename(job.folder / "go.json")
+    files.replace(job.folder / "go.json", Go(go_ns).text())
     # By the end of the pipe with both ends here they are told.
     until(lambda: time.time_ns() > go_ns or max(_pipes(leader).values()) == 1)
     if time.time_ns() < go_ns:
@@ -212,7 +196,7 @@ def test_programs_begin_when_the_last_process_has_had_the_time_to_wake(job):
     """Else those that are first take the cores from those that are still to come."""
     job.script("bin/dd", f"date +%s%N >>{job.folder}/begun", 'exec /bin/dd "$@"')
     go_ns = time.time_ns() + 3_000_000_000
-    (job.folder / "go.json").write_text(json.dumps({"go_wall_ns": go_ns}))
+    (job.folder / "go.json").write_text(Go(go_ns).text())
     end = job.end("dd", "--gate", "go.json", "--clients", "50", files_per_job=6, processes=6)
     assert end["status"] == "ok", end["message"]
     begun = [int(line) for line in (job.folder / "begun").read_text().split()]
@@ -283,16 +267,14 @@ def test_a_job_tells_that_it_comes_on_though_the_storage_may_rest(job):
 
 def _progress(scratch):
     """As the wrapper asks its job for it, whose record then says so."""
-    work = Work(processes=2, for_s=60)
-    return ProcessPool(Dd, "dd", [], work, ClientJob("", None, None, 0, {}, scratch)).progress()
+    return ProcessPool(Dd(ClientJob("", None, None, 0, {}, scratch)), "dd", [], Work(for_s=60)).progress()
 
 
 def test_clients_have_one_proxy_of_several_in_turn(tmp_path, web):
     job = Job(tmp_path, "http://nowhere.test")
     absent, there = "127.0.0.1:9", web.address.removeprefix("http://")
-    told = [
-        job.end("http", "--index", str(index), options={"proxy": f"{absent},{there}"})["message"] for index in (0, 1)
-    ]
+    proxies = {"proxy": f"{absent},{there}"}
+    told = [job.end("http", "--index", index, options=proxies)["message"] for index in ("0", "1")]
     assert "port 9" in told[0]
     assert "404" in told[1]  # it is no proxy, and knows no file by such a name: but it was asked
 
@@ -344,6 +326,27 @@ def test_a_program_that_ends_well_when_it_is_ended_has_read_no_file(job):
     assert (work["fetches"], work["cut"], work["failed"], work["latency_s"]["max"]) == (0, 2, 0, None)
 
 
+def test_of_a_summed_file_that_is_cut_what_had_come_counts_and_not_the_one_before(job):
+    """The second dd has handed on a kilobyte when time is over."""
+    file, ran = job.files[0], job.folder / "ran"
+    job.offer(file, f"{SIZE}\t{zlib.adler32(file.read_bytes()):08x}")
+    job.script("bin/dd", f"[ -e {ran} ] || {{ touch {ran}; exec cat {file}; }}", f"head -c 1000 {file}; exec sleep 600")
+    end = job.end("dd", options={"checksum": True}, for_s=2)
+    assert (end["status"], end["work"]["fetches"], end["work"]["cut"]) == ("ok", 1, 1)
+    assert end["bytes_app"] == end["bytes_client"] == pytest.approx(SIZE + 1000, abs=100)  # less its report's bytes
+
+
+def test_a_program_that_leaves_no_report_is_not_credited_with_the_one_before(job):
+    report = {"status": "ok", "message": "", "file_bytes": SIZE, "bytes": 90, "events": 12, "process_read_bytes": 95}
+    report |= {"opened_wall_ns": 1, "first_event_wall_ns": 2}
+    (job.folder / "told.json").write_text(json.dumps(report))
+    once = f"[ ! -e {job.folder}/ran ] || exit 1; touch {job.folder}/ran"
+    job.script("root_read", "echo ready; read go", once, f'for last; do :; done; cp {job.folder}/told.json "$last"')
+    end = job.end("root", files_per_job=2)
+    assert (end["work"]["fetches"], end["work"]["failed"]) == (1, 1)
+    assert end["bytes_app"] == pytest.approx(90, abs=5000)  # but for what starting it took
+
+
 # Reads on when it is told to end, and says that it has begun and that it has been told.
 READS_ON = f"""#!{PYTHON}
 import os, signal, sys
@@ -383,7 +386,7 @@ def _unread(pipe):
 
 def test_what_comes_after_time_was_over_is_not_counted(job, tmp_path):
     """As of ROOT, which finishes the event that it is at."""
-    job.script("bin/dd").write_text(READS_ON)
+    job.script("bin/dd", READS_ON)
     for for_s in LONGER_AND_LONGER_S:
         source = tmp_path / f"source{for_s}"
         os.mkfifo(source)

@@ -2,12 +2,12 @@
 
 import json
 import os
-import subprocess
 import zlib
 
 import pytest
 
 from tests.unit.shipped import PYTHON, ship
+from tests.unit.stand_ins import run, script
 
 CONTENT = b"what a client has written"
 AS_ANY_USER = ["setpriv", "--bounding-set=-all"] if os.geteuid() == 0 else []  # root without its powers: modes bind it
@@ -28,9 +28,8 @@ class Worker:
         (self.folder / "trial.json").write_text(json.dumps({"writes": writes}))
 
     def run(self, *arguments):
-        command = [*AS_ANY_USER, PYTHON, "write_area.py", *arguments]
-        run = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
-        return run.returncode, json.loads(run.stdout or '{"message": ""}') | {"errors": run.stderr}
+        done = run(*AS_ANY_USER, PYTHON, "write_area.py", *arguments, cwd=self.folder)
+        return done.returncode, json.loads(done.stdout or '{"message": ""}') | {"errors": done.stderr}
 
     def written(self, name, content=CONTENT, told=None):
         (self.outbox / name).write_bytes(content)
@@ -61,7 +60,7 @@ def test_it_is_made_below_where_trials_may_write_without_what_an_earlier_try_has
 def test_no_room_or_no_storage_is_told_before_anything_is_written(worker):
     worker.about(bytes=10**18)
     status, report = worker.run("make")
-    assert (status, report["status"]) == (1, "no-room")
+    assert (status, report["status"]) == (1, "no-room"), report
     assert not worker.outbox.exists()
     worker.under.rmdir()
     assert worker.run("make")[1]["status"] == "absent"
@@ -138,7 +137,7 @@ def test_a_folder_that_cannot_be_looked_into_is_not_taken_for_an_empty_one(worke
     assert f"Permission denied: '{worker.outbox}'" in report["message"]
 
 
-LISTING = """#!/bin/sh
+LISTING = """
 case "$*" in
     *" ls "*) test -e gone || echo "$LISTED"; exit 0 ;;
     *" rm "*) touch gone ;;
@@ -153,8 +152,7 @@ def serve(worker, monkeypatch, xrdfs):
     """Put the storage behind a server, which answers by a script."""
     worker.about(under=f"{SERVER}w", url=f"{SERVER}w/run-1/trial")
     (worker.folder / "bin").mkdir()
-    (worker.folder / "bin/xrdfs").write_text(xrdfs)
-    (worker.folder / "bin/xrdfs").chmod(0o755)
+    script(worker.folder / "bin/xrdfs", xrdfs)
     monkeypatch.setenv("PATH", f"{worker.folder}/bin:{os.environ['PATH']}")
     (worker.folder / "expected.txt").touch()
 
@@ -176,7 +174,7 @@ def test_a_servers_list_tells_sizes_whoever_owns_the_files(worker, monkeypatch, 
 
 
 # What xrdfs prints, and the status with which it ends.
-ANSWERS = """#!/bin/sh
+ANSWERS = """
 error() { echo; echo "[ERROR] Server responded with an error: $1"; echo; exit 54; }
 gone() { error "[3011] Unable to locate $1; no such file or directory"; }
 denied() { error "[3010] Unable to locate $1; permission denied"; }
