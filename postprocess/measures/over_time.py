@@ -100,7 +100,7 @@ def read_over_time(run: Path, trial_id: str) -> OverTime:
         return OverTime()
 
 
-def over_time(sampled: Sequence[Sampled], trial: TrialRow, steps: int = STEPS) -> OverTime:
+def over_time(sampled: Sequence[Sampled], trial: TrialRow) -> OverTime:
     """What each sampled host moved while a trial ran."""
     if trial.go_wall_ns is None or not trial.window_s or trial.window_s <= 0:
         return OverTime()
@@ -108,7 +108,7 @@ def over_time(sampled: Sequence[Sampled], trial: TrialRow, steps: int = STEPS) -
     by_disks = trial.counted_by in DISKS
     if by_disks:  # the storage servers have nothing of this trial
         sampled = [interface for interface in sampled if interface.samples.role != "storage"]
-    shortest_s = (trial.window_s + LEAD_S + TAIL_S) / steps  # of a step, but for the counters' resolution
+    shortest_s = (trial.window_s + LEAD_S + TAIL_S) / STEPS  # of a step, but for the counters' resolution
     hosts = list(_disks(sampled, trial, shortest_s)) if by_disks else []
     at_workers = []
     for interface in sampled:

@@ -284,7 +284,7 @@ def mean_error_mbps(data: TrialData, excess_bytes: float | None) -> float | None
     if data.window_ns is None or not data.storage:
         return None
     begin, window_s = data.window_ns[0], data.window_s
-    apart_s = clocks.most_apart_ms(data, clocks.reading_and_storage(data)) / 1e3
+    apart_s = clocks.most_apart_ms(data) / 1e3
     beside, late, counted_late, handed = 0.0, 0.0, 0.0, 0.0
     for moved in counter_curves(data.storage, begin, None, data.measure.counter):
         first, last = edge(moved, 0, ends=False), edge(moved, window_s, ends=True)

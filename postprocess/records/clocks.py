@@ -48,8 +48,9 @@ def widest(data: TrialData, among: Collection[str] | None = None) -> Difference 
     return Difference(ahead, behind, (least + most) / 2e6, (most - least) / 2e6)
 
 
-def most_apart_ms(data: TrialData, among: Collection[str]) -> float:
-    """The most by which the clocks of any two of these hosts can differ; 0 where none or one has compared its own."""
+def most_apart_ms(data: TrialData) -> float:
+    """The most by which the clocks of readers and storage can differ; 0 where none or one has compared its own."""
+    among = reading_and_storage(data)
     bounds = {host: pair for host, pair in _bounds(data).items() if host in among}
     apart = [high - low for host, (_, high) in bounds.items() for other, (low, _) in bounds.items() if other != host]
     return max([0, *apart]) / 1e6

@@ -288,9 +288,7 @@ def _read_job(path: Path, index: int) -> Job:
         if record.event == "start":
             starts += 1
             last = {}
-        if (
-            record.event in KINDS
-        ):  # how far it came is reported until its processes are gone, when its time was over before
+        if record.event in KINDS:  # and not how far it came, which it says until its processes are gone
             last[record.event] = record
     job = Job(index, starts, **{kind: last.get(kind) for kind in KINDS}, damage=())
     if job.ok and not job.go:

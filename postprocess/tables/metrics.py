@@ -20,10 +20,9 @@ import numpy as np
 from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD
 from tierbench.postprocess.digits import Booleans
 from tierbench.postprocess.measures.bottleneck import limit_of
-from tierbench.postprocess.measures.caches import hit_share, software_bytes
 from tierbench.postprocess.measures.delivered import cached_share, delivered, each_s, of_job, of_jobs
 from tierbench.postprocess.measures.resources import server_cpu_s
-from tierbench.postprocess.measures.server_reads import bytes_per_server_read
+from tierbench.postprocess.measures.server_reports import bytes_per_server_read, hit_share, software_bytes
 from tierbench.postprocess.measures.steady import slices
 from tierbench.postprocess.measures.traffic import bytes_late, mean_error_mbps, resolution_s, traffic
 from tierbench.postprocess.records import clocks

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 from tierbench.dags.measure import COUNTERS, RECEIVED, SENT
-from tierbench.postprocess.measures.caches import software_caches
 from tierbench.postprocess.measures.closure import (
     BELONGS_TO_THE_OTHER,
     HEADERS,
@@ -23,6 +22,7 @@ from tierbench.postprocess.measures.closure import (
     together,
     usual_excess,
 )
+from tierbench.postprocess.measures.server_reports import software_caches
 from tierbench.postprocess.measures.stalls import longest_at_an_edge, longest_stall
 from tierbench.postprocess.measures.traffic import at_rest_bytes, bytes_late, counter_curve, idle_rates
 from tierbench.postprocess.records.trial import TrialData, by_host

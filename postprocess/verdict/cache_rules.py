@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import PurePath
 
-from tierbench.postprocess.measures.caches import MOST_HEADERS, Proxied, caches, proxied, software_caches
 from tierbench.postprocess.measures.closure import bytes_reported, mb, moved_around
+from tierbench.postprocess.measures.server_reports import MOST_HEADERS, Proxied, caches, proxied, software_caches
 from tierbench.postprocess.measures.traffic import at_rest_bytes
 from tierbench.postprocess.records.jobs import Place
 from tierbench.postprocess.records.trial import COLD, TrialData, by_host

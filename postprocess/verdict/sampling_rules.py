@@ -197,7 +197,7 @@ def clock_not_compared(data: TrialData, row: TrialRow) -> Measured:
 )
 def clock_comparison(data: TrialData, row: TrialRow) -> Measured:
     """Most by which the clocks of storage servers and workers that read can differ, by what was compared."""
-    possible_ms = clocks.most_apart_ms(data, clocks.reading_and_storage(data))
+    possible_ms = clocks.most_apart_ms(data)
     yield from of_window(row, possible_ms / 1e3, f"the clocks of storage and workers can be {possible_ms:.0f} ms apart")
 
 
