@@ -76,17 +76,19 @@ def test_one_client_that_waits_for_something_else_speaks_for_none(one, reads_tol
     assert why(one, *others) == ""
 
 
-def test_what_waits_as_long_over_any_distance_waits_for_a_server():
-    assert why(*(apart(rtt_ms, mbps=20.0) for rtt_ms in RTTS_MS.values())) == ""
+MEASURED = ((5, 71), (14, 63), (47, 49), (60, 39))  # ROOT over a mount, each alone: most of its waiting is for else
 
 
-def test_the_measured_readers_of_four_distances_do_not_wait_for_these_alone():
-    """ROOT over a mount, each alone: beside 4.8 s it waits 102 round trips, a tenth to a half of its waiting."""
-    assert why(*(apart(rtt_ms, mbps=mbps) for rtt_ms, mbps in ((5, 71), (14, 63), (47, 49), (60, 39)))) == ""
-
-
-def test_nothing_else_may_be_nearly_full():
-    assert why(*WAITING, use=0.8) == ""
+@pytest.mark.parametrize(
+    ("each", "use"),
+    [
+        pytest.param([apart(rtt_ms, mbps=20.0) for rtt_ms in RTTS_MS.values()], 0.1, id="they wait for a server"),
+        pytest.param([apart(rtt_ms, mbps=mbps) for rtt_ms, mbps in MEASURED], 0.1, id="not for these alone"),
+        pytest.param(WAITING, 0.8, id="something else is nearly full"),
+    ],
+)
+def test_what_does_not_go_by_distance_alone_is_not_latency(each, use):
+    assert why(*each, use=use) == ""
 
 
 def trial_of(run, rates, each):

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tests.unit.doctored_trial import READ, TICKS, apart, edit_client, edit_trial, measured, sampled, send, worst
+from tests.unit.doctored_trial import OSS, READ, TICKS, apart, edit_client, edit_trial, measured, sampled, send, worst
+from tierbench.postprocess.tables.write import trial_tables
 from tierbench.postprocess.verdict.judge import INVALID, RULES, SUSPECT, VALID
 from tierbench.postprocess.verdict.rules import Evidence
 
@@ -117,6 +118,20 @@ def columns_of_copy(folder, column_bytes):
     columns(folder, column_bytes, local_bytes=101_098_039)
 
 
+def undone(folder, undoing_s):
+    """Have a condition undone at a time, which starts the storage server's counters anew 22 s after the go."""
+    sampled(folder, lambda time: send(400)(time) - 10**9 * (time >= 22))
+    condition = {
+        "name": f"processes.{OSS}", "condition": "processes", "host": OSS, "word": "processes", "value": "2",
+        "unit": "", "tolerance_pct": 1.0, "helper": "/usr/local/sbin/tierbench-arrange",
+    }  # fmt: skip
+    edit_trial(folder, conditions=[condition])
+    restored = {"event": "restored", "now": "1", "undoing_mono_ns": synthetic.MONO_NS + round(undoing_s * 1e9)}
+    (folder / "arranged").mkdir()
+    lines = [json.dumps(line) + "\n" for line in ({"event": "arranged", "before": "1", "now": "2"}, restored)]
+    (folder / f"arranged/processes.{OSS}.jsonl").write_text("".join(lines))
+
+
 def idle_before(folder, mbps):
     sampled(folder, send(400, mbps))
 
@@ -134,6 +149,11 @@ CASES = [
     ("background bytes", copied, 1.25, 1.28, INVALID, "the storage sent +28.0% beyond what was read"),
     ("bytes not compared", ended, None, {"bytes_app": None, "bytes_client": None}, SUSPECT,
      "1 clients do not tell how many bytes they read"),
+    ("bytes not compared", lambda folder, size: synthetic.write_clients(folder, begin_s=0, end_s=20, size=size),
+     None, 0, SUSPECT, "the clients tell that they read nothing"),
+    ("above the ceiling",
+     lambda folder, mbps: synthetic.edit_json(folder.parents[1] / "site.json", links={"storage": mbps}),
+     375, 370, SUSPECT, "the jobs took in 392.2 Mb/s, over a ceiling of 370.0 (storage server, stated in [links])"),
     ("resident pages", flushed, {"resident_after_bytes": 1_900_000}, {"resident_after_bytes": 2_100_000}, SUSPECT,
      "2.10 MB of the replicas were in memory after the flush"),
     ("resident pages", flushed, {"resident_after_bytes": 9_000_000}, {"resident_after_bytes": 11_000_000}, INVALID,
@@ -177,6 +197,7 @@ CASES = [
      20.4, 22.8, SUSPECT, "near the window's edges may be up to"),
     ("counter began anew", lambda folder, less: sampled(folder, lambda time: send(400)(time) - less * (time >= 22)),
      None, 10**9, SUSPECT, "the counters of oss.uf.test began anew 1 times"),
+    ("counter began anew", undone, 21.5, 22.5, SUSPECT, "the counters of oss.uf.test began anew 1 times"),
     ("not all active", lambda folder, late_s: client(folder, 1, late_s), 10.0, 11.0, SUSPECT,
      "all clients read together for 6.0 s, 30% of the window"),
     ("not all active", lambda folder, late_s: client(folder, 1, late_s), 14.9, 15.1, INVALID,
@@ -228,7 +249,7 @@ def test_beyond_a_rule_a_trial_is_blamed_with_what_was_measured(tmp_path, rule, 
 
 
 def test_each_rule_has_a_case_here():
-    elsewhere = {"incomplete", "above the ceiling", "other conditions"}
+    elsewhere = {"incomplete", "other conditions"}
     elsewhere |= {"missing at a worker", "stall", "other direction", "slow beside rest", "clock comparison"}
     elsewhere |= {"still at an edge", "failed fetches"}
     elsewhere |= {"proxies apart", "origin apart", "hits apart", "proxies not compared"}  # test_proxies.py
@@ -244,3 +265,27 @@ def test_each_rule_has_a_case_here():
 @pytest.mark.parametrize("rule", RULES)
 def test_a_reason_is_one_clause_so_that_semicolons_separate_reasons(rule):
     assert ";" not in Evidence(rule, 1e9, "measured").reason
+
+
+def test_what_makes_it_invalid_comes_first(folder):
+    sampled(folder, synthetic.during(400 / 1.02 * 0.75, 20), late=2)
+    reasons = trial_tables(folder)["verdict_reasons"].split("; ")
+    assert ["the storage sent 735.29 MB" in reasons[0], "was late 2 times" in reasons[1]] == [True, True]
+
+
+def test_offsets_are_from_the_access_points_own_clock_which_is_in_no_window(folder):
+    (folder / "clock.json").write_text(json.dumps(synthetic.clock(300)))
+    sampled(folder, ahead_ms=300)
+    assert trial_tables(folder)["clock_offset_ms"] == 0
+    apart(folder, 0)
+    row = trial_tables(folder)
+    assert (row["verdict"], row["clock_offset_ms"]) == (VALID, -300)
+
+
+def test_what_a_clients_process_reads_beside_its_data_is_not_what_it_read(folder):
+    traits = {"does": "reads", "reads_whole": False, "usual_excess": 0.1, "taken_in": "bytes_app"}
+    edit_trial(folder, client="its_own", traits=traits)
+    synthetic.edit_clients(folder, "end", bytes_client=round(READ / 3))
+    row, found = measured(folder)
+    assert row["closure"] == pytest.approx(0.02, abs=1e-6)
+    assert worst(found, "missing bytes") == VALID
