@@ -252,7 +252,7 @@ def test_each_rule_has_a_case_here():
     elsewhere = {"incomplete", "other conditions"}
     elsewhere |= {"missing at a worker", "stall", "other direction", "slow beside rest", "clock comparison"}
     elsewhere |= {"still at an edge", "failed fetches"}
-    elsewhere |= {"proxies apart", "origin apart", "hits apart", "proxies not compared"}  # test_proxies.py
+    elsewhere |= {"proxies apart", "origin apart", "hits apart", "proxies not compared"}  # test_server_reports.py
     elsewhere |= {"not alone", "wrong place", "not pinned"}  # test_start.py and test_placement.py
     elsewhere |= {"other servers"}  # test_storage_of_a_way.py
     elsewhere |= {"cold cache not empty", "warm cache fetched"}  # test_software_cache.py

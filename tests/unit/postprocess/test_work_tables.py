@@ -170,16 +170,11 @@ def test_latencies_that_are_none_cost_their_trial_alone(trial, damage):
     assert "its latencies are none" in row["reasons"]
 
 
-def test_files_that_are_read_again_may_come_from_a_cache(trial):
-    row = trial.with_work({"files_per_job": 4, "for_s": 20}, work_done(), times=4)
-    assert row["verdict"] != "INVALID"
-    assert row["cached_share"] == pytest.approx(0.75, abs=0.02)
-
-
-def test_files_that_are_read_once_may_not(trial):
-    row = trial.with_work({"files_per_job": 4}, work_done(), times=4)
-    assert "missing" in row["verdict_reasons"] or "sent" in row["verdict_reasons"]
-    assert (row["verdict"], row["cached_share"]) == ("INVALID", None)
+@pytest.mark.parametrize(("for_s", "cached"), [(20, pytest.approx(0.75, abs=0.02)), (None, None)])
+def test_files_that_are_read_again_may_come_from_a_cache_and_those_read_once_not(trial, for_s, cached):
+    row = trial.with_work({"files_per_job": 4, "for_s": for_s}, work_done(), times=4)
+    assert (row["cached_share"], row["verdict"] == "INVALID") == (cached, for_s is None)
+    assert ("the storage sent" in row["verdict_reasons"]) == (for_s is None)
 
 
 @pytest.mark.parametrize(("failed", "verdict"), [(1, "SUSPECT"), (10, "INVALID")])
