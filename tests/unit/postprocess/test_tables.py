@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -258,6 +259,15 @@ def test_a_broken_definition_costs_no_other_trial(run, folder):
     said = []
     assert [row["repeat"] for row in tables(run, said.append).trials] == [2]
     assert folder.name in said[0]
+
+
+def test_a_copy_of_a_trials_folder_is_told_and_counts_no_second_time(run, folder):
+    shutil.copytree(folder, folder.with_name(f"{folder.name}.old"))
+    for _ in range(2):  # also of tables that are there already
+        said = []
+        found = tables(run, said.append)
+        assert ([row.repeat for row in found.trials], found.summary[0].trials) == ([2, 1], 2)
+        assert f"{folder.name}.old holds the trial {folder.name}" in said[0]
 
 
 def test_a_folder_without_trials_or_a_definition_without_what_it_needs_is_refused(folder, tmp_path):
