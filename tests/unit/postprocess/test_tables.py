@@ -83,7 +83,7 @@ HEADERS = (
     {"packages": {"xrootd": ["5.8"]}}, {"packages": [1]}, {"mounts": {"/": {}}}, {"kernel": ["6.1"]}, {"disks": 5},
     {"clock_mono_ns": 2**63 - 1}, {"clock_wall_ns": -1},
 )  # fmt: skip
-DETAILS = ({"program": ["root"]}, {"computed_s": "long"})
+DETAILS = ({"program": ["root"]}, {"computed_s": "long"}, {"column_bytes": "x"}, {"column_bytes": 5, "gap_bytes": "x"})
 ODD = [*(("header", each) for each in HEADERS), *(("detail", each) for each in DETAILS)]
 
 
@@ -214,6 +214,8 @@ lose_client = shorten(lambda lines: lines[:-1], "clients/2.jsonl")
         (remove_trial, "the trial was removed"),
         (lambda folder: (folder / "outcome.json").write_text("{"), "outcome.json is damaged"),
         (lambda folder: write(folder, 2, bytes_app=-1_000_000), "bytes_app is negative"),
+        (lambda folder: write(folder, 2, detail={"column_bytes": -1}), "detail.column_bytes is no amount"),
+        (lambda folder: write(folder, 2, detail={"computed_s": -5}), "detail.computed_s is no amount"),
         (without_a_host, "1 of 4 clients never-started (0)"),
         (ending_at(0.0), "the last client ended before the window began"),
         (ending_at(-3.0), "the last client ended before the window began"),
