@@ -81,7 +81,7 @@ def test_a_trial_that_has_not_ended_is_running_and_not_judged_whatever_its_hosts
 
 HEADERS = (
     {"packages": {"xrootd": ["5.8"]}}, {"packages": [1]}, {"mounts": {"/": {}}}, {"kernel": ["6.1"]}, {"disks": 5},
-    {"clock_mono_ns": 2**63 - 1}, {"clock_wall_ns": -1},
+    {"clock_mono_ns": 2**63 - 1}, {"clock_wall_ns": -1}, {"tuning": {"mtu": "jumbo"}},
 )  # fmt: skip
 DETAILS = ({"program": ["root"]}, {"computed_s": "long"}, {"column_bytes": "x"}, {"column_bytes": 5, "gap_bytes": "x"})
 ODD = [*(("header", each) for each in HEADERS), *(("detail", each) for each in DETAILS)]
