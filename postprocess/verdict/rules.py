@@ -46,10 +46,11 @@ class Evidence:
 
     @property
     def verdict(self) -> str:
+        """By its limits; a value that is no number (NaN) is beyond each."""
         limits = self.rule.limits
-        if limits.invalid is not None and self.value > limits.invalid:
+        if limits.invalid is not None and not self.value <= limits.invalid:
             return INVALID
-        return SUSPECT if limits.suspect is not None and self.value > limits.suspect else VALID
+        return SUSPECT if limits.suspect is not None and not self.value <= limits.suspect else VALID
 
     @property
     def reason(self) -> str:

@@ -1,6 +1,7 @@
 """Each rule of the verdict: data just within it and just beyond, and what its reason tells."""
 
 import json
+import math
 
 import pytest
 
@@ -263,8 +264,9 @@ def test_each_rule_has_a_case_here():
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_reason_is_one_clause_so_that_semicolons_separate_reasons(rule):
-    assert ";" not in Evidence(rule, 1e9, "measured").reason
+def test_a_reason_is_one_clause_so_that_semicolons_separate_reasons_and_what_is_no_number_is_one(rule):
+    evidence = Evidence(rule, math.nan, "measured")
+    assert (";" in evidence.reason, evidence.verdict != VALID) == (False, True)
 
 
 def test_what_makes_it_invalid_comes_first(folder):
