@@ -107,7 +107,7 @@ def read_trial(folder: Path) -> TrialData:
         troubles=troubles,
         missing_optional=optional,
         left=(outcome or Outcome()).left,
-        verified=f"{place.check} of {place.checked} files" if place and place.status == "ok" else "",
+        verified=f"{place.check} of {place.checked} files" if place and place.status == "ok" and place.checked else "",
         other_pools=_other_pools(folder, trial, jobs),
         clock=read(Clock, folder / names.CLOCK),
         begin_clock=begin_clock,

@@ -148,15 +148,15 @@ def test_who_counts_operations_needs_no_bytes(folder):
     assert "storage" not in reasons
 
 
-def written(folder, arrived, *, settles=True, looked_at=True):
+def written(folder, arrived, *, settles=True, looked_at=4):
     """A trial that wrote, of which the storage received so much in time."""
     does(folder, "writes")
     traits = {**type("Declared", (Client,), {"does": "writes"}).traits(), "settles": settles}
     edit(folder, traits=traits, writes={"url": "/writes/run/trial"})
     moves(folder, arrived, WIRE, "rx")
-    if looked_at:
+    if looked_at is not None:
         (folder / "outbox").mkdir()
-        report = {"status": "ok", "check": "size", "checked": 4}
+        report = {"status": "ok", "check": "size", "checked": looked_at}
         (folder / "outbox/clear.json").write_text(json.dumps(report))
     return trial_tables(folder)
 
@@ -182,8 +182,9 @@ def test_where_one_client_writes_for_all_a_client_has_its_rate(folder):
 @pytest.mark.parametrize(
     ("arrived", "looked_at", "words"),
     [
-        pytest.param(WIRE, False, "nobody has looked at what was written", id="nobody has looked"),
-        pytest.param(both(WIRE, moving(100, 20.5, 22.5)), True, "reached the storage after the last end",
+        pytest.param(WIRE, None, "nobody has looked at what was written", id="nobody has looked"),
+        pytest.param(WIRE, 0, "nobody has looked at what was written", id="there was nothing to look at"),
+        pytest.param(both(WIRE, moving(100, 20.5, 22.5)), 4, "reached the storage after the last end",
                      id="a client says that all is there, and is not believed"),
     ],
 )  # fmt: skip
