@@ -93,9 +93,9 @@ def steps_ms(data: TrialData) -> dict[str, float]:
                 apart = np.median(np.stack([apart[:-2], apart[1:-1], apart[2:]]), axis=0)
             steps[sampled.samples.host] = float(apart.max() - apart.min()) / 1e6
     for job in data.jobs:
-        if job.start and job.end:
-            moved_ns = job.end.wall_ns - job.start.wall_ns - (job.end.mono_ns - job.start.mono_ns)
-            steps[job.host] = max(steps.get(job.host, 0.0), abs(moved_ns) / 1e6)
+        if job.start:
+            apart_ns = [record.wall_ns - record.mono_ns for record in (job.start, job.go, job.end) if record]
+            steps[job.host] = max(steps.get(job.host, 0.0), (max(apart_ns) - min(apart_ns)) / 1e6)
     if step_ms := step_of_access_point_ms(data):
         steps["the access point"] = step_ms
     return steps

@@ -280,6 +280,19 @@ def test_a_clock_set_before_the_last_end_moves_no_edge_and_is_told(folder, step_
     assert f"the clock of {WORKER} was set by" in reasons
 
 
+def test_a_clock_that_was_set_before_the_begin_and_back_moves_the_windows_begin_and_is_told(folder):
+    """Clients without a gate begin when they say: 0.3 s early by a clock that is right before and after."""
+    edit_trial(folder, start={"kind": "natural", "every_s": 0.0}, sample_period_s=0.2)
+    (folder / "go.json").unlink()
+    samples(folder, tx_bytes=SENT, period=0.2)
+    for index in range(4):
+        begun = {"go_wall_ns": None, "wall_ns": synthetic.times(index * 1e-3 - 0.3)["wall_ns"]}
+        edit_client(folder, index, "go", **begun)
+    verdict, reasons, mean = judged(folder)
+    assert mean == pytest.approx(394, abs=0.1)
+    assert (verdict, f"the clock of {WORKER} was set by 300.0 ms" in reasons) == ("SUSPECT", True)
+
+
 def test_an_access_point_whose_clock_is_behind_makes_no_trial_longer(folder):
     """Its log says when clients were submitted, theirs when they ended: 29.5 s by one clock, and 3 s more by two."""
     for index in range(4):
