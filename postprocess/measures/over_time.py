@@ -15,7 +15,7 @@ import numpy as np
 from tierbench import json_files, names
 from tierbench.dags.measure import COUNTERS, OF_DISKS, OF_OWN_DISKS, OTHER_WAY, SENT
 from tierbench.postprocess.digits import Numbers
-from tierbench.postprocess.measures.traffic import MEGABITS, counter_curve, resolution_s, with_window
+from tierbench.postprocess.measures.traffic import MEGABITS, Counted, counter_curve, with_window
 from tierbench.postprocess.records.trial import Sampled
 from tierbench.postprocess.schema.rows import TrialRow
 
@@ -114,7 +114,7 @@ def over_time(sampled: Sequence[Sampled], trial: TrialRow) -> OverTime:
     for interface in sampled:
         # Of one role all have the same edges, so that they can be added up.
         alike = [other for other in sampled if other.samples.role == interface.samples.role]
-        step_s = max(shortest_s, *(resolution_s(alike, counter) for counter in COUNTERS.values()))
+        step_s = max(shortest_s, *(Counted(alike, counter).resolution_s for counter in COUNTERS.values()))
         role, read_or_written = interface.samples.role, trial.direction or SENT
         counter = COUNTERS[read_or_written if role == "storage" else SENT]
         hosts.append(HostSeries(interface.samples.named, role, _moved(interface, counter, trial, step_s)))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tierbench.postprocess.measures.traffic import counter_curve, window_rates
+from tierbench.postprocess.measures.traffic import Counted, counter_curve
 from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 
@@ -241,7 +241,7 @@ def _of_links(data: TrialData, of: Part, used: list[Resource], moved: float) -> 
         rate = sum(r.value for r in crossing) or moved
         doors = {r.host for r in crossing}
         across = [nic for nic in data.sampled if nic.samples.host in doors] or data.storage
-        _, rates = window_rates(across, of.begin_ns, of.end_ns, data.measure.counter)
+        _, rates = Counted(across, data.measure.counter).rates(of.begin_ns, of.end_ns)
         finite = rates[np.isfinite(rates)]
         near = float(np.mean(finite >= NEARLY_FULL * wan.mbps)) if len(finite) else 0.0
         yield Resource("", "wan", "link", rate, "Mb/s", wan.mbps, wan.source, near)

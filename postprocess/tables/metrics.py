@@ -24,7 +24,7 @@ from tierbench.postprocess.measures.delivered import cached_share, delivered, ea
 from tierbench.postprocess.measures.resources import server_cpu_s
 from tierbench.postprocess.measures.server_reports import bytes_per_server_read, hit_share, software_bytes
 from tierbench.postprocess.measures.steady import slices
-from tierbench.postprocess.measures.traffic import bytes_late, mean_error_mbps, resolution_s, traffic
+from tierbench.postprocess.measures.traffic import Counted, by_storage, bytes_late, mean_error_mbps
 from tierbench.postprocess.records import clocks
 from tierbench.postprocess.records.definition import Definition
 from tierbench.postprocess.records.increments import Intervals
@@ -83,7 +83,7 @@ def trial_row(data: TrialData) -> TrialRow:
     """The trial's row of trials.csv, before its verdict."""
     trial, jobs = data.trial, data.jobs
     begin, end = data.begin_ns, data.end_ns
-    carried = traffic(data.storage, begin, end, data.window_ns, data.measure.counter)
+    carried = by_storage(data).traffic(begin, end)
     taken = delivered(data)
     limit = limit_of(data, taken.mbps)
     window_s = _times(1e-9, _difference(end, begin))
@@ -166,7 +166,7 @@ def trial_row(data: TrialData) -> TrialRow:
         cpu_efficiency=_ratio(_sum(jobs, lambda job: job.computing_s), _sum(jobs, lambda job: job.run_s)),
         server_cpu_s_per_gb=_ratio(server_cpu_s(data), _times(1e-9, taken.bytes)),
         sample_period_s=trial.sample_period_s,
-        resolution_s=resolution_s(data.storage, data.measure.counter) if data.storage else None,
+        resolution_s=by_storage(data).resolution_s if data.storage else None,
         sampling=_sampling(data),
         resident_bytes=data.resident_bytes,
         bytes_late=None if (late := bytes_late(data)) is None else round(late),
@@ -181,7 +181,7 @@ def _by_server(data: TrialData) -> str:
     moved = {}
     for interfaces in by_host([*data.storage, *data.other_servers]):
         measure = data.measure if interfaces[0] in data.storage else replace(data.measure, by="interfaces")
-        rise = traffic(interfaces, data.begin_ns, data.end_ns, data.window_ns, measure.counter).bytes
+        rise = Counted(interfaces, measure.counter, data.window_ns).traffic(data.begin_ns, data.end_ns).bytes
         moved[interfaces[0].samples.host] = None if rise is None else round(rise)
     return json.dumps(moved, sort_keys=True) if moved else ""
 

@@ -5,7 +5,7 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.postprocess.test_truth import both, moving
-from tierbench.postprocess.measures.traffic import traffic
+from tierbench.postprocess.measures.traffic import by_storage
 from tierbench.postprocess.records.increments import refresh_distance_s
 from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row
@@ -44,9 +44,7 @@ def test_the_mean_has_no_bias_whatever_the_edges(folder, edge, phase, samples):
 def test_where_traffic_goes_on_nothing_is_taken_to_begin(folder):
     sampled(folder, synthetic.steady(MBPS), 2.0, 0.3)
     data = read_trial(folder)
-    assert traffic(data.storage, data.begin_ns, data.end_ns, data.window_ns, "tx_bytes").mean_mbps == pytest.approx(
-        MBPS
-    )
+    assert by_storage(data).traffic(data.begin_ns, data.end_ns).mean_mbps == pytest.approx(MBPS)
 
 
 def test_a_counter_that_began_anew_outside_costs_no_edge(folder):
