@@ -62,10 +62,10 @@ def _file(url: str) -> str:
 def other_sizes(data: TrialData, row: TrialRow) -> Measured:
     """Sizes of the files that clients read, by what they met, away from those that the plan has from the catalogue."""
     sizes = [job.expected_bytes for job in data.jobs]
-    if data.measure.did != "read" or data.trial.streamed or any(size is None for size in sizes):
+    if data.measure.did != "read" or data.trial.streamed:
         return
     met, planned = sum(size or 0 for size in sizes), data.trial.bytes
-    if planned:
+    if planned and None not in sizes:
         yield 100 * abs(met / planned - 1), f"the clients' files hold {mb(met)}, {mb(planned)} were planned"
     if empty := sizes.count(0):
         yield 100, f"the files of {empty} clients are empty"

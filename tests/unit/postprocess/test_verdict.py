@@ -98,6 +98,12 @@ def started(folder, changes):
     edit_client(folder, 1, "start", **changes)
 
 
+def sizes(folder, of_two):
+    """Have two clients say that of their files."""
+    for index, size in enumerate(of_two):
+        edit_client(folder, index, "start", expected_bytes=size)
+
+
 def ended(folder, changes):
     edit_client(folder, 1, "end", **changes)
 
@@ -172,6 +178,7 @@ CASES = [
     ("other sizes", lambda folder, share: edit_trial(folder, bytes=round(READ * share)), 1.004, 1.006, SUSPECT,
      "the clients' files hold 980.39 MB, 986.27 MB were planned"),
     ("other sizes", started, None, {"expected_bytes": 0}, INVALID, "the files of 1 clients are empty"),
+    ("other sizes", sizes, (None, None), (None, 0), INVALID, "the files of 1 clients are empty"),
     ("shared replica", started, {"url": "root://synthetic/9"}, {"url": "root://synthetic/2"}, INVALID,
      "2 clients read root://synthetic/2 between them"),
     ("shared replica", started, None, {"url": "root://synthetic/0?again"}, INVALID,
