@@ -97,8 +97,11 @@ class WorkDone:
 
     @property
     def is_sound(self) -> bool:
-        """Whether its latencies are times that fetches can have taken."""
+        """Whether it counts nothing below 0, and its latencies are times that fetches can have taken."""
         if not 0 <= (self.under_way_s or 0.0) < math.inf:
+            return False
+        counts = (self.fetches, self.failed, self.cut, self.overdue, self.bytes_once)
+        if min(*counts, *self.latency_classes.values(), *self.cut_classes.values()) < 0:
             return False
         if not self.latency_s.keys() >= {*PERCENTILES, "max"} or self.latency_step <= 1:
             return False
@@ -311,7 +314,7 @@ def _record(line: bytes, before: Mapping[str, Record]) -> Record:
     if odd := [name for name in OF_DETAIL if not _is_amount(detail.get(name, 0))]:
         raise Damaged(f"{where} is damaged: detail.{odd[0]} is no amount")
     if isinstance(record, End) and record.work and not record.work.is_sound:
-        raise Damaged(f"{where} is damaged: its latencies are none")
+        raise Damaged(f"{where} is damaged: its fetches or latencies are none")
     start = before.get("start")
     if start and kind != "start":
         moved_ns = record.wall_ns - start.wall_ns - (record.mono_ns - start.mono_ns)

@@ -162,12 +162,12 @@ def test_latencies_that_differ_by_less_than_a_per_cent_are_not_one_class_apart(t
 @pytest.mark.parametrize(
     "damage",
     [{"latency_classes": {"5a1": 3}}, {"latency_classes": {"581000000": 3}}, {"latency_s": {}}, {"latency_step": -1.02},
-     {"under_way_s": -1.0}],
+     {"under_way_s": -1.0}, {"fetches": -4}, {"latency_classes": {"581": 4, "616": -1}}],
 )  # fmt: skip
 def test_latencies_that_are_none_cost_their_trial_alone(trial, damage):
     row = trial.with_work({"files_per_job": 4}, work_done(**damage))
     assert row.verdict == "INVALID"
-    assert "its latencies are none" in row["reasons"]
+    assert "its fetches or latencies are none" in row["reasons"]
 
 
 @pytest.mark.parametrize(("for_s", "cached"), [(20, pytest.approx(0.75, abs=0.02)), (None, None)])
