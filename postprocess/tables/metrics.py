@@ -45,7 +45,7 @@ def leading(trial: Definition) -> dict[str, Any]:
 
 
 def job_row(trial: Definition, job: Job) -> JobRow:
-    """A client's row of jobs.csv: what its records have under a column's name, and what follows from that."""
+    """A client's row of jobs.csv: what it and its records have under a column's name, and what follows from that."""
     recorded = {
         name: value
         for record in (job.start, job.go, job.end, job.work) if record
@@ -53,23 +53,19 @@ def job_row(trial: Definition, job: Job) -> JobRow:
     }  # fmt: skip
     values = {
         **leading(trial),
+        **{name: getattr(job, name) for name in ("status", "starts", "begin_wall_ns", "run_s", "reads")},
         **recorded,
         "client": job.index,
         "program": (job.start and job.start.client) or trial.client,
         "fetched": of_job(job),
-        "status": job.status,
-        "starts": job.starts,
         "start_wall_ns": job.start and job.start.wall_ns,
-        "begin_wall_ns": job.begin_wall_ns,
         "end_wall_ns": job.end and job.end.wall_ns,
         "begin_after_go_ms": _times(1e-6, job.late_ns),
         "last_begin_after_go_ms": _times(1e-6, job.last_late_ns) if job.work else None,
         "open_s": _times(1e-9, _difference(recorded.get("opened_wall_ns"), job.begin_wall_ns)),
         "first_byte_s": _times(1e-9, _difference(recorded.get("first_byte_wall_ns"), job.begin_wall_ns)),
-        "run_s": job.run_s,
         "bytes_expected": job.expected_bytes,
         "rate_mbps": _times(8e-6, _ratio(job.bytes_app, job.run_s)),
-        "reads": job.reads,
         "bytes_per_read": _ratio(job.bytes_client, job.reads),
         "events_per_s": _ratio(recorded.get("events"), job.run_s),
         "operations_per_s": _ratio(recorded.get("operations"), job.run_s),
