@@ -15,16 +15,12 @@ TICKS = synthetic.ticks(-2, 23)
 
 def sampled(folder, tx_bytes=None, times=TICKS, *, ahead_ms=0.0, late=0, missed=0, wall_step=None, **changes):
     """Write the storage server's samples anew, with something about them changed."""
-    tx_bytes = tx_bytes or synthetic.during(400, 20)
-    records = []
-    for time in times:
-        step_ns = round(wall_step[1] * 1e6) if wall_step and time > wall_step[0] else 0
-        wall_ns = synthetic.GO_NS + round(time * 1e9) + step_ns
-        records.append(synthetic.record(time, tx_bytes=tx_bytes(time), wall_ns=wall_ns))
-    end = {**json.loads(synthetic.trailer(len(times), late, ahead_ms)), "missed_ticks": missed}
-    head = json.dumps(synthetic.header(**changes)).encode() + b"\n"
-    path = folder / f"samples/{changes.get('host', OSS)}.samples"
-    path.write_bytes(head + b"".join(records) + json.dumps(end).encode() + b"\n")
+    since_s, step_ms = wall_step or (0, 0)
+    counters = {"tx_bytes": tx_bytes or synthetic.during(400, 20)}
+    counters["wall_ns"] = lambda time: synthetic.times(time + step_ms / 1e3 * (time > since_s))["wall_ns"]
+    end = {"late_ticks": late, "missed_ticks": missed, "clocks": [synthetic.clock(ahead_ms)]}
+    host, role = changes.pop("host", OSS), changes.pop("role", "storage")
+    synthetic.write_host(folder, host, role, times=times, head=changes, end=end, **counters)
 
 
 def edit_client(folder, index, event, **changes):

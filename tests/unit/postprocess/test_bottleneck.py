@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from tests.unit.postprocess.test_ceilings import LINKS
 from tests.unit.synthetic_report import read_csv
 from tests.unit.synthetic_run import GATEWAY, during, steady, write_client, write_host, write_trial
 from tierbench import names
 from tierbench.postprocess.measures.bottleneck import Client, Clients, explain
 from tierbench.postprocess.measures.resources import QUOTA, SHARED, WINDOWS, Resource
-from tierbench.postprocess.records.ceilings import DRIVER, MEASURED, STATED, Ceiling, Ceilings, ceilings
-from tierbench.postprocess.records.samples import Card
+from tierbench.postprocess.records.ceilings import STATED
 from tierbench.postprocess.tables.write import tables, trial_tables
 
 
@@ -143,57 +143,8 @@ def test_what_is_named(used, clients, named, words):
     assert (label, words in evidence) == (named, True)
 
 
-SITE = {"wan": 1000.0, "storage": 800.0, "gateway": 1000.0, "door": 1000.0, "worker": 100.0, "rtt_ms": 14.0}
-
-
-def lines(door, gateway, *workers, rtt_ms=14.3):
-    """What iperf3 has measured to each of the servers, and to the workers of a pool at once."""
-
-    def line(role, pool, *rates):
-        hosts = {f"{role}{n}": {"mbps": rate, "rtt_ms": rtt_ms} for n, rate in enumerate(rates)}
-        return {"to": role, "role": role, "pool": pool, "mbps": sum(rates), "rtt_ms": rtt_ms, "hosts": hosts}
-
-    return [line("door", None, door), line("gateway", None, gateway), line("worker", "private", *workers)]
-
-
-def measured(known):
-    found = {link: ceiling.mbps for link, ceiling in known.links.items() if ceiling.source == MEASURED}
-    return {**found, **{host: ceiling.mbps for host, ceiling in known.hosts.items()}}
-
-
-@pytest.mark.parametrize(
-    ("seen", "expected"),
-    [
-        (lines(765, 765, 95, 95), {"storage": 765, "worker0": 95, "worker1": 95}),  # all as stated
-        (lines(765, 29, 14, 15), {"storage": 765, "wan": 29}),  # slow WAN
-        (lines(765, 765, 24, 24), {"storage": 765, "worker0": 24, "worker1": 24}),  # slow workers
-        (lines(29, 28, 14, 14), {"storage": 29}),  # slow storage
-        (lines(765, 955, 95, 95), {"door": 765, "storage": 955, "worker0": 95, "worker1": 95}),  # faster than stated
-    ],
-)
-def test_a_measurement_is_the_ceiling_of_the_link_that_limited_it(seen, expected):
-    assert measured(ceilings(SITE, seen, "private")) == expected
-
-
-def test_what_is_stated_counts_where_nothing_was_measured_to_this_pool():
-    stated = ceilings(SITE, [], "private")
-    assert stated.links["wan"] == Ceiling(1000.0, STATED)
-    assert (stated.rtt_ms, stated.rtt_source) == (14.0, "stated")
-    assert ceilings(SITE, lines(765, 765, 95), "private").rtt_ms == 14.3
-    assert ceilings(SITE, lines(765, 765, 95), "public").hosts == {}
-
-
-def test_a_real_card_goes_before_more_that_is_stated_and_not_before_what_was_measured():
-    card = Card("eth0", 1000, link_speed_real=True)
-    assert Ceilings().nic("h", "worker", card) == Ceiling(1000.0, DRIVER)
-    assert Ceilings().nic("h", "worker", replace(card, link_speed_real=False)) is None
-    assert Ceilings({"worker": Ceiling(10_000.0, STATED)}).nic("h", "worker", card) == Ceiling(1000.0, DRIVER)
-    assert Ceilings({"worker": Ceiling(500.0, STATED)}).nic("h", "worker", card) == Ceiling(500.0, STATED)
-    assert Ceilings(hosts={"h": Ceiling(1900.0, MEASURED)}).nic("h", "worker", card) == Ceiling(1900.0, MEASURED)
-
-
 def tables_of(run, trial, **links):
-    (run / names.SITE).write_text(json.dumps({"links": {**SITE, "worker": 2000, **links}}))
+    (run / names.SITE).write_text(json.dumps({"links": {**LINKS, "worker": 2000, **links}}))
     trial_tables(trial)
     return read_csv(trial / names.TRIALS_CSV)[0], read_csv(trial / names.RESOURCES_CSV)
 
