@@ -1,4 +1,4 @@
-"""What the jobs took in: the clients tell how much it was, the interfaces of their workers when it came.
+"""What the jobs received: the clients report how much it was, the interfaces of their workers when it came.
 
 What the storage sent is no measure of that: a server or a mount on the way that reads ahead what nobody asks for
 makes the storage send more, and the jobs faster by nothing.
@@ -21,19 +21,19 @@ from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.schema.rows import Fetches
 from tierbench.wrappers.work import PERCENTILES, rank
 
-LEAST_RECEIVED = 0.98  # of what the jobs took in; with less, data reached them past the sampled interfaces
+LEAST_RECEIVED = 0.98  # of what the jobs received; with less, data reached them past the sampled interfaces
 
 
 @dataclass(frozen=True)
 class Delivered:
-    """What the jobs took in over the window; None where it is unknown."""
+    """What the jobs received over the window; None where it is unknown."""
 
     bytes: int | None = None
     mbps: float | None = None
     client_mbps: float | None = None  # of a client, while it ran
     summed_mbps: float | None = None  # of all clients, each while it ran
-    by: Counted | None = None  # what tells when it came: the workers' interfaces, if none of it went past them
-    payload: float = 0.0  # what the jobs took in of each byte that these received
+    by: Counted | None = None  # what says when it came: the workers' interfaces, if none of it went past them
+    payload: float = 0.0  # what the jobs received of each byte that these received
 
     def rates(self, begin_ns: int | None, end_ns: int | None) -> tuple[Numbers, Numbers]:
         """The rate in Mb/s between each two samples in this part of the window, and the samples' times."""

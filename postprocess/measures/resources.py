@@ -1,4 +1,4 @@
-"""How much of each resource along a trial's way was used while all its clients were at work."""
+"""How much of each resource along a trial's path was used while all its clients were at work."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def shares_machine(sampled: Sampled, data: TrialData) -> bool:
 
 
 def _of_workers_not_sampled(data: TrialData, of: Part) -> Iterator[Resource]:
-    """What the clients of a worker tell to have moved, where nobody has read its interface."""
+    """What the clients of a worker report to have moved, where nobody has read its interface."""
     by_host: dict[str, float] = {}
     for job in of.clients:
         if job.bytes_read and job.run_s and job.host in data.taking_hosts:

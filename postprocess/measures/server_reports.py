@@ -33,7 +33,7 @@ class Proxied:
     hits: float
     sent: float
     fetched: float
-    usual: float  # sent beyond what the clients tell: headers, answers to the sampler, what was broken off
+    usual: float  # sent beyond what the clients report: headers, answers to the sampler, what was broken off
     origin: float | None  # what the server sent that they fetch from
     origin_at_rest: float
 
@@ -48,7 +48,7 @@ def proxied(data: TrialData) -> Proxied | str | None:
         _risen(data, proxies, each) for each in (REQUESTS, HITS, SENT_KB, FETCHED_KB)
     )
     if requests is None or hits is None or sent_kb is None or fetched_kb is None:
-        return "no sampled host tells what the proxy sent and fetched"
+        return "no sampled host reports what the proxy sent and fetched"
     if hits > requests:  # a sampler of an earlier version let requests stand where they were
         return "the proxy counts more hits than requests, as after a restart"
     # What was under way when time was over has been sent in part, and its client has reported less or nothing of it.

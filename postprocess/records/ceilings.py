@@ -1,4 +1,4 @@
-"""What each link on a trial's way can carry: as iperf3 has measured it, else as the site's file or the card states.
+"""What each link on a trial's path can carry: as iperf3 has measured it, else as the site's file or the card states.
 
 A measurement goes over several links and is limited by one of them. Which one, follows from what the others carried in
 other measurements, and where that leaves a choice, from what the site's file states.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from tierbench import json_files, names
 from tierbench.json_files import Damaged
-from tierbench.postprocess.records.definition import by_role, read_or_tell, role_of
+from tierbench.postprocess.records.definition import by_role, read_or_report, role_of
 
 if TYPE_CHECKING:
     from tierbench.postprocess.records.samples import Card  # which loads numpy; the doctor does without
@@ -123,8 +123,8 @@ class Stated(TypedDict):
 
 def read_ceilings(run: Path, pool: str, tell: Callable[[str], None]) -> Ceilings:
     """The ceilings for a pool from a run directory; what is not there is unknown, what is damaged is reported."""
-    site = read_or_tell(Stated, run / names.SITE, tell) or Stated()
-    content = read_or_tell(Lines, run / names.CEILINGS, tell) or Lines()
+    site = read_or_report(Stated, run / names.SITE, tell) or Stated()
+    content = read_or_report(Lines, run / names.CEILINGS, tell) or Lines()
     stated = by_role(site.get("links") or {})
     if own_link := site.get("pools", {}).get(pool, {}).get("link"):
         stated["worker"] = stated.get(role_of(own_link))

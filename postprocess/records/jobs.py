@@ -251,7 +251,7 @@ class Job:
 
     @property
     def reads(self) -> int | None:
-        """How often it asked for data, where it tells."""
+        """How often it asked for data, where it reports that."""
         return self.detail.get("read_calls") or None
 
     @property

@@ -305,7 +305,7 @@ def _troubles(header: Header) -> Iterator[str]:
     if not 0 < header.period_s <= LONGEST_PERIOD_S:
         yield f"its header is damaged: a period of {header.period_s:g} s"
     if not all(0 <= clock < LATEST_NS for clock in (header.clock_wall_ns, header.clock_mono_ns)):
-        yield "its header is damaged: its clocks tell no time"
+        yield "its header is damaged: its clocks are no times"
     endings = [""] if len(header.cards) == 1 else [f".{card.name}" for card in header.cards]
     moved = {f"{counter}{ending}" for counter in ("rx_bytes", "tx_bytes") for ending in endings}
     if missing := {"mono_ns", *moved} - {column.name for column in header.columns}:

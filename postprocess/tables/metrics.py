@@ -229,7 +229,7 @@ def _reasons(data: TrialData) -> list[str]:
     if data.end_ns is None and any(job.end for job in data.jobs):
         reasons.append("the last client ended before the window began, or more than a week after")
     if not data.storage and data.trial.on_disk:
-        reasons.append("the workers that clients ran on were not all sampled, so nothing tells what their disks read")
+        reasons.append("the workers that clients ran on were not all sampled, so what their disks read is unknown")
     elif not data.storage and "storage" not in data.trial.roles.values():
         reasons.append("no storage server was sampled")
     for server in by_host(data.storage):

@@ -97,8 +97,8 @@ def missing_at_a_worker(data: TrialData, row: TrialRow) -> Measured:
 
 @bytes_rule(
     Limits("% of what was read", suspect=2),  # by reading in parts it can be a third without any fault
-    remedy="the way reads ahead what is not used, or data were sent twice after a connection or a server broke: see"
-    " the servers' logs, repeat and compare",
+    remedy="the access method reads ahead what is not used, or data were sent twice after a connection or a server"
+    " broke: see the servers' logs, repeat and compare",
 )
 def excess_bytes(data: TrialData, row: TrialRow) -> Measured:
     """What the storage servers sent in the window beyond what is usual (below), where the trial's own hosts received it
@@ -153,11 +153,12 @@ def _is_background(data: TrialData, row: TrialRow) -> bool:
 
 @bytes_rule(
     Limits("% of what was read", suspect=2, invalid=20),
-    remedy="its files lie elsewhere than the way says, or somebody else uses those servers: see where its replicas are",
+    remedy="its files lie elsewhere than the access method says, or somebody else uses those servers: see where its"
+    " replicas are",
 )
 def other_servers(data: TrialData, row: TrialRow) -> Measured:
-    """What those storage servers moved in the window that the trial's way does not lead to (`servers`, `on_disk`),
-    without 0.5 Mb/s a server."""
+    """What those storage servers moved in the window that the trial's access method does not lead to (`servers`,
+    `on_disk`), without 0.5 Mb/s a server."""
     read = bytes_reported(data)
     if data.window_ns is None or not data.other_servers or not data.storage or not read:
         return
@@ -174,15 +175,15 @@ def other_servers(data: TrialData, row: TrialRow) -> Measured:
 
 @bytes_rule(Limits("troubles", suspect=0), remedy="nothing shows that the data came over the wire")
 def bytes_not_compared(data: TrialData, row: TrialRow) -> Measured:
-    """Clients that do not tell what they moved, storage whose bytes around the window are not known, and written files
-    that nobody has looked at."""
+    """Clients that do not report what they moved, storage whose bytes around the window are not known, and written
+    files that were not checked afterwards."""
     if row.mean_mbps is not None:
         measure = data.measure
         silent = sum(job.ok and job.has_work and not job.bytes_read for job in data.jobs)
-        yield silent, f"{silent} clients do not tell how many bytes they {measure.did}"
+        yield silent, f"{silent} clients do not report how many bytes they {measure.did}"
         yield moved_around(data) is None, f"what the storage {measure.direction} around the window is not known"
-        yield not (silent or bytes_reported(data)), f"the clients tell that they {measure.did} nothing"
-        yield bool(data.trial.writes) and not data.verified, "nobody has looked at what was written"
+        yield not (silent or bytes_reported(data)), f"the clients report that they {measure.did} nothing"
+        yield bool(data.trial.writes) and not data.verified, "what was written was not checked afterwards"
         if measure.far_end == "storage":
             other_end = together(data, data.far_end, measure.far_direction)
             yield other_end is None, "what the other end of the copies had is not known"
@@ -298,7 +299,7 @@ def background_traffic(data: TrialData, row: TrialRow) -> Measured:
 
 @bytes_rule(
     Limits("% of the mean rate", suspect=2),
-    remedy="what the storage sends at rest is as much of its mean rate: go by what the clients took in",
+    remedy="what the storage sends at rest is as much of its mean rate: go by what the clients received",
 )
 def slow_beside_rest(data: TrialData, row: TrialRow) -> Measured:
     """Storage servers' whole rate before the go or after the last end, whichever is less."""
@@ -319,12 +320,12 @@ def background_traffic_unknown(data: TrialData, row: TrialRow) -> Measured:
 
 @bytes_rule(Limits("% of the ceiling", suspect=5), remedy="the ceiling is wrong, or the data came another way")
 def above_the_ceiling(data: TrialData, row: TrialRow) -> Measured:
-    """Delivered rate above the tightest known ceiling of the way.
+    """Delivered rate above the tightest known ceiling on the path.
 
     Of what the jobs received: as a measured ceiling it has no headers, nor what never reached them.
     """
     limit, mbps = row.limit, row.delivered_mbps
     if limit.ceiling_mbps and mbps:
         where = f" ({limit.ceiling_from})" if limit.ceiling_from else ""
-        words = f"the jobs took in {mbps:.1f} Mb/s, over a ceiling of {limit.ceiling_mbps:.1f}{where}"
+        words = f"the jobs received {mbps:.1f} Mb/s, over a ceiling of {limit.ceiling_mbps:.1f}{where}"
         yield 100 * (mbps / limit.ceiling_mbps - 1), words

@@ -58,7 +58,7 @@ def hits_apart(data: TrialData, row: TrialRow) -> Measured:
 
 @rule(Limits("troubles", suspect=0), remedy="sample the proxy's host (the sampler's --squid says where it listens)")
 def proxies_not_compared(data: TrialData, row: TrialRow) -> Measured:
-    """Whether the way leads through a proxy whose counters are not known."""
+    """Whether the access method leads through a proxy whose counters are not known."""
     if isinstance(why := proxied(data), str):
         yield 1, why
 
@@ -90,7 +90,7 @@ def cold_cache_not_empty(data: TrialData, row: TrialRow) -> Measured:
     remedy="not all that the clients open was in it: see what the condition's program reads, and the cache's quota",
 )
 def warm_cache_fetched(data: TrialData, row: TrialRow) -> Measured:
-    """What a cache of software, or of the trial's files, took in, or lost, in the trial for which it was to be full."""
+    """What a cache of software, or of the trial's files, fetched, or lost, in the trial for which it was to be full."""
     for before, after, words in _held(data, cold=False):
         yield 100 * abs(after - before) / after if after else 100, words
 
@@ -199,7 +199,7 @@ def caches_not_proven_cold(data: TrialData, row: TrialRow) -> Measured:
     if flush.strategy == "none":
         yield 1, "no cache was flushed"
     elif flush.hosts and row.resident_bytes is None:
-        yield len(flush.hosts), f"not all of {len(flush.hosts)} flushes could tell what was left in memory"
+        yield len(flush.hosts), f"not all of {len(flush.hosts)} flushes could measure what was left in memory"
 
 
 def _are_cached(data: TrialData) -> bool:

@@ -97,7 +97,7 @@ def failed_fetches(data: TrialData, row: TrialRow) -> Measured:
     " where the kernel does not count what a client reads",
 )
 def counts_apart(data: TrialData, row: TrialRow) -> Measured:
-    """A client's count of what it took in, above that of its process."""
+    """A client's count of what it moved, above that of its process."""
     for app, process, _, words in _two_counts(data):
         yield 100 * (app - process) / max(process, 1), words
 
@@ -107,7 +107,7 @@ def counts_apart(data: TrialData, row: TrialRow) -> Measured:
     remedy="one of the counts is wrong: see bytes_app and bytes_client in jobs.csv",
 )
 def uncounted_bytes(data: TrialData, row: TrialRow) -> Measured:
-    """What a client's process took in beyond the client's own count and 1 MB, where both are of its file alone."""
+    """What a client's process moved beyond the client's own count and 1 MB, where both are of its file alone."""
     for app, process, fetches, words in _two_counts(data) if data.trial.declared.taken_in == "bytes_client" else ():
         yield 100 * (process - app - OWN_BYTES * fetches) / max(app, 1), words
 
@@ -125,7 +125,7 @@ def _two_counts(data: TrialData) -> Iterator[tuple[int, int, int, str]]:
     remedy="the count is wrong, or the replicas are not alike: see bytes_app and bytes_expected in jobs.csv",
 )
 def unlike_the_others(data: TrialData, row: TrialRow) -> Measured:
-    """A client's count of what it took in, as a share of its file, away from the other clients' median."""
+    """A client's count of what it moved, as a share of its file, away from the other clients' median."""
     shares = {
         job.index: 100 * job.bytes_app / job.expected_bytes
         for job in data.jobs

@@ -182,8 +182,8 @@ def test_where_one_client_writes_for_all_a_client_has_its_rate(folder):
 @pytest.mark.parametrize(
     ("arrived", "looked_at", "words"),
     [
-        pytest.param(WIRE, None, "nobody has looked at what was written", id="nobody has looked"),
-        pytest.param(WIRE, 0, "nobody has looked at what was written", id="there was nothing to look at"),
+        pytest.param(WIRE, None, "what was written was not checked afterwards", id="nobody has looked"),
+        pytest.param(WIRE, 0, "what was written was not checked afterwards", id="there was nothing to look at"),
         pytest.param(both(WIRE, moving(100, 20.5, 22.5)), 4, "reached the storage after the last end",
                      id="a client says that all is there, and is not believed"),
     ],

@@ -154,7 +154,7 @@ def test_without_its_workers_samples_a_local_trial_is_invalid(tmp_path):
     folder = synthetic.write_trial(tmp_path, mbps=MBPS, on_disk=True, protocol="file")
     row = trial_tables(folder)
     assert row.verdict == "INVALID"
-    assert "nothing tells what their disks read" in row["reasons"]
+    assert "what their disks read is unknown" in row["reasons"]
 
 
 def test_the_course_of_a_local_trial_is_its_disks(tmp_path):
