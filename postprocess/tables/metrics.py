@@ -230,8 +230,10 @@ def _reasons(data: TrialData) -> list[str]:
         reasons.append("the last client ended before the window began, or more than a week after")
     if not data.storage and data.trial.on_disk:
         reasons.append("the workers that clients ran on were not all sampled, so what their disks read is unknown")
-    elif not data.storage and "storage" not in data.trial.roles.values():
-        reasons.append("no storage server was sampled")
+    elif not data.storage and not any(
+        role == "storage" and host in (data.trial.servers or [host]) for host, role in data.trial.roles.items()
+    ):
+        reasons.append("no storage server of its access method was sampled")
     for server in by_host(data.storage):
         reasons += uncovered(server, data.window_ns, data.measure)
     return reasons

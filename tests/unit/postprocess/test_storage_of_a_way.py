@@ -71,6 +71,16 @@ def test_the_rate_is_that_of_the_servers_that_the_way_names(tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("changes", [{"servers": ["oss9.uf.test"]}, {"samplers": []}])
+def test_a_trial_none_of_whose_servers_were_sampled_is_invalid(folder, changes):
+    edit_trial(folder, **changes)
+    if "samplers" in changes:
+        (folder / f"samples/{synthetic.OSS}.samples").unlink()
+    row = trial_tables(folder)
+    assert (row.verdict, row.mean_mbps) == ("INVALID", None)
+    assert "no storage server of its access method was sampled" in row["reasons"]
+
+
 @pytest.mark.parametrize(
     ("near", "far", "verdict", "words"),
     [
