@@ -88,6 +88,15 @@ def failed_fetches(data: TrialData, row: TrialRow) -> Measured:
         yield 100 * failed / count, f"{failed} of {count} fetches failed: {often}"
 
 
+@rule(Limits("clients", suspect=0), remedy="their rate is not known, or none: see operations and message in jobs.csv")
+def operations_not_counted(data: TrialData, row: TrialRow) -> Measured:
+    """Clients that report no operations, where these are what is measured."""
+    idle = [
+        str(job.index) for job in data.jobs if data.measure.of == "operations" and job.end and not job.end.operations
+    ]
+    yield len(idle), f"{len(idle)} clients report no operations: {', '.join(abridged(idle))}"
+
+
 # -- counts: two of the same bytes, of files that are alike, and their sizes; a wrong one would be in the rate
 
 

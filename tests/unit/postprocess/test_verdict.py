@@ -10,6 +10,7 @@ from tests.unit.doctored_trial import OSS, READ, TICKS, apart, edit_client, edit
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.postprocess.verdict.judge import INVALID, RULES, SUSPECT, VALID
 from tierbench.postprocess.verdict.rules import Evidence
+from tierbench.wrappers.client import Client
 
 OFF_GRID = synthetic.ticks(-2.2, 25.8, 2.0)
 WORKER = "wn01.private.fiu.test"
@@ -39,6 +40,11 @@ def moved(folder, share, counted=None):
     sampled(folder, synthetic.during(400 * share, 20))
     own = round(READ / 4 * (share if counted is None else counted))
     synthetic.edit_clients(folder, "end", bytes_app=round(READ / 4 * share), bytes_client=own)
+
+
+def measured_in_operations(folder, count):
+    edit_trial(folder, traits=type("Metadata", (Client,), {"does": "metadata"}).traits())
+    synthetic.edit_clients(folder, "end", operations=count)
 
 
 def flushed(folder, resident):
@@ -169,6 +175,8 @@ CASES = [
      "not all of 1 flushes could measure"),
     ("caches not proven cold", lambda folder, flush: edit_trial(folder, flush=flush), None,
      {"strategy": "none", "hosts": []}, SUSPECT, "no cache was flushed"),
+    ("operations not counted", measured_in_operations, 5, 0, SUSPECT, "4 clients report no operations: 0, 1, 2, 3"),
+    ("operations not counted", measured_in_operations, 5, None, SUSPECT, "4 clients report no operations"),
     ("counts apart", lambda folder, counted: moved(folder, 1.0, counted), 0.996, 1 / 1.024, SUSPECT,
      "client 0 read 245.10 MB, its process 239.35 MB (at most 0.5 %"),
     ("uncounted bytes", lambda folder, counted: moved(folder, 1.0, counted), 1.05, 1.06, SUSPECT,
