@@ -193,6 +193,7 @@ def empty_folder(folder):
     for path in folder.rglob("*"):
         if path.is_file() and path.name != "trial.json":
             path.unlink()
+    synthetic.edit_json(folder / names.TRIAL, flush={"strategy": "none", "hosts": []})  # which is no reason then
 
 
 lose_client = shorten(lambda lines: lines[:-1], "clients/2.jsonl")

@@ -100,7 +100,7 @@ def passes(sent, received, **planned):
 
 def a_gateways_clock(folder):
     apart(folder, 0)
-    sampled(folder, host="gw.uf.test", role="gateway", boot_id="gateway", ahead_ms=1500)
+    sampled(folder, host="gw.uf.test", role="gateway", boot_id="gateway", ahead_ms=1500, wall_step=(10, 500))
 
 
 def times_excess(times):
