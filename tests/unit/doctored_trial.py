@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 from tests.unit import synthetic_run as synthetic
+from tierbench import names
 from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row
 from tierbench.postprocess.verdict.judge import INVALID, SUSPECT, VALID, evidence, judge
@@ -29,6 +30,33 @@ def edit_client(folder, index, event, **changes):
 
 def edit_trial(folder, **changes):
     synthetic.edit_json(folder / "trial.json", **changes)
+
+
+def arranged(folder, name, value, *records, host=OSS, **condition):
+    """Have a host arrange a condition for the trial, and leave these records of that."""
+    full, path = f"{name}.{host}", folder / names.ARRANGED / f"{name}.{host}.jsonl"
+    asked = {
+        "name": full,
+        "condition": name,
+        "host": host,
+        "value": value,
+        "unit": "",
+        "tolerance_pct": 0.0,
+        **condition,
+    }
+    others = json.loads((folder / names.TRIAL).read_text()).get("conditions", [])
+    edit_trial(folder, conditions=[*others, asked])
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+def work_done(**changes):
+    """What a job reports that is at work for a time, or reads several files."""
+    return {
+        "processes": 1, "files": 1, "fetches": 1, "failed": 0, "cut": 0, "failures": {}, "bytes_once": 0,
+        "latency_s": dict.fromkeys(("p50", "p95", "p99", "max")), "latency_classes": {}, "first_begin_wall_ns": 0,
+        "last_begin_wall_ns": 0, **changes,
+    }  # fmt: skip
 
 
 def send(mbps, background=0.0, from_s=-100.0, to_s=100.0):

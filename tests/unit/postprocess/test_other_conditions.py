@@ -5,8 +5,7 @@ import json
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tests.unit.doctored_trial import OSS, edit_client, edit_trial, sampled
-from tierbench import names
+from tests.unit.doctored_trial import OSS, arranged, edit_client, sampled
 from tierbench.postprocess.tables.terminal import as_text
 from tierbench.postprocess.tables.write import tables
 from tierbench.postprocess.verdict.judge import SUSPECT, VALID
@@ -34,17 +33,6 @@ def test_a_trial_under_other_conditions_is_suspect_and_says_which(run):
     assert rows[0]["conditions"] == rows[2]["conditions"] != rows[1]["conditions"]
 
 
-def arranged(run, repeat, value):
-    """The trial has the storage server's mount arranged by a condition of the site."""
-    folder = run / f"trials/lan-xrootd.root.x004.r{repeat}"
-    edit_trial(folder, conditions=[
-        {"name": "flavour", "condition": "flavour", "host": OSS, "value": value, "unit": "", "tolerance_pct": 0.0}
-    ])  # fmt: skip
-    record = folder / names.ARRANGED / "flavour.jsonl"
-    record.parent.mkdir(exist_ok=True)
-    record.write_text("".join(json.dumps({"event": event, "now": value}) + "\n" for event in ("arranged", "restored")))
-
-
 ALIKE = [("rw,sec=krb5", "krb5"), ("rw,sec=krb5p", "krb5p"), ("rw,sec=krb5", "krb5")]
 UNLIKE = [("rw,sec=krb5", "krb5"), ("ro,sec=krb5", "krb5"), ("rw,sec=krb5", "krb5")]
 RO = "oss.uf.test had mount /extenci nfs4 ro,sec=krb5 and not nfs4 rw,sec=krb5"
@@ -54,7 +42,8 @@ RO = "oss.uf.test had mount /extenci nfs4 ro,sec=krb5 and not nfs4 rw,sec=krb5"
 def test_what_differs_is_another_condition_unless_it_was_arranged(run, mounts, verdict, words):
     for repeat, (options, flavour) in enumerate(mounts, 1):
         tuned(run, repeat, mounts={"/extenci": f"nfs4 {options}"})
-        arranged(run, repeat, flavour)
+        records = ({"event": event, "now": flavour} for event in ("arranged", "restored"))
+        arranged(run / f"trials/lan-xrootd.root.x004.r{repeat}", "flavour", flavour, *records)
     rows = tables(run).trials
     assert [row["verdict"] for row in rows] == [VALID, verdict, VALID]
     assert words in rows[1]["verdict_reasons"]

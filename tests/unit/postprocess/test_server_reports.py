@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tests.unit.doctored_trial import edit_trial
+from tests.unit.doctored_trial import edit_trial, work_done
 from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row
 from tierbench.postprocess.tables.write import trial_tables
@@ -34,11 +34,8 @@ def folder(tmp_path):
     ]
     more = {"options": {"proxy": "dgt.private.fiu.test:3128"}, "work": {"for_s": 20}, "samplers": hosts}
     edit_trial(folder, **more, protocol="http", client="http")
-    work = {
-        "processes": 2, "files": 1, "fetches": 100, "failed": 0, "cut": 2, "failures": {}, "bytes_once": FILE,
-        "latency_s": dict.fromkeys(("p50", "p95", "p99", "max"), 0.1), "latency_classes": {"581": 100},
-        "first_begin_wall_ns": 0, "last_begin_wall_ns": 0,
-    }  # fmt: skip
+    latencies = {"latency_s": dict.fromkeys(("p50", "p95", "p99", "max"), 0.1), "latency_classes": {"581": 100}}
+    work = work_done(processes=2, fetches=100, cut=2, bytes_once=FILE, **latencies)
     synthetic.edit_clients(folder, "end", bytes_app=READ // 4, bytes_client=READ // 4, work=work)
     return folder
 

@@ -1,11 +1,9 @@
 """A trial with a cold or warm cache, of software or of its files, proves it, or its verdict says what is wrong."""
 
-import json
-
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tests.unit.doctored_trial import edit_trial
+from tests.unit.doctored_trial import arranged
 from tierbench import names
 from tierbench.postprocess.measures.stalls import longest_at_an_edge
 from tierbench.postprocess.records.load_trial import read_trial
@@ -24,16 +22,11 @@ def judged(folder, value, before, after, library="", **of_data):
     It is of software, on the worker of all its clients; of data it is on a host of its own.
     """
     host = "cache.fiu.test" if of_data else next(iter(read_trial(folder).client_hosts))
-    condition = {"name": f"software-cache.{host}", "condition": "software-cache", "host": host, "value": value}
-    edit_trial(folder, conditions=[{**condition, "unit": "", "tolerance_pct": 0.0}])
-    arranged = {"event": "arranged", "before": "cold", "now": value}
-    restored = {"event": "restored", "now": "cold"}
-    for record, held in ((arranged, before), (restored, after)):
+    records = {"event": "arranged", "before": "cold", "now": value}, {"event": "restored", "now": "cold"}
+    for record, held in zip(records, (before, after), strict=True):
         if held is not None:
             record["cache"] = {"bytes": held, "folder": FOLDER, **of_data.get("cache", {})}
-    records = folder / names.ARRANGED / f"software-cache.{host}.jsonl"
-    records.parent.mkdir()
-    records.write_text("".join(json.dumps(record) + "\n" for record in (arranged, restored)))
+    arranged(folder, "software-cache", value, *records, host=host)
     if library:
         synthetic.edit_clients(folder, "end", detail={"root_library": library})
     row = trial_tables(folder)

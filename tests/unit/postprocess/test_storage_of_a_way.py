@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tests.unit.doctored_trial import edit_trial
+from tests.unit.doctored_trial import edit_trial, work_done
 from tierbench import names
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.hosts import flushed_hosts, sampled_hosts
@@ -151,9 +151,8 @@ def test_a_disks_cache_may_serve_what_is_read_again_for_a_given_time(tmp_path):
     on_disk(tmp_path)
     folder = next((tmp_path / "trials").iterdir())
     edit_trial(folder, bytes=None, work={"for_s": SECONDS})
-    done = {"processes": 1, "files": 1, "fetches": 4, "failed": 0, "cut": 0, "failures": {}, "bytes_once": SIZE}
-    done |= {"latency_s": dict.fromkeys(("p50", "p95", "p99", "max"), 5.0), "latency_classes": {}}
-    done |= {"first_begin_wall_ns": 0, "last_begin_wall_ns": synthetic.GO_NS}
+    latencies = {"latency_s": dict.fromkeys(("p50", "p95", "p99", "max"), 5.0)}
+    done = work_done(fetches=4, bytes_once=SIZE, last_begin_wall_ns=synthetic.GO_NS, **latencies)
     synthetic.write_clients(folder, begin_s=0, end_s=SECONDS, size=4 * SIZE, bytes_disk=SIZE, work=done)
     row = trial_tables(folder)
     assert row.verdict != "INVALID", row["verdict_reasons"]

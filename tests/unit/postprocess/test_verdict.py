@@ -6,7 +6,19 @@ import math
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tests.unit.doctored_trial import OSS, READ, TICKS, apart, edit_client, edit_trial, measured, sampled, send, worst
+from tests.unit.doctored_trial import (
+    READ,
+    TICKS,
+    apart,
+    arranged,
+    edit_client,
+    edit_trial,
+    measured,
+    sampled,
+    send,
+    work_done,
+    worst,
+)
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.postprocess.verdict.judge import INVALID, RULES, SUSPECT, VALID
 from tierbench.postprocess.verdict.rules import Evidence
@@ -67,11 +79,7 @@ def all_late(folder, late_s):
 def read_again(folder, share):
     """Have the clients read their files, or so much of them, for a time, each several times."""
     edit_trial(folder, client="dd", work={"files_per_job": 1, "processes": 1, "for_s": 20.0, "order": "listed"})
-    done = {
-        "processes": 1, "files": 1, "fetches": 3, "failed": 0, "cut": 0, "failures": {}, "latency_classes": {},
-        "bytes_once": round(READ / 4 * share), "latency_s": dict.fromkeys(("p50", "p95", "p99", "max")),
-        "last_begin_wall_ns": synthetic.GO_NS,
-    }  # fmt: skip
+    done = work_done(fetches=3, bytes_once=round(READ / 4 * share), last_begin_wall_ns=synthetic.GO_NS)
     synthetic.edit_clients(folder, "start", expected_bytes=None)
     synthetic.edit_clients(folder, "end", work=done)
 
@@ -134,15 +142,8 @@ def columns_of_copy(folder, column_bytes):
 def undone(folder, undoing_s):
     """Have a condition undone at a time, which starts the storage server's counters anew 22 s after the go."""
     sampled(folder, lambda time: send(400)(time) - 10**9 * (time >= 22))
-    condition = {
-        "name": f"processes.{OSS}", "condition": "processes", "host": OSS, "word": "processes", "value": "2",
-        "unit": "", "tolerance_pct": 1.0, "helper": "/usr/local/sbin/tierbench-arrange",
-    }  # fmt: skip
-    edit_trial(folder, conditions=[condition])
     restored = {"event": "restored", "now": "1", "undoing_mono_ns": synthetic.MONO_NS + round(undoing_s * 1e9)}
-    (folder / "arranged").mkdir()
-    lines = [json.dumps(line) + "\n" for line in ({"event": "arranged", "before": "1", "now": "2"}, restored)]
-    (folder / f"arranged/processes.{OSS}.jsonl").write_text("".join(lines))
+    arranged(folder, "processes", "2", {"event": "arranged", "before": "1", "now": "2"}, restored)
 
 
 def idle_before(folder, mbps):

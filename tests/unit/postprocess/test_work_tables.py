@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.unit import doctored_trial
 from tests.unit import synthetic_run as synthetic
 from tests.unit.doctored_trial import edit_trial
 from tests.unit.synthetic_start import EACH_S, in_turn
@@ -16,13 +17,11 @@ SIZE = 10_000_000  # of each client of the synthetic trial's, which the storage 
 
 
 def work_done(**changes):
-    """What a job of two processes tells that has read four files, each once."""
-    done = {
-        "processes": 2, "files": 4, "fetches": 4, "failed": 0, "cut": 0, "failures": {}, "bytes_once": SIZE,
-        "latency_s": {"p50": 0.1, "p95": 0.2, "p99": 0.2, "max": 0.2},
-        "latency_classes": {"581": 3, "616": 1}, "first_begin_wall_ns": 0, "last_begin_wall_ns": 0,
-    }  # fmt: skip
-    return {**done, **changes}
+    """What a job of two processes reports that has read four files, each once."""
+    latencies = {"latency_s": {"p50": 0.1, "p95": 0.2, "p99": 0.2, "max": 0.2}, "latency_classes": {"581": 3, "616": 1}}
+    return doctored_trial.work_done(
+        **{"processes": 2, "files": 4, "fetches": 4, "bytes_once": SIZE, **latencies, **changes}
+    )
 
 
 class Trial:
