@@ -272,7 +272,7 @@ def test_each_rule_has_a_case_here():
     elsewhere |= {"proxies apart", "origin apart", "hits apart", "proxies not compared"}  # test_server_reports.py
     elsewhere |= {"not alone", "wrong place", "not pinned"}  # test_start.py and test_placement.py
     elsewhere |= {"other servers"}  # test_storage_of_a_way.py
-    elsewhere |= {"cold cache not empty", "warm cache fetched"}  # test_software_cache.py
+    elsewhere |= {"cold cache not empty", "warm cache fetched"}  # test_server_reports.py
     elsewhere |= {"software from elsewhere", "cache content unknown", "sent past a warm cache", "cache in trouble"}
     elsewhere |= {"other mount", "background on the path"}  # test_mounts.py, test_truth.py
     elsewhere |= {"unlike its repetitions", "split otherwise", "written late"}
