@@ -287,12 +287,11 @@ def other_direction(data: TrialData, row: TrialRow) -> Measured:
 @bytes_rule(
     Limits("% of the mean rate", suspect=1, invalid=10),
     remedy="somebody else uses the storage: repeat when it is quiet",
+    worst=True,
 )
 def background_traffic(data: TrialData, row: TrialRow) -> Measured:
     """Storage servers' rate before the go or after the last end, without 0.5 Mb/s a server."""
-    rates = idle_rates(data, row)
-    if rates and row.mean_mbps:
-        mbps, when, share = max(rates)
+    for mbps, when, share in idle_rates(data, row) if row.mean_mbps else ():
         what = f"the storage {data.measure.direction} {mbps:.2f} Mb/s {when} the trial"
         yield share, f"{what}, {share:.1f} % of its rate in it beyond the usual"
 
