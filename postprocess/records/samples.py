@@ -26,6 +26,7 @@ WIDEST = 19  # digits of a 64-bit number
 LONGEST_PERIOD_S = 3600
 LATEST_NS = 4 * 10**18  # in the year 2096
 SPACE, MINUS, ZERO, NEWLINE = b" -0\n"
+FOR_A_PERIOD, LEAST_OF_PERIOD = 10, 0.75  # records, and the share of a period by which they are apart at least
 ALIKE_NS = 100_000_000  # a header and the first record that tell other times are not of one sampler
 
 
@@ -213,7 +214,11 @@ def _damage(mono_ns: Integers, count: int, rest: int, trailer: Trailer | None) -
 
 
 def _other_times(header: Header, columns: dict[str, Integers]) -> str | None:
-    """Whether the header, by whose clocks all samples are dated, tells other times than the first record."""
+    """Whether the header, by whose clocks and period all samples are judged, has other ones than the records."""
+    mono_ns = columns["mono_ns"]
+    mean_s = float(mono_ns[-1] - mono_ns[0]) / 1e9 / (len(mono_ns) - 1) if len(mono_ns) >= FOR_A_PERIOD else np.inf
+    if mean_s < LEAST_OF_PERIOD * header.period_s:  # a sampler may miss ticks, and has no more of them
+        return f"its records are {mean_s:.2g} s apart, and not the {header.period_s:g} s of its header"
     if not len(columns.get("wall_ns", ())):
         return None
     apart = columns["wall_ns"][0] - columns["mono_ns"][0] - (header.clock_wall_ns - header.clock_mono_ns)

@@ -106,6 +106,15 @@ def test_fewer_records_than_the_trailer_says_are_reported(path):
 
 
 @pytest.mark.parametrize(
+    ("period_s", "damage"), [(0.3, "its records are 0.2 s apart, and not the 0.3 s"), (0.25, None)]
+)
+def test_records_that_are_nearer_than_the_headers_period_are_damage(path, period_s, damage):
+    synthetic.write_samples(path, synthetic.ticks(0, 5, 0.2), synthetic.steady(1), period_s=period_s)
+    assert (read_samples(path).damage or "").startswith(damage or "") is True
+    assert (read_samples(path).damage is None) == (damage is None)
+
+
+@pytest.mark.parametrize(
     ("content", "words"),
     [
         (b"", "is empty"),
