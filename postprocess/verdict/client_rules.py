@@ -146,6 +146,23 @@ def unlike_the_others(data: TrialData, row: TrialRow) -> Measured:
         yield abs(share - usual), words
 
 
+@worst_rule(
+    Limits("% of the median", suspect=50),  # files of a set differ by less, a count that is wrong by a factor does not
+    remedy="events are counted twice or not at all, or the files are not alike: see events and bytes_app in jobs.csv",
+)
+def events_unlike_the_others(data: TrialData, row: TrialRow) -> Measured:
+    """A client's events for each byte that it moved, away from the other clients' median."""
+    rates = {
+        job.index: job.end.events / job.bytes_app
+        for job in data.jobs
+        if job.ok and job.end and job.end.events is not None and job.bytes_app
+    }
+    usual = statistics.median(rates.values()) if len(rates) > 2 else 0.0
+    for client, rate in rates.items() if usual else ():
+        words = f"client {client} counts {1e6 * rate:.4g} events a MB, where {1e6 * usual:.4g} are usual"
+        yield 100 * abs(rate / usual - 1), words
+
+
 @rule(
     Limits("% of its columns", suspect=0.5, invalid=20),  # of TTree and RNTuple alike the two were equal to the byte
     remedy="it counts wrongly, or read other columns than it says: see column_bytes in its record's detail",
