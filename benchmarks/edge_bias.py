@@ -10,7 +10,7 @@ exactly. The figures are in docs/statistics.md. Takes some seconds.
 import numpy as np
 from frame import options
 
-from tierbench.postprocess.measures.traffic import traffic
+from tierbench.postprocess.measures.traffic import Counted
 from tierbench.postprocess.records.increments import intervals
 from tierbench.postprocess.records.samples import Header, SampledColumn, Samples
 from tierbench.postprocess.records.trial import Sampled
@@ -65,7 +65,7 @@ def deviations(total, count, trials, seed=1):
     edges = total(np.array([0.0, WINDOW_S]))
     truth = (edges[1] - edges[0]) * 8 / 1e6 / WINDOW_S
     servers = [[sampled(total, WINDOW_S / count, phase)] for phase in phases]
-    means = np.array([[traffic(server, *window, known, "tx_bytes").mean_mbps for known in (None, window)]
+    means = np.array([[Counted(server, "tx_bytes", known).traffic(*window).mean_mbps for known in (None, window)]
                       for server in servers])  # fmt: skip
     off = 100 * (means / truth - 1)
     return off[:, 0], off[:, 1]

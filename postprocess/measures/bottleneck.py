@@ -1,4 +1,4 @@
-"""Names what limited a trial, from how much of each resource on its way was used; docs/bottlenecks.md argues the rules.
+"""Names what limited a trial, from the use of each resource on its path; docs/bottlenecks.md argues the rules.
 
 Something is full when its use is at its ceiling. Of several full ones the fullest is named first, then the others.
 Where nothing is full, it may be TCP's windows, or latency: clients that wait for round trips. Where each client has a
@@ -251,7 +251,7 @@ def _windows(used: Sequence[Resource]) -> Candidate | None:
 
 
 def _ceilings(data: TrialData, used: Sequence[Resource]) -> Iterator[tuple[str, Ceiling]]:
-    """Each known ceiling of the trial's way, in words whose it is."""
+    """Each known ceiling on the trial's path, in words whose it is."""
     cards = {nics[0].samples.host: [nic.samples.card for nic in nics] for nics in by_host(data.sampled)}
 
     def nics(host: str, role: str, of: Collection[str] | None = None) -> list[Ceiling | None]:
@@ -406,7 +406,7 @@ def why_not_latency(clients: Clients) -> Iterator[str]:
 
 
 def _wait_per_read_ms(jobs: Iterable[Job]) -> float | None:
-    """What a client waits for each of its reads in the median, where clients tell how many these were."""
+    """What a client waits for each of its reads in the median, where clients report how many these were."""
     waits = [
         1e3 * (job.run_s - (job.computing_s or 0.0)) / job.reads for job in jobs if job.run_s is not None and job.reads
     ]

@@ -142,8 +142,9 @@ def at_rest(data: TrialData, row: TrialRow) -> float:
 
 def _mtu(data: TrialData) -> int:
     """The smallest of the storage servers' interfaces."""
-    stated = [(server.samples.header.tuning or {}).get("mtu") for server in data.storage]
-    return min((int(mtu) if mtu and int(mtu) > IP_AND_TCP else USUAL_MTU for mtu in stated), default=USUAL_MTU)
+    stated = [(server.samples.header.tuning or {}).get("mtu") or "" for server in data.storage]
+    known = [int(mtu[:9]) if mtu.isdecimal() else 0 for mtu in stated]
+    return min((mtu if mtu > IP_AND_TCP else USUAL_MTU for mtu in known), default=USUAL_MTU)
 
 
 def mb(amount: float) -> str:

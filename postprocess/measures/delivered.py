@@ -1,4 +1,4 @@
-"""What the jobs took in: the clients tell how much it was, the interfaces of their workers when it came.
+"""What the jobs received: the clients report how much it was, the interfaces of their workers when it came.
 
 What the storage sent is no measure of that: a server or a mount on the way that reads ahead what nobody asks for
 makes the storage send more, and the jobs faster by nothing.
@@ -14,36 +14,34 @@ import numpy as np
 
 from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.measures.closure import together
-from tierbench.postprocess.measures.traffic import Window, traffic, window_rates
+from tierbench.postprocess.measures.traffic import Counted
 from tierbench.postprocess.records.definition import Definition
 from tierbench.postprocess.records.jobs import Job, WorkDone
-from tierbench.postprocess.records.trial import Sampled, TrialData
+from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.schema.rows import Fetches
 from tierbench.wrappers.work import PERCENTILES, rank
 
-LEAST_RECEIVED = 0.98  # of what the jobs took in; with less, data reached them past the sampled interfaces
+LEAST_RECEIVED = 0.98  # of what the jobs received; with less, data reached them past the sampled interfaces
 
 
 @dataclass(frozen=True)
 class Delivered:
-    """What the jobs took in over the window; None where it is unknown."""
+    """What the jobs received over the window; None where it is unknown."""
 
     bytes: int | None = None
     mbps: float | None = None
     client_mbps: float | None = None  # of a client, while it ran
     summed_mbps: float | None = None  # of all clients, each while it ran
-    workers: tuple[Sampled, ...] = ()  # whose interfaces tell when it came; none where they do not tell
-    payload: float = 0.0  # what the jobs took in of each byte that these received
-    window_ns: Window | None = None
-    counter: str = ""  # of those interfaces
+    by: Counted | None = None  # what says when it came: the workers' interfaces, if none of it went past them
+    payload: float = 0.0  # what the jobs received of each byte that these received
 
     def rates(self, begin_ns: int | None, end_ns: int | None) -> tuple[Numbers, Numbers]:
         """The rate in Mb/s between each two samples in this part of the window, and the samples' times."""
-        times, received = window_rates(list(self.workers), begin_ns, end_ns, self.counter)
+        times, received = self.by.rates(begin_ns, end_ns) if self.by else (np.empty(0), np.empty(0))
         return times, received * self.payload
 
     def mean_mbps(self, begin_ns: int, end_ns: int) -> float | None:
-        received = traffic(list(self.workers), begin_ns, end_ns, self.window_ns, self.counter).mean_mbps
+        received = self.by.traffic(begin_ns, end_ns).mean_mbps if self.by else None
         return None if received is None else received * self.payload
 
 
@@ -62,10 +60,8 @@ def delivered(data: TrialData) -> Delivered:
         mbps=taken * 8e3 / (end - begin),
         client_mbps=float(np.mean(rates)) if rates else None,
         summed_mbps=float(np.sum(rates)) if rates and len(rates) == len(working) else None,
-        workers=tuple(data.far_end) if received else (),
+        by=Counted(data.far_end, data.measure.far_counter, data.window_ns) if received else None,
         payload=taken / received if received else 0.0,
-        window_ns=data.window_ns,
-        counter=data.measure.far_counter,
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from tierbench import json_files, names
 from tierbench.dags.measure import COUNTERS, OF_DISKS, OF_OWN_DISKS, OTHER_WAY, SENT
 from tierbench.postprocess.digits import Numbers
-from tierbench.postprocess.measures.traffic import MEGABITS, counter_curve, resolution_s, with_window
+from tierbench.postprocess.measures.traffic import MEGABITS, Counted, counter_curve, with_window
 from tierbench.postprocess.records.trial import Sampled
 from tierbench.postprocess.schema.rows import TrialRow
 
@@ -100,7 +100,7 @@ def read_over_time(run: Path, trial_id: str) -> OverTime:
         return OverTime()
 
 
-def over_time(sampled: Sequence[Sampled], trial: TrialRow, steps: int = STEPS) -> OverTime:
+def over_time(sampled: Sequence[Sampled], trial: TrialRow) -> OverTime:
     """What each sampled host moved while a trial ran."""
     if trial.go_wall_ns is None or not trial.window_s or trial.window_s <= 0:
         return OverTime()
@@ -108,13 +108,13 @@ def over_time(sampled: Sequence[Sampled], trial: TrialRow, steps: int = STEPS) -
     by_disks = trial.counted_by in DISKS
     if by_disks:  # the storage servers have nothing of this trial
         sampled = [interface for interface in sampled if interface.samples.role != "storage"]
-    shortest_s = (trial.window_s + LEAD_S + TAIL_S) / steps  # of a step, but for the counters' resolution
+    shortest_s = (trial.window_s + LEAD_S + TAIL_S) / STEPS  # of a step, but for the counters' resolution
     hosts = list(_disks(sampled, trial, shortest_s)) if by_disks else []
     at_workers = []
     for interface in sampled:
         # Of one role all have the same edges, so that they can be added up.
         alike = [other for other in sampled if other.samples.role == interface.samples.role]
-        step_s = max(shortest_s, *(resolution_s(alike, counter) for counter in COUNTERS.values()))
+        step_s = max(shortest_s, *(Counted(alike, counter).resolution_s for counter in COUNTERS.values()))
         role, read_or_written = interface.samples.role, trial.direction or SENT
         counter = COUNTERS[read_or_written if role == "storage" else SENT]
         hosts.append(HostSeries(interface.samples.named, role, _moved(interface, counter, trial, step_s)))

@@ -1,4 +1,4 @@
-"""How much of each resource along a trial's way was used while all its clients were at work."""
+"""How much of each resource along a trial's path was used while all its clients were at work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tierbench.postprocess.measures.traffic import counter_curve, window_rates
+from tierbench.postprocess.measures.traffic import Counted, counter_curve
 from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 
@@ -75,8 +75,10 @@ class Resource:
 
 @dataclass(frozen=True)
 class Here:
-    """A host, or a machine, whose resources are listed."""
+    """A host, or a machine, whose resources are listed, by its samples of the part."""
 
+    sampled: Sampled
+    of: Part
     host: str
     role: str
     on_the_way: bool
@@ -86,6 +88,17 @@ class Here:
         if value is None:
             return []
         return [Resource(self.host, self.role, name, value, unit, most, on_the_way=self.on_the_way, **more)]
+
+    def counted(
+        self, name: str, counter: str, unit: str, factor: float = 1.0, most: float | None = None, **more: Any
+    ) -> list[Resource]:
+        """One whose use is how fast a counter rose."""
+        return self.used(name, per_second(self.sampled, counter, self.of, factor), unit, most, **more)
+
+    def read(self, name: str, column: str, unit: str, factor: float = 1.0, most: float | None = None) -> list[Resource]:
+        """One whose use was read at each sample."""
+        value = gauge(self.sampled, column, self.of)
+        return self.used(name, None if value is None else factor * value, unit, most)
 
 
 def part(data: TrialData) -> Part | None:
@@ -157,7 +170,7 @@ def _of_host(
     on_the_way = carried >= CARRIES * moved
     if role in ("storage", "worker"):
         on_the_way = host in (workers if role == "worker" else {server.samples.host for server in data.storage})
-    here = Here(host, role, on_the_way)
+    here = Here(sampled, of, host, role, on_the_way)
     for number, nic in enumerate(interfaces):
         ceiling = data.ceilings.nic(host, role, nic.samples.card)
         most, source = (ceiling.mbps, ceiling.source) if ceiling else (None, "")
@@ -166,35 +179,25 @@ def _of_host(
             more = {"source": source, "at_ceiling": near, "interface": nic.samples.interface}
             yield from here.used(words, rates[direction][number], "Mb/s", most, **more)
     if "cpu_own_ns" in samples.columns and samples.columns["cpu_own_ns"].max(initial=-1) >= 0:
-        yield from _of_own_processors(sampled, of, here)
+        # What a host that shares its machine with others has used of it itself.
+        limit = samples.header.own_cpu_limit_cores
+        most, source = limit or samples.header.ncpu, QUOTA if limit else SHARED
+        yield from here.counted("CPU", "cpu_own_ns", "cores", 1e-9, most, source=source)
+        yield from here.counted("CPU throttled", "cpu_own_throttled_ns", "s/s", 1e-9)
     elif not shares_machine(sampled, data):
-        yield from _of_processors(sampled, of, here)
+        yield from _of_processors(here)
     again, out = per_second(sampled, "tcp_retrans", of), per_second(sampled, "tcp_out_segs", of)
     yield from here.used("TCP retransmits", again, "1/s")
     yield from here.used("TCP segments sent again", 100 * again / out if again is not None and out else None, "%")
-    yield from _of_flows(sampled, of, here)
-
-
-def _of_flows(sampled: Sampled, of: Part, here: Here) -> Iterator[Resource]:
-    """How many TCP flows sent, how many of them all that their windows allow, and what these are in the median."""
-    full = gauge(sampled, "tcp_flows_window_full", of)
-    yield from here.used(WINDOWS, full, "flows", gauge(sampled, "tcp_flows", of))
+    # How many TCP flows sent, how many of them all that their windows allow, and what these are in the median.
+    yield from here.read(WINDOWS, "tcp_flows_window_full", "flows", most=gauge(sampled, "tcp_flows", of))
     for name, (column, unit, factor) in OF_FLOWS.items():
-        value = gauge(sampled, column, of)
-        yield from here.used(name, None if value is None else factor * value, unit)
+        yield from here.read(name, column, unit, factor)
 
 
-def _of_own_processors(sampled: Sampled, of: Part, here: Here) -> Iterator[Resource]:
-    """What a host that shares its machine with others has used of it itself."""
-    header = sampled.samples.header
-    limit = header.own_cpu_limit_cores
-    own = per_second(sampled, "cpu_own_ns", of, 1e-9)
-    yield from here.used("CPU", own, "cores", limit or header.ncpu, source=QUOTA if limit else SHARED)
-    yield from here.used("CPU throttled", per_second(sampled, "cpu_own_throttled_ns", of, 1e-9), "s/s")
-
-
-def _of_processors(sampled: Sampled, of: Part, here: Here) -> Iterator[Resource]:
+def _of_processors(here: Here) -> Iterator[Resource]:
     """The processors and disks of a host that has its machine to itself."""
+    sampled, of = here.sampled, here.of
     cpu = _cpu(sampled, of)
     yield from here.used("CPU", cpu.get("busy"), "%", 100)
     yield from here.used("CPU in softirq", cpu.get("softirq"), "%", 100)
@@ -202,15 +205,14 @@ def _of_processors(sampled: Sampled, of: Part, here: Here) -> Iterator[Resource]
     yield from here.used("busiest core", _single_core(sampled, of, "cpu_busiest_busy_pct", cpu.get("busy")), "%", 100)
     softirq = _single_core(sampled, of, "softirq_busiest_pct", cpu.get("softirq"))
     yield from here.used("busiest core's softirq", softirq, "%", 100)
-    yield from _of_disks(sampled, of, here)
+    yield from _of_disks(here)
 
 
-def _of_disks(sampled: Sampled, of: Part, here: Here) -> Iterator[Resource]:
+def _of_disks(here: Here) -> Iterator[Resource]:
     """The disks of a machine, all together."""
-    disks = len(sampled.samples.header.disks or ())
-    if disks:
-        yield from here.used("disks busy", per_second(sampled, "disk_busy_ms", of, 0.1 / disks), "%", 100)
-    yield from here.used("disk read", per_second(sampled, "disk_read_bytes", of, 8 / 1e6), "Mb/s")
+    if disks := len(here.sampled.samples.header.disks or ()):
+        yield from here.counted("disks busy", "disk_busy_ms", "%", 0.1 / disks, 100)
+    yield from here.counted("disk read", "disk_read_bytes", "Mb/s", 8 / 1e6)
 
 
 def shares_machine(sampled: Sampled, data: TrialData) -> bool:
@@ -220,7 +222,7 @@ def shares_machine(sampled: Sampled, data: TrialData) -> bool:
 
 
 def _of_workers_not_sampled(data: TrialData, of: Part) -> Iterator[Resource]:
-    """What the clients of a worker tell to have moved, where nobody has read its interface."""
+    """What the clients of a worker report to have moved, where nobody has read its interface."""
     by_host: dict[str, float] = {}
     for job in of.clients:
         if job.bytes_read and job.run_s and job.host in data.taking_hosts:
@@ -241,7 +243,7 @@ def _of_links(data: TrialData, of: Part, used: list[Resource], moved: float) -> 
         rate = sum(r.value for r in crossing) or moved
         doors = {r.host for r in crossing}
         across = [nic for nic in data.sampled if nic.samples.host in doors] or data.storage
-        _, rates = window_rates(across, of.begin_ns, of.end_ns, data.measure.counter)
+        _, rates = Counted(across, data.measure.counter).rates(of.begin_ns, of.end_ns)
         finite = rates[np.isfinite(rates)]
         near = float(np.mean(finite >= NEARLY_FULL * wan.mbps)) if len(finite) else 0.0
         yield Resource("", "wan", "link", rate, "Mb/s", wan.mbps, wan.source, near)
@@ -253,7 +255,7 @@ def _of_machine(data: TrialData, of: Part) -> Iterator[Resource]:
     if sharing and "busy" in (cpu := _cpu(sharing[0], of)):
         yield Resource("", "machine", "CPU", cpu["busy"], "%", 100.0, on_the_way=False)
     if sharing and data.trial.on_disk:
-        yield from _of_disks(sharing[0], of, Here("", "machine", on_the_way=False))
+        yield from _of_disks(Here(sharing[0], of, "", "machine", on_the_way=False))
 
 
 def _of_clients(data: TrialData, of: Part) -> Iterator[Resource]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tierbench.postprocess.digits import Numbers
-from tierbench.postprocess.measures.traffic import MEGABITS, MOST_AT_REST_MBPS, counter_curve, window_rates
+from tierbench.postprocess.measures.traffic import MEGABITS, MOST_AT_REST_MBPS, Counted, by_storage
 from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import TrialData
 
@@ -82,7 +82,7 @@ class _Flow:
 
 
 def _flow(data: TrialData, at_rest_mbps: float) -> _Flow | None:
-    times, rates = window_rates(data.storage, data.begin_ns, data.end_ns, data.measure.counter)
+    times, rates = by_storage(data).rates(data.begin_ns, data.end_ns)
     if data.begin_ns is None or len(rates) < 1:
         return None
     middles = (times[1:] + times[:-1]) / 2
@@ -94,7 +94,7 @@ def _flow(data: TrialData, at_rest_mbps: float) -> _Flow | None:
             expected[then] += job.bytes_read * MEGABITS / job.run_s
     far = np.full(len(rates), np.nan)  # what the other end had; NaN where that is not known
     if data.far_end:
-        curves = (counter_curve(host, data.measure.far_counter, data.begin_ns) for host in data.far_end)
+        curves = Counted(data.far_end, data.measure.far_counter).curves(data.begin_ns)
         far = sum((curve.rates(times) * MEGABITS for curve in curves), np.zeros(len(rates)))
     still = rates <= at_rest_mbps + NOTHING * expected  # false where the rate is not known
     still &= ~(far > MOST_AT_REST_MBPS + NOTHING * expected)

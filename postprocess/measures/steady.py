@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tierbench.postprocess.digits import Integers, Numbers
 from tierbench.postprocess.measures.delivered import Delivered
-from tierbench.postprocess.measures.traffic import traffic, window_rates
+from tierbench.postprocess.measures.traffic import by_storage
 from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.schema.rows import Slices
 
@@ -168,24 +168,23 @@ def slices(data: TrialData, taken: Delivered, ceiling_mbps: float | None = None)
         all_active_s=active_ns / 1e9,
         all_active_share=active_ns / (data.window_ns[1] - data.window_ns[0]),
         all_active_delivered_mbps=taken.mean_mbps(*active),
-        all_active_mbps=traffic(data.storage, *active, data.window_ns, data.measure.counter).mean_mbps,
+        all_active_mbps=by_storage(data).traffic(*active).mean_mbps,
     )
 
 
 def _steady(data: TrialData, taken: Delivered, ceiling_mbps: float | None) -> Slices:
     """The slice is that of what was delivered, or where nobody knows when that came, of what the storage carried."""
-    begin, end = data.begin_ns, data.end_ns
-    rates = taken.rates(begin, end) if taken.workers else window_rates(data.storage, begin, end, data.measure.counter)
-    slice_ = steady(*rates)
+    begin = data.begin_ns
+    slice_ = steady(*(taken if taken.by else by_storage(data)).rates(begin, data.end_ns))
     if slice_ is None or begin is None or slice_.mean_mbps > MOST_OVER_CEILING * (ceiling_mbps or np.inf):
         return Slices()
     first, last = (begin + round(edge * 1e9) for edge in (slice_.begin_s, slice_.end_s))
-    carried = traffic(data.storage, first, last, data.window_ns, data.measure.counter)
+    carried = by_storage(data).traffic(first, last)
     return Slices(
         steady_begin_s=slice_.begin_s,
         steady_end_s=slice_.end_s,
-        steady_from=DELIVERED if taken.workers else data.measure.direction,
-        steady_delivered_mbps=slice_.mean_mbps if taken.workers else None,
+        steady_from=DELIVERED if taken.by else data.measure.direction,
+        steady_delivered_mbps=slice_.mean_mbps if taken.by else None,
         steady_mbps=carried.mean_mbps,
         steady_volatility_mbps=carried.volatility_mbps,  # the thesis' Table 6.2
         steady_peak_mbps=carried.peak_mbps,

@@ -8,7 +8,8 @@ the interval's rise lies inside (docs/statistics.md has what is left of the bias
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -139,60 +140,65 @@ class Traffic:
     peak_mbps: float | None = None
 
 
-def traffic(
-    servers: list[Sampled],
-    begin_ns: int | None,
-    end_ns: int | None,
-    window_ns: Window | None,
-    counter: str,
-) -> Traffic:
-    """The hosts' traffic between two times, given the window outside which clients move nothing, if there is one."""
-    servers = [server for server in servers if len(server.samples) > 1]
-    if not servers or begin_ns is None or end_ns is None or end_ns <= begin_ns:
-        return Traffic()
-    moved = counter_curves(servers, begin_ns, window_ns, counter)
-    window_s = (end_ns - begin_ns) / 1e9
-    times, rates = window_rates(servers, begin_ns, end_ns, counter)
-    rates = rates[np.diff(times) >= resolution_s(servers, counter) / 2]
-    rates_5s = _rates(moved, np.arange(0, window_s + LEAST_S, THESIS_INTERVAL_S))
-    covered_s = min(server.covered_s(0, window_s) for server in moved)
-    means = [server.rate(0, window_s) for server in moved]
-    mbps = [mean * MEGABITS for mean in means if mean is not None]
-    return Traffic(
-        bytes=sum(server.rise(0, window_s) for server in moved) if window_s - covered_s < LEAST_S else None,
-        mean_mbps=sum(mbps) if len(mbps) == len(moved) else None,
-        volatility_mbps=_spread(rates),
-        volatility_5s_mbps=_spread(rates_5s),
-        peak_mbps=float(np.nanmax(rates)) if np.isfinite(rates).any() else None,
-    )
+@dataclass(frozen=True)
+class Counted:
+    """Interfaces, the counter that is added up over them, and the window outside which clients move nothing, if any."""
+
+    interfaces: Sequence[Sampled]
+    counter: str
+    window_ns: Window | None = None
+
+    @property
+    def resolution_s(self) -> float:
+        """How finely their traffic is known: by the samplers' period, or by a driver that says less often."""
+        return max(interface.intervals.resolution_s(self.counter) for interface in self.interfaces)
+
+    def curves(self, since_ns: int) -> list[CounterCurve]:
+        """What each had moved by what it counted, in seconds since a moment."""
+        return [counter_curve(interface, self.counter, since_ns) for interface in self.interfaces]
+
+    def rates(self, begin_ns: int | None, end_ns: int | None) -> tuple[Numbers, Numbers]:
+        """Their rate in Mb/s between each two samples in this time of the one that knows least, and their times."""
+        several = self._sampled_twice
+        if not several.interfaces or begin_ns is None or end_ns is None:
+            return np.empty(0), np.empty(0)
+        resolutions = [interface.intervals.resolution_s(self.counter) for interface in several.interfaces]
+        moved = several.curves(begin_ns)
+        times = moved[resolutions.index(max(resolutions))].times
+        times = times[(times >= 0) & (times <= (end_ns - begin_ns) / 1e9)]
+        return times, _rates(moved, times)
+
+    def traffic(self, begin_ns: int | None, end_ns: int | None) -> Traffic:
+        """What they moved between two times."""
+        several = self._sampled_twice
+        if not several.interfaces or begin_ns is None or end_ns is None or end_ns <= begin_ns:
+            return Traffic()
+        moved = several.curves(begin_ns)
+        if self.window_ns is not None:
+            begin, end = ((time - begin_ns) / 1e9 for time in self.window_ns)
+            moved = [with_window(curve, begin, end) for curve in moved]
+        window_s = (end_ns - begin_ns) / 1e9
+        times, rates = several.rates(begin_ns, end_ns)
+        rates = rates[np.diff(times) >= several.resolution_s / 2]
+        covered_s = min(curve.covered_s(0, window_s) for curve in moved)
+        means = [curve.rate(0, window_s) for curve in moved]
+        mbps = [mean * MEGABITS for mean in means if mean is not None]
+        return Traffic(
+            bytes=sum(curve.rise(0, window_s) for curve in moved) if window_s - covered_s < LEAST_S else None,
+            mean_mbps=sum(mbps) if len(mbps) == len(moved) else None,
+            volatility_mbps=_spread(rates),
+            volatility_5s_mbps=_spread(_rates(moved, np.arange(0, window_s + LEAST_S, THESIS_INTERVAL_S))),
+            peak_mbps=float(np.nanmax(rates)) if np.isfinite(rates).any() else None,
+        )
+
+    @property
+    def _sampled_twice(self) -> Counted:
+        return replace(self, interfaces=[each for each in self.interfaces if len(each.samples) > 1])
 
 
-def window_rates(
-    servers: list[Sampled], begin_ns: int | None, end_ns: int | None, counter: str
-) -> tuple[Numbers, Numbers]:
-    """All hosts' rate in Mb/s between each two samples in the window of the one that knows least, and their times."""
-    servers = [server for server in servers if len(server.samples) > 1]
-    if not servers or begin_ns is None or end_ns is None:
-        return np.empty(0), np.empty(0)
-    moved = counter_curves(servers, begin_ns, None, counter)
-    coarsest = max(range(len(servers)), key=lambda server: servers[server].intervals.resolution_s(counter))
-    times = moved[coarsest].times
-    times = times[(times >= 0) & (times <= (end_ns - begin_ns) / 1e9)]
-    return times, _rates(moved, times)
-
-
-def counter_curves(servers: list[Sampled], since_ns: int, window_ns: Window | None, counter: str) -> list[CounterCurve]:
-    """What each host had moved, in seconds since a moment; outside a window, if there is one, clients move nothing."""
-    moved = [counter_curve(server, counter, since_ns) for server in servers]
-    if window_ns is None:
-        return moved
-    begin, end = ((time - since_ns) / 1e9 for time in window_ns)
-    return [with_window(server, begin, end) for server in moved]
-
-
-def resolution_s(servers: list[Sampled], counter: str) -> float:
-    """How finely the servers' traffic is known: by the samplers' period, or by a driver that says less often."""
-    return max(server.intervals.resolution_s(counter) for server in servers)
+def by_storage(data: TrialData) -> Counted:
+    """What the storage of a trial counts of it."""
+    return Counted(data.storage, data.measure.counter, data.window_ns)
 
 
 def _rates(moved: list[CounterCurve], times: Numbers) -> Numbers:
@@ -216,7 +222,7 @@ def idle_mbps(data: TrialData) -> tuple[float | None, float | None]:
     """The storage's rates without clients, before the window and after it; None unless known of each server."""
     idle = []
     for edge_ns, rate_of in ((data.begin_ns, _idle_before), (data.end_ns, _idle_after)):
-        curves = [] if edge_ns is None else counter_curves(data.storage, edge_ns, None, data.measure.counter)
+        curves = [] if edge_ns is None else by_storage(data).curves(edge_ns)
         rates = [rate for curve in curves if (rate := rate_of(curve)) is not None]
         idle.append(sum(rates) * MEGABITS if rates and len(rates) == len(curves) else None)
     return idle[0], idle[1]
@@ -263,7 +269,7 @@ def bytes_late(data: TrialData) -> float | None:
     if data.measure.direction != RECEIVED or data.window_ns is None or not data.storage:
         return None
     late = 0.0
-    for received in counter_curves(data.storage, data.window_ns[1], None, data.measure.counter):
+    for received in by_storage(data).curves(data.window_ns[1]):
         if received.before(0) < 0:  # or there are no samples
             return None
         at_rest = at_rest_bytes(1, max(0.0, float(received.times[-1])))
@@ -284,9 +290,9 @@ def mean_error_mbps(data: TrialData, excess_bytes: float | None) -> float | None
     if data.window_ns is None or not data.storage:
         return None
     begin, window_s = data.window_ns[0], data.window_s
-    apart_s = clocks.most_apart_ms(data, clocks.reading_and_storage(data)) / 1e3
+    apart_s = clocks.most_apart_ms(data) / 1e3
     beside, late, counted_late, handed = 0.0, 0.0, 0.0, 0.0
-    for moved in counter_curves(data.storage, begin, None, data.measure.counter):
+    for moved in by_storage(data).curves(begin):
         first, last = edge(moved, 0, ends=False), edge(moved, window_s, ends=True)
         if first is None or last is None:
             return None

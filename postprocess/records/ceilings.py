@@ -1,4 +1,4 @@
-"""What each link on a trial's way can carry: as iperf3 has measured it, else as the site's file or the card states.
+"""What each link on a trial's path can carry: as iperf3 has measured it, else as the site's file or the card states.
 
 A measurement goes over several links and is limited by one of them. Which one, follows from what the others carried in
 other measurements, and where that leaves a choice, from what the site's file states.
@@ -6,15 +6,16 @@ other measurements, and where that leaves a choice, from what the site's file st
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from tierbench import json_files, names
 from tierbench.json_files import Damaged
-from tierbench.postprocess.records.definition import by_role, read_or_tell, role_of
+from tierbench.postprocess.records.definition import by_role, read_or_report, role_of
 
 if TYPE_CHECKING:
     from tierbench.postprocess.records.samples import Card  # which loads numpy; the doctor does without
@@ -122,8 +123,8 @@ class Stated(TypedDict):
 
 def read_ceilings(run: Path, pool: str, tell: Callable[[str], None]) -> Ceilings:
     """The ceilings for a pool from a run directory; what is not there is unknown, what is damaged is reported."""
-    site = read_or_tell(Stated, run / names.SITE, tell) or Stated()
-    content = read_or_tell(Lines, run / names.CEILINGS, tell) or Lines()
+    site = read_or_report(Stated, run / names.SITE, tell) or Stated()
+    content = read_or_report(Lines, run / names.CEILINGS, tell) or Lines()
     stated = by_role(site.get("links") or {})
     if own_link := site.get("pools", {}).get(pool, {}).get("link"):
         stated["worker"] = stated.get(role_of(own_link))
@@ -139,11 +140,7 @@ def read_ceilings(run: Path, pool: str, tell: Callable[[str], None]) -> Ceilings
 
 def ceilings(stated: Mapping[str, float | None], lines: list[dict[str, Any]], pool: str) -> Ceilings:
     """The ceilings from a site's [links] and the lines of ceilings.json."""
-    lines = [
-        {**line, "role": role_of(line["role"])}
-        for line in lines
-        if _is_understood(line) and line["pool"] in (None, pool)
-    ]
+    lines = [line for line in _understood(lines) if line["pool"] in (None, pool)]
     links = {link: Ceiling(rate, STATED) for link, rate in stated.items() if rate and link != "rtt_ms"}
     hosts: dict[str, Ceiling] = {}
     for line in lines:
@@ -195,15 +192,15 @@ def measured_links(content: Mapping[str, Any]) -> dict[str, dict[str, float | No
     """Rate and round-trip time of each line of ceilings.json, by where the line went."""
     lines = content.get("measured")
     return {
-        f"to {line['to'] if 'to' in line else role_of(line['role'])}": {"mbps": line["mbps"], "rtt_ms": line["rtt_ms"]}
-        for line in (lines if isinstance(lines, list) else ())
-        if _is_understood(line)
+        f"to {line.get('to', line['role'])}": {"mbps": line["mbps"], "rtt_ms": line["rtt_ms"]}
+        for line in _understood(lines if isinstance(lines, list) else [])
     }
 
 
-def _is_understood(line: Any) -> bool:
-    """A later version may measure what this one does not know."""
-    try:
-        return role_of(json_files.typed(Measured, line, "a line")["role"]) in LINKS
-    except Damaged:
-        return False
+def _understood(lines: list[Any]) -> Iterator[dict[str, Any]]:
+    """The lines, by the roles of this version; a later one may measure what this one does not know."""
+    for line in lines:
+        with contextlib.suppress(Damaged):
+            role = role_of(json_files.typed(Measured, line, "a line")["role"])
+            if role in LINKS:
+                yield {**line, "role": role}

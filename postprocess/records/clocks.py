@@ -48,8 +48,9 @@ def widest(data: TrialData, among: Collection[str] | None = None) -> Difference 
     return Difference(ahead, behind, (least + most) / 2e6, (most - least) / 2e6)
 
 
-def most_apart_ms(data: TrialData, among: Collection[str]) -> float:
-    """The most by which the clocks of any two of these hosts can differ; 0 where none or one has compared its own."""
+def most_apart_ms(data: TrialData) -> float:
+    """The most by which the clocks of readers and storage can differ; 0 where none or one has compared its own."""
+    among = reading_and_storage(data)
     bounds = {host: pair for host, pair in _bounds(data).items() if host in among}
     apart = [high - low for host, (_, high) in bounds.items() for other, (low, _) in bounds.items() if other != host]
     return max([0, *apart]) / 1e6
@@ -92,9 +93,9 @@ def steps_ms(data: TrialData) -> dict[str, float]:
                 apart = np.median(np.stack([apart[:-2], apart[1:-1], apart[2:]]), axis=0)
             steps[sampled.samples.host] = float(apart.max() - apart.min()) / 1e6
     for job in data.jobs:
-        if job.start and job.end:
-            moved_ns = job.end.wall_ns - job.start.wall_ns - (job.end.mono_ns - job.start.mono_ns)
-            steps[job.host] = max(steps.get(job.host, 0.0), abs(moved_ns) / 1e6)
+        if job.start:
+            apart_ns = [record.wall_ns - record.mono_ns for record in (job.start, job.go, job.end) if record]
+            steps[job.host] = max(steps.get(job.host, 0.0), (max(apart_ns) - min(apart_ns)) / 1e6)
     if step_ms := step_of_access_point_ms(data):
         steps["the access point"] = step_ms
     return steps

@@ -18,7 +18,7 @@ from tierbench.wrappers.client import Client
 T = TypeVar("T")
 
 
-def read_or_tell(shape: type[T], path: Path, tell: Callable[[str], None]) -> T | None:
+def read_or_report(shape: type[T], path: Path, tell: Callable[[str], None]) -> T | None:
     """What a file says; None where it is not there, or damaged, which is reported."""
     try:
         return json_files.read_as(shape, path, path.name)

@@ -18,6 +18,7 @@ LONGEST_S = 8 * 86_400  # as a trial
 COUNTS = (
     "bytes_app", "bytes_client", "bytes_disk", "events", "operations", "operations_s", "cpu_user_s", "cpu_system_s",
 )  # fmt: skip
+OF_DETAIL = ("column_bytes", "opening_bytes", "gap_bytes", "local_bytes", "computed_s", "read_calls")
 MOST_APART_NS = 60 * 10**9  # a clock that was set by more, or a time that is damaged: nothing can be said of it
 
 
@@ -96,8 +97,11 @@ class WorkDone:
 
     @property
     def is_sound(self) -> bool:
-        """Whether its latencies are times that fetches can have taken."""
+        """Whether it counts nothing below 0, and its latencies are times that fetches can have taken."""
         if not 0 <= (self.under_way_s or 0.0) < math.inf:
+            return False
+        counts = (self.fetches, self.failed, self.cut, self.overdue, self.bytes_once)
+        if min(*counts, *self.latency_classes.values(), *self.cut_classes.values()) < 0:
             return False
         if not self.latency_s.keys() >= {*PERCENTILES, "max"} or self.latency_step <= 1:
             return False
@@ -247,15 +251,14 @@ class Job:
 
     @property
     def reads(self) -> int | None:
-        """How often it asked for data, where it tells."""
-        calls = self.detail.get("read_calls")
-        return calls if isinstance(calls, int) and calls > 0 else None
+        """How often it asked for data, where it reports that."""
+        return self.detail.get("read_calls") or None
 
     @property
     def computing_s(self) -> float | None:
         """For how long it computed: its CPU time; in a scale model what that is on a core of the model's speed."""
         computed_s = self.detail.get("computed_s")
-        return float(computed_s) if isinstance(computed_s, (int, float)) else self.cpu_s
+        return self.cpu_s if computed_s is None else float(computed_s)
 
     @property
     def cpu_s(self) -> float | None:
@@ -288,9 +291,7 @@ def _read_job(path: Path, index: int) -> Job:
         if record.event == "start":
             starts += 1
             last = {}
-        if (
-            record.event in KINDS
-        ):  # how far it came is reported until its processes are gone, when its time was over before
+        if record.event in KINDS:  # and not how far it came, which it says until its processes are gone
             last[record.event] = record
     job = Job(index, starts, **{kind: last.get(kind) for kind in KINDS}, damage=())
     if job.ok and not job.go:
@@ -309,11 +310,18 @@ def _record(line: bytes, before: Mapping[str, Record]) -> Record:
     record = json_files.typed(KINDS.get(kind, Record), content, where)
     if negative := [name for name in COUNTS if (getattr(record, name, None) or 0) < 0]:
         raise Damaged(f"{where} is damaged: {negative[0]} is negative")
+    detail = record.detail or {} if isinstance(record, End) else {}
+    if odd := [name for name in OF_DETAIL if not _is_amount(detail.get(name, 0))]:
+        raise Damaged(f"{where} is damaged: detail.{odd[0]} is no amount")
     if isinstance(record, End) and record.work and not record.work.is_sound:
-        raise Damaged(f"{where} is damaged: its latencies are none")
+        raise Damaged(f"{where} is damaged: its fetches or latencies are none")
     start = before.get("start")
     if start and kind != "start":
         moved_ns = record.wall_ns - start.wall_ns - (record.mono_ns - start.mono_ns)
         if record.mono_ns < max(earlier.mono_ns for earlier in before.values()) or abs(moved_ns) > MOST_APART_NS:
             raise Damaged(f"{where} is damaged: its times are not those of the records before it")
     return record
+
+
+def _is_amount(value: Any) -> bool:
+    return value is None or (isinstance(value, (int, float)) and value >= 0)

@@ -16,7 +16,7 @@ from tierbench.dags.measure import RECEIVED
 from tierbench.dags.records import read_outcome
 from tierbench.json_files import Damaged
 from tierbench.postprocess.records.ceilings import Ceilings, read_ceilings
-from tierbench.postprocess.records.definition import Definition, definition, read_definition, read_or_tell, role_of
+from tierbench.postprocess.records.definition import Definition, definition, read_definition, read_or_report, role_of
 from tierbench.postprocess.records.increments import intervals
 from tierbench.postprocess.records.jobs import Job, read_jobs
 from tierbench.postprocess.records.samples import UnreadableSamples, read_samples
@@ -74,12 +74,12 @@ def read_trial(folder: Path) -> TrialData:
     optional: list[str] = []  # what is missing of samples that enter no mean
 
     def read(shape: type[T], path: Path) -> T | None:
-        return read_or_tell(shape, path, troubles.append)
+        return read_or_report(shape, path, troubles.append)
 
     jobs = read_jobs(folder, trial.jobs)
     troubles += [f"client {job.index}: {words}" for job in jobs for words in job.damage]
     # Clients that were started ahead were submitted in the time of the trial before: that is no part of this one.
-    begin_clock = read_or_tell(Clock, folder / names.BEGUN, lambda _: None)
+    begin_clock = read_or_report(Clock, folder / names.BEGUN, lambda _: None)
     submission = (None, None) if trial.ahead else _submission(folder / names.CLIENTS_LOG, jobs, begin_clock, optional)
     submitted, submit_error_s = submission
     go = _go(folder / names.GO, troubles)
@@ -107,7 +107,7 @@ def read_trial(folder: Path) -> TrialData:
         troubles=troubles,
         missing_optional=optional,
         left=(outcome or Outcome()).left,
-        verified=f"{place.check} of {place.checked} files" if place and place.status == "ok" else "",
+        verified=f"{place.check} of {place.checked} files" if place and place.status == "ok" and place.checked else "",
         other_pools=_other_pools(folder, trial, jobs),
         clock=read(Clock, folder / names.CLOCK),
         begin_clock=begin_clock,
@@ -165,7 +165,7 @@ def _outcome_reasons(outcome: Outcome) -> list[str]:
 
 def _go(path: Path, troubles: list[str]) -> Go | None:
     """The clients' start time; None of a trial that was called off before, too."""
-    go = read_or_tell(Go, path, troubles.append)
+    go = read_or_report(Go, path, troubles.append)
     if go and go.go_wall_ns is None and go.called_off is None:
         troubles.append(f"{path.name} is damaged: it lacks go_wall_ns")
     return go if go and go.go_wall_ns is not None else None
@@ -179,7 +179,7 @@ def _other_go_times(go: Go | None, jobs: list[Job]) -> list[str]:
     else:
         common = go.go_wall_ns or 0
         given = {common, *(time - (go.begin(client) or common) + common for client, time in of_clients.items())}
-    return [f"the gate and the clients tell {len(given)} different go times"] if len(given) > 1 else []
+    return [f"the gate and the clients report {len(given)} different go times"] if len(given) > 1 else []
 
 
 def _other_pools(folder: Path, trial: Definition, jobs: list[Job]) -> dict[str, str]:
@@ -227,7 +227,7 @@ def _undoing(conditions: list[ConditionState]) -> dict[str, int]:
 def pools_of_run(run: Path) -> list[tuple[str, list[str]]]:
     """What a trial may take from the others: each pool’s workers, once, in the order in which they count."""
     records = (
-        read_or_tell(OfPool, path, lambda _: None) for path in sorted((run / names.TRIALS).glob(f"*/{names.TRIAL}"))
+        read_or_report(OfPool, path, lambda _: None) for path in sorted((run / names.TRIALS).glob(f"*/{names.TRIAL}"))
     )
     said = [(each.pool, list(each.workers)) for each in records if each]
     return [each for place, each in enumerate(said) if each not in said[place + 1 :]]

@@ -26,6 +26,7 @@ WIDEST = 19  # digits of a 64-bit number
 LONGEST_PERIOD_S = 3600
 LATEST_NS = 4 * 10**18  # in the year 2096
 SPACE, MINUS, ZERO, NEWLINE = b" -0\n"
+FOR_A_PERIOD, LEAST_OF_PERIOD = 10, 0.75  # records, and the share of a period by which they are apart at least
 ALIKE_NS = 100_000_000  # a header and the first record that tell other times are not of one sampler
 
 
@@ -213,7 +214,11 @@ def _damage(mono_ns: Integers, count: int, rest: int, trailer: Trailer | None) -
 
 
 def _other_times(header: Header, columns: dict[str, Integers]) -> str | None:
-    """Whether the header, by whose clocks all samples are dated, tells other times than the first record."""
+    """Whether the header, by whose clocks and period all samples are judged, has other ones than the records."""
+    mono_ns = columns["mono_ns"]
+    mean_s = float(mono_ns[-1] - mono_ns[0]) / 1e9 / (len(mono_ns) - 1) if len(mono_ns) >= FOR_A_PERIOD else np.inf
+    if mean_s < LEAST_OF_PERIOD * header.period_s:  # a sampler may miss ticks, and has no more of them
+        return f"its records are {mean_s:.2g} s apart, and not the {header.period_s:g} s of its header"
     if not len(columns.get("wall_ns", ())):
         return None
     apart = columns["wall_ns"][0] - columns["mono_ns"][0] - (header.clock_wall_ns - header.clock_mono_ns)
@@ -295,27 +300,26 @@ def _header(line: bytes, where: str) -> Header:
         header = json_files.typed(Header, content, f"{where}: its header")
     except Damaged as error:
         raise UnreadableSamples(str(error)) from None
-    if not 0 < header.period_s <= LONGEST_PERIOD_S:
-        raise UnreadableSamples(f"{where}: its header is damaged: a period of {header.period_s:g} s")
-    if not all(0 <= clock < LATEST_NS for clock in (header.clock_wall_ns, header.clock_mono_ns)):
-        raise UnreadableSamples(f"{where}: its header is damaged: its clocks tell no time")
-    _check_columns(header, where)
+    for trouble in _troubles(header):
+        raise UnreadableSamples(f"{where}: {trouble}")
     return header
 
 
-def _check_columns(header: Header, where: str) -> None:
-    """That what must be counted is, in columns that make up its records."""
-    cards = header.cards
-    endings = [""] if len(cards) == 1 else [f".{card.name}" for card in cards]
+def _troubles(header: Header) -> Iterator[str]:
+    """What of its times, or of the columns that must be counted and make up its records, is none."""
+    if not 0 < header.period_s <= LONGEST_PERIOD_S:
+        yield f"its header is damaged: a period of {header.period_s:g} s"
+    if not all(0 <= clock < LATEST_NS for clock in (header.clock_wall_ns, header.clock_mono_ns)):
+        yield "its header is damaged: its clocks are no times"
+    endings = [""] if len(header.cards) == 1 else [f".{card.name}" for card in header.cards]
     moved = {f"{counter}{ending}" for counter in ("rx_bytes", "tx_bytes") for ending in endings}
-    lacking = {"mono_ns", *moved} - {column.name for column in header.columns}
-    if lacking:
-        raise UnreadableSamples(f"{where}: has no column {', '.join(sorted(lacking))}")
+    if missing := {"mono_ns", *moved} - {column.name for column in header.columns}:
+        yield f"has no column {', '.join(sorted(missing))}"
     widths = [column.width for column in header.columns]
     if not all(0 < width <= WIDEST for width in widths):
-        raise UnreadableSamples(f"{where}: its header is damaged: columns of {min(widths)} to {max(widths)} characters")
+        yield f"its header is damaged: columns of {min(widths)} to {max(widths)} characters"
     if sum(widths) + len(widths) + 1 != header.record_bytes:
-        raise UnreadableSamples(f"{where}: its columns do not add up to records of {header.record_bytes} bytes")
+        yield f"its columns do not add up to records of {header.record_bytes} bytes"
 
 
 # Headers of the first samplers say only their columns' names: what those are, the sampler's own sources say.

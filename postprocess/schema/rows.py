@@ -189,7 +189,7 @@ class Limit:
 
     bottleneck: str = text("what limited the trial (docs/bottlenecks.md)")
     bottleneck_evidence: str = text("why, with the numbers")
-    ceiling_mbps: Amount = rate("tightest known ceiling of the trial's way")
+    ceiling_mbps: Amount = rate("tightest known ceiling on the trial's path")
     ceiling_from: str = text("what has that ceiling, and whether it was measured or stated")
     efficiency: Amount = number("1", "delivered_mbps over ceiling_mbps", 4, better="more")
 
@@ -337,7 +337,7 @@ class WorkRow(OfTrial):
         "sent by XRootD's servers over the reads, vector reads included, that they were asked for; by their reports",
         0,
     )
-    software_bytes: Count = count("taken in during the trial by the caches of software on the clients' workers", "B")
+    software_bytes: Count = count("fetched during the trial by the caches of software on the clients' workers", "B")
     # operations on files
     operation_s: Amount = number(
         "s", "time of an operation, by the clients' own clocks, mean over all", 6, better="less"
@@ -368,9 +368,9 @@ COMPARED = tuple(column.name for column in columns_of(TrialRow) if column.compar
 
 @dataclass(frozen=True, kw_only=True)
 class ResourceRow(OfTrial):
-    """A resource along a trial's way."""
+    """A resource along a trial's path."""
 
-    file, per = names.RESOURCES_CSV, "trial and resource along its way"
+    file, per = names.RESOURCES_CSV, "trial and resource along its path"
     host: str = text("its host; empty for links, clients and shared machines")
     role: str = text("what the host does on the path; or wan, client, machine")
     resource: str = text("what was used")

@@ -184,7 +184,7 @@ def why(trial: TrialRow) -> list[str]:
 
 
 def read_results(directory: Path, say: Say) -> Results:
-    """All that a report tells of a run; the tables are made first where they are not there yet."""
+    """All that a report says of a run; the tables are made first where they are not there yet."""
     if not (directory / names.PLAN).is_file():
         raise ConfigError(f"{directory}: is not a run directory (it has no {names.PLAN}); `tierbench write` makes one")
     schema = _json(directory / names.SCHEMA)

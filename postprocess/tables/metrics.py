@@ -20,12 +20,11 @@ import numpy as np
 from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD
 from tierbench.postprocess.digits import Booleans
 from tierbench.postprocess.measures.bottleneck import limit_of
-from tierbench.postprocess.measures.caches import hit_share, software_bytes
 from tierbench.postprocess.measures.delivered import cached_share, delivered, each_s, of_job, of_jobs
 from tierbench.postprocess.measures.resources import server_cpu_s
-from tierbench.postprocess.measures.server_reads import bytes_per_server_read
+from tierbench.postprocess.measures.server_reports import bytes_per_server_read, hit_share, software_bytes
 from tierbench.postprocess.measures.steady import slices
-from tierbench.postprocess.measures.traffic import bytes_late, mean_error_mbps, resolution_s, traffic
+from tierbench.postprocess.measures.traffic import Counted, by_storage, bytes_late, mean_error_mbps
 from tierbench.postprocess.records import clocks
 from tierbench.postprocess.records.definition import Definition
 from tierbench.postprocess.records.increments import Intervals
@@ -46,7 +45,7 @@ def leading(trial: Definition) -> dict[str, Any]:
 
 
 def job_row(trial: Definition, job: Job) -> JobRow:
-    """A client's row of jobs.csv: what its records have under a column's name, and what follows from that."""
+    """A client's row of jobs.csv: what it and its records have under a column's name, and what follows from that."""
     recorded = {
         name: value
         for record in (job.start, job.go, job.end, job.work) if record
@@ -54,23 +53,19 @@ def job_row(trial: Definition, job: Job) -> JobRow:
     }  # fmt: skip
     values = {
         **leading(trial),
+        **{name: getattr(job, name) for name in ("status", "starts", "begin_wall_ns", "run_s", "reads")},
         **recorded,
         "client": job.index,
         "program": (job.start and job.start.client) or trial.client,
         "fetched": of_job(job),
-        "status": job.status,
-        "starts": job.starts,
         "start_wall_ns": job.start and job.start.wall_ns,
-        "begin_wall_ns": job.begin_wall_ns,
         "end_wall_ns": job.end and job.end.wall_ns,
         "begin_after_go_ms": _times(1e-6, job.late_ns),
         "last_begin_after_go_ms": _times(1e-6, job.last_late_ns) if job.work else None,
         "open_s": _times(1e-9, _difference(recorded.get("opened_wall_ns"), job.begin_wall_ns)),
         "first_byte_s": _times(1e-9, _difference(recorded.get("first_byte_wall_ns"), job.begin_wall_ns)),
-        "run_s": job.run_s,
         "bytes_expected": job.expected_bytes,
         "rate_mbps": _times(8e-6, _ratio(job.bytes_app, job.run_s)),
-        "reads": job.reads,
         "bytes_per_read": _ratio(job.bytes_client, job.reads),
         "events_per_s": _ratio(recorded.get("events"), job.run_s),
         "operations_per_s": _ratio(recorded.get("operations"), job.run_s),
@@ -84,7 +79,7 @@ def trial_row(data: TrialData) -> TrialRow:
     """The trial's row of trials.csv, before its verdict."""
     trial, jobs = data.trial, data.jobs
     begin, end = data.begin_ns, data.end_ns
-    carried = traffic(data.storage, begin, end, data.window_ns, data.measure.counter)
+    carried = by_storage(data).traffic(begin, end)
     taken = delivered(data)
     limit = limit_of(data, taken.mbps)
     window_s = _times(1e-9, _difference(end, begin))
@@ -167,7 +162,7 @@ def trial_row(data: TrialData) -> TrialRow:
         cpu_efficiency=_ratio(_sum(jobs, lambda job: job.computing_s), _sum(jobs, lambda job: job.run_s)),
         server_cpu_s_per_gb=_ratio(server_cpu_s(data), _times(1e-9, taken.bytes)),
         sample_period_s=trial.sample_period_s,
-        resolution_s=resolution_s(data.storage, data.measure.counter) if data.storage else None,
+        resolution_s=by_storage(data).resolution_s if data.storage else None,
         sampling=_sampling(data),
         resident_bytes=data.resident_bytes,
         bytes_late=None if (late := bytes_late(data)) is None else round(late),
@@ -182,7 +177,7 @@ def _by_server(data: TrialData) -> str:
     moved = {}
     for interfaces in by_host([*data.storage, *data.other_servers]):
         measure = data.measure if interfaces[0] in data.storage else replace(data.measure, by="interfaces")
-        rise = traffic(interfaces, data.begin_ns, data.end_ns, data.window_ns, measure.counter).bytes
+        rise = Counted(interfaces, measure.counter, data.window_ns).traffic(data.begin_ns, data.end_ns).bytes
         moved[interfaces[0].samples.host] = None if rise is None else round(rise)
     return json.dumps(moved, sort_keys=True) if moved else ""
 
@@ -234,9 +229,11 @@ def _reasons(data: TrialData) -> list[str]:
     if data.end_ns is None and any(job.end for job in data.jobs):
         reasons.append("the last client ended before the window began, or more than a week after")
     if not data.storage and data.trial.on_disk:
-        reasons.append("the workers that clients ran on were not all sampled, so nothing tells what their disks read")
-    elif not data.storage and "storage" not in data.trial.roles.values():
-        reasons.append("no storage server was sampled")
+        reasons.append("the workers that clients ran on were not all sampled, so what their disks read is unknown")
+    elif not data.storage and not any(
+        role == "storage" and host in (data.trial.servers or [host]) for host, role in data.trial.roles.items()
+    ):
+        reasons.append("no storage server of its access method was sampled")
     for server in by_host(data.storage):
         reasons += uncovered(server, data.window_ns, data.measure)
     return reasons

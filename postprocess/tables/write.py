@@ -142,6 +142,10 @@ def _readable(
                 of = made_of(folder, shared)
                 row = trial_tables(folder, axes, further)
                 keep(folder, shared, of, row)
+            if row.trial_id != folder.name:
+                raise TierbenchError(
+                    f"{folder} holds the trial {row.trial_id}, not one of its own name; rename or remove it"
+                )
         except TierbenchError as error:
             errors.append(error)
             say(f"left out of the tables: {error}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 from tierbench.dags.measure import COUNTERS, RECEIVED, SENT
-from tierbench.postprocess.measures.caches import software_caches
 from tierbench.postprocess.measures.closure import (
     BELONGS_TO_THE_OTHER,
     HEADERS,
@@ -23,6 +22,7 @@ from tierbench.postprocess.measures.closure import (
     together,
     usual_excess,
 )
+from tierbench.postprocess.measures.server_reports import software_caches
 from tierbench.postprocess.measures.stalls import longest_at_an_edge, longest_stall
 from tierbench.postprocess.measures.traffic import at_rest_bytes, bytes_late, counter_curve, idle_rates
 from tierbench.postprocess.records.trial import TrialData, by_host
@@ -34,12 +34,12 @@ ON_THE_PATH = 0.5  # of what the storage moved: a door that carries less is not 
 
 
 @bytes_rule(
-    "what the clients read and the storage servers did not send, by whole sampling intervals around the window",
     Limits("% of what was read", suspect=0.2, invalid=2),  # 0.2 % for drivers that count late
     remedy="a cache was warm, or has what was written, or another interface carries the data: see the flush reports,"
     " the client's fsync and the sampler's interface",
 )
 def missing_bytes(data: TrialData, row: TrialRow) -> Measured:
+    """What the clients read and the storage servers did not send, by whole sampling intervals around the window."""
     if data.trial.declared.settles:
         yield from _missing_at_ends(data)
     counts = _from_disks(data)
@@ -73,11 +73,11 @@ def _from_disks(data: TrialData) -> list[int | None]:
 
 
 @bytes_rule(
-    "what the clients of one worker read and its interface did not receive",
     Limits("% of what all read", suspect=0.2),
     remedy="a cache of that worker was warm, or another interface of it carries the data: see the flush reports",
 )
 def missing_at_a_worker(data: TrialData, row: TrialRow) -> Measured:
+    """What the clients of one worker read and its interface did not receive."""
     read = bytes_reported(data)
     if not read or data.measure.far_end != "workers" or moved_around(data) is None or not data.trial.declared.settles:
         return
@@ -96,13 +96,13 @@ def missing_at_a_worker(data: TrialData, row: TrialRow) -> Measured:
 
 
 @bytes_rule(
-    "what the storage servers sent in the window beyond what is usual (below), where the trial's own hosts received it"
-    " or that is not known",
     Limits("% of what was read", suspect=2),  # by reading in parts it can be a third without any fault
-    remedy="the way reads ahead what is not used, or data were sent twice after a connection or a server broke: see the"
-    " servers' logs, repeat and compare",
+    remedy="the access method reads ahead what is not used, or data were sent twice after a connection or a server"
+    " broke: see the servers' logs, repeat and compare",
 )
 def excess_bytes(data: TrialData, row: TrialRow) -> Measured:
+    """What the storage servers sent in the window beyond what is usual (below), where the trial's own hosts received it
+    or that is not known."""
     near, far = moved_around(data), at_far_end(data)
     for excess, words in _excess(data, row):
         if near and far and data.data_cache:  # which fetches whole blocks: that is what is measured
@@ -115,12 +115,12 @@ def excess_bytes(data: TrialData, row: TrialRow) -> Measured:
 
 
 @bytes_rule(
-    "what the storage servers sent and none of the trial's own hosts received; where workers are not sampled, the"
-    " excess of clients that read files from end to end, or beside background traffic",
     Limits("% of what was read", suspect=2, invalid=20),
     remedy="somebody else uses the storage, or much was sent again: see tcp_retrans_per_s and repeat when it is quiet",
 )
 def background_bytes(data: TrialData, row: TrialRow) -> Measured:
+    """What the storage servers sent and none of the trial's own hosts received; where workers are not sampled, the
+    excess of clients that read files from end to end, or beside background traffic."""
     near, far = moved_around(data), at_far_end(data)
     for excess, words in _excess(data, row):
         if near and far:
@@ -152,12 +152,13 @@ def _is_background(data: TrialData, row: TrialRow) -> bool:
 
 
 @bytes_rule(
-    "what those storage servers moved in the window that the trial's way does not lead to (`servers`, `on_disk`),"
-    " without 0.5 Mb/s a server",
     Limits("% of what was read", suspect=2, invalid=20),
-    remedy="its files lie elsewhere than the way says, or somebody else uses those servers: see where its replicas are",
+    remedy="its files lie elsewhere than the access method says, or somebody else uses those servers: see where its"
+    " replicas are",
 )
 def other_servers(data: TrialData, row: TrialRow) -> Measured:
+    """What those storage servers moved in the window that the trial's access method does not lead to (`servers`,
+    `on_disk`), without 0.5 Mb/s a server."""
     read = bytes_reported(data)
     if data.window_ns is None or not data.other_servers or not data.storage or not read:
         return
@@ -172,20 +173,17 @@ def other_servers(data: TrialData, row: TrialRow) -> Measured:
     yield 100 * max(0.0, moved - own) / read, f"{words} {data.measure.direction}"
 
 
-@bytes_rule(
-    "clients that do not tell what they moved, storage whose bytes around the window are not known, and written files"
-    " that nobody has looked at",
-    Limits("troubles", suspect=0),
-    remedy="nothing shows that the data came over the wire",
-)
+@bytes_rule(Limits("troubles", suspect=0), remedy="nothing shows that the data came over the wire")
 def bytes_not_compared(data: TrialData, row: TrialRow) -> Measured:
+    """Clients that do not report what they moved, storage whose bytes around the window are not known, and written
+    files that were not checked afterwards."""
     if row.mean_mbps is not None:
         measure = data.measure
         silent = sum(job.ok and job.has_work and not job.bytes_read for job in data.jobs)
-        yield silent, f"{silent} clients do not tell how many bytes they {measure.did}"
+        yield silent, f"{silent} clients do not report how many bytes they {measure.did}"
         yield moved_around(data) is None, f"what the storage {measure.direction} around the window is not known"
-        yield not (silent or bytes_reported(data)), f"the clients tell that they {measure.did} nothing"
-        yield bool(data.trial.writes) and not data.verified, "nobody has looked at what was written"
+        yield not (silent or bytes_reported(data)), f"the clients report that they {measure.did} nothing"
+        yield bool(data.trial.writes) and not data.verified, "what was written was not checked afterwards"
         if measure.far_end == "storage":
             other_end = together(data, data.far_end, measure.far_direction)
             yield other_end is None, "what the other end of the copies had is not known"
@@ -198,24 +196,24 @@ def bytes_not_compared(data: TrialData, row: TrialRow) -> Measured:
 
 
 @bytes_rule(
-    "what reached the storage after the last end, of clients that make sure it is there by then",
     Limits("% of what was written", suspect=2),
     remedy="a server or mount on the way said that it was written and had it still: the rate is in part its memory's",
 )
 def written_late(data: TrialData, row: TrialRow) -> Measured:
+    """What reached the storage after the last end, of clients that make sure it is there by then."""
     late, written = bytes_late(data), bytes_reported(data)
     if late is not None and written and data.trial.declared.settles:
         yield 100 * late / written, f"{mb(late)} of what the clients wrote reached the storage after the last end"
 
 
 @bytes_rule(
-    "longest time, between what the storage sent first and last, in which about nothing moved while clients were at"
-    " work",
     Limits("% of the window", suspect=5, invalid=25),
     remedy="something stood still, and the mean is of what is left: see what the path and its servers logged and"
     " repeat",
 )
 def stall(data: TrialData, row: TrialRow) -> Measured:
+    """Longest time, between what the storage sent first and last, in which about nothing moved while clients were at
+    work."""
     pause = longest_stall(data, _least_idle_mbps(row))
     if pause and row.window_s:
         share = 100 * pause.seconds / row.window_s
@@ -228,11 +226,11 @@ def stall(data: TrialData, row: TrialRow) -> Measured:
 
 
 @bytes_rule(
-    "time before anything moved, or after all had, in which clients were active and did not compute",
     Limits("% of the window", suspect=25),  # 0.1 to 6 % in clean trials
     remedy="the mean is of what is left: see what opening and closing files took in jobs.csv, or take larger replicas",
 )
 def still_at_an_edge(data: TrialData, row: TrialRow) -> Measured:
+    """Time before anything moved, or after all had, in which clients were active and did not compute."""
     if edge := longest_at_an_edge(data, _least_idle_mbps(row)):
         when = "from the go on" if edge.begin_s == 0 else "before the last end"
         words = f"nothing moved for {edge.seconds:.1f} s {when} while clients were active"
@@ -244,13 +242,13 @@ def _least_idle_mbps(row: TrialRow) -> float:
 
 
 @bytes_rule(
-    "what the clients' workers, a door or a gateway moved one way beyond what the clients read and the storage sent,"
-    " whichever is more, with headers",
     Limits("% of what was read", suspect=10),  # clean trials stay below 5
-    remedy="somebody else uses these hosts, software is loaded through them, or an interface is sampled twice: repeat"
-    " it when they are quiet",
+    remedy="somebody else uses these hosts, software is loaded through them, or an interface is sampled twice:"
+    " repeat it when they are quiet",
 )
 def background_on_the_path(data: TrialData, row: TrialRow) -> Measured:
+    """What the clients' workers, a door or a gateway moved one way beyond what the clients read and the storage sent,
+    whichever is more, with headers."""
     measure, read, near = data.measure, bytes_reported(data), moved_around(data)
     by_interfaces = measure.by == "interfaces" and measure.far_end == "workers"
     if not read or near is None or not by_interfaces or software_caches(data):
@@ -268,11 +266,11 @@ def background_on_the_path(data: TrialData, row: TrialRow) -> Measured:
 
 
 @bytes_rule(
-    "what the storage servers moved the other way in the window, without what belongs to the trial (below)",
     Limits("% of what they moved", suspect=10, invalid=50),
     remedy="somebody else writes to the storage, or reads where the trial writes: repeat when it is quiet",
 )
 def other_direction(data: TrialData, row: TrialRow) -> Measured:
+    """What the storage servers moved the other way in the window, without what belongs to the trial (below)."""
     measure = data.measure
     if data.window_ns is None or not data.storage or measure.far_end == "storage":
         return
@@ -287,24 +285,23 @@ def other_direction(data: TrialData, row: TrialRow) -> Measured:
 
 
 @bytes_rule(
-    "storage servers' rate before the go or after the last end, without 0.5 Mb/s a server",
     Limits("% of the mean rate", suspect=1, invalid=10),
     remedy="somebody else uses the storage: repeat when it is quiet",
+    worst=True,
 )
 def background_traffic(data: TrialData, row: TrialRow) -> Measured:
-    rates = idle_rates(data, row)
-    if rates and row.mean_mbps:
-        mbps, when, share = max(rates)
+    """Storage servers' rate before the go or after the last end, without 0.5 Mb/s a server."""
+    for mbps, when, share in idle_rates(data, row) if row.mean_mbps else ():
         what = f"the storage {data.measure.direction} {mbps:.2f} Mb/s {when} the trial"
         yield share, f"{what}, {share:.1f} % of its rate in it beyond the usual"
 
 
 @bytes_rule(
-    "storage servers' whole rate before the go or after the last end, whichever is less",
     Limits("% of the mean rate", suspect=2),
-    remedy="what the storage sends at rest is as much of its mean rate: go by what the clients took in",
+    remedy="what the storage sends at rest is as much of its mean rate: go by what the clients received",
 )
 def slow_beside_rest(data: TrialData, row: TrialRow) -> Measured:
+    """Storage servers' whole rate before the go or after the last end, whichever is less."""
     rates = idle_rates(data, row)
     if rates and row.mean_mbps and not data.cached:  # its caches are meant to leave the storage at rest
         least, when, _ = min(rates)
@@ -313,25 +310,21 @@ def slow_beside_rest(data: TrialData, row: TrialRow) -> Measured:
         yield share, f"{what}, at rest, {share:.1f} % of its rate in it"
 
 
-@bytes_rule(
-    "of the times before and after the window, neither is sampled for half a second",
-    Limits("troubles", suspect=0),
-    remedy="take a shorter period",
-)
+@bytes_rule(Limits("troubles", suspect=0), remedy="take a shorter period")
 def background_traffic_unknown(data: TrialData, row: TrialRow) -> Measured:
+    """Of the times before and after the window, neither is sampled for half a second."""
     if row.mean_mbps is not None and not idle_rates(data, row):
         yield 1, "the storage's traffic without clients is not known"
 
 
-@bytes_rule(
-    "delivered rate above the tightest known ceiling of the way",
-    Limits("% of the ceiling", suspect=5),
-    remedy="the ceiling is wrong, or the data came another way",
-)
+@bytes_rule(Limits("% of the ceiling", suspect=5), remedy="the ceiling is wrong, or the data came another way")
 def above_the_ceiling(data: TrialData, row: TrialRow) -> Measured:
-    """Of what the jobs received: as a measured ceiling it has no headers, nor what never reached them."""
+    """Delivered rate above the tightest known ceiling on the path.
+
+    Of what the jobs received: as a measured ceiling it has no headers, nor what never reached them.
+    """
     limit, mbps = row.limit, row.delivered_mbps
     if limit.ceiling_mbps and mbps:
         where = f" ({limit.ceiling_from})" if limit.ceiling_from else ""
-        words = f"the jobs took in {mbps:.1f} Mb/s, over a ceiling of {limit.ceiling_mbps:.1f}{where}"
+        words = f"the jobs received {mbps:.1f} Mb/s, over a ceiling of {limit.ceiling_mbps:.1f}{where}"
         yield 100 * (mbps / limit.ceiling_mbps - 1), words

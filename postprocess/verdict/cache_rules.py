@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import PurePath
 
-from tierbench.postprocess.measures.caches import MOST_HEADERS, Proxied, caches, proxied, software_caches
 from tierbench.postprocess.measures.closure import bytes_reported, mb, moved_around
+from tierbench.postprocess.measures.server_reports import MOST_HEADERS, Proxied, caches, proxied, software_caches
 from tierbench.postprocess.measures.traffic import at_rest_bytes
 from tierbench.postprocess.records.jobs import Place
 from tierbench.postprocess.records.trial import COLD, TrialData, by_host
 from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.verdict.rules import Limits, Measured, rule
+from tierbench.postprocess.verdict.rules import Limits, Measured, bytes_rule, rule
 from tierbench.postprocess.wording import abridged
 from tierbench.wrappers.mounts import point_of
 
@@ -20,22 +20,22 @@ LOADED = "root_library"  # in a client's detail: the file that ROOT was loaded f
 
 
 @rule(
-    "what the proxies say they sent, away from what the clients read beyond what was broken off and headers",
     Limits("% of what was read", suspect=2, invalid=10),
     remedy="clients went past the proxy, or others use it: see its log and the access's proxy",
 )
 def proxies_apart(data: TrialData, row: TrialRow) -> Measured:
+    """What the proxies say they sent, away from what the clients read beyond what was broken off and headers."""
     if isinstance(by := proxied(data), Proxied):
         apart = max(by.read - by.sent, by.sent - by.read - by.usual)
         yield 100 * apart / by.read, f"the proxy says that it sent {mb(by.sent)} of {mb(by.read)} that the clients read"
 
 
 @rule(
-    "what the origin sent, away from what the proxies say they fetched",
     Limits("% of what was read", suspect=2, invalid=10),
     remedy="clients, or others, fetched from the origin past the proxy: see the server's log",
 )
 def origin_apart(data: TrialData, row: TrialRow) -> Measured:
+    """What the origin sent, away from what the proxies say they fetched."""
     if isinstance(by := proxied(data), Proxied) and by.origin is not None:
         past = max(by.fetched - by.origin, by.origin - MOST_HEADERS * by.fetched - by.origin_at_rest)
         words = f"the origin sent {mb(by.origin)} while the proxy says that it fetched {mb(by.fetched)}"
@@ -43,11 +43,11 @@ def origin_apart(data: TrialData, row: TrialRow) -> Measured:
 
 
 @rule(
-    "the share of hits by the proxies' counts of requests, above the one by their bytes",
     Limits("% of all", suspect=5, invalid=20),
     remedy="the proxies' own counters contradict each other: see their version's notes, and repeat",
 )
 def hits_apart(data: TrialData, row: TrialRow) -> Measured:
+    """The share of hits by the proxies' counts of requests, above the one by their bytes."""
     by = proxied(data)
     if isinstance(by, Proxied) and by.requests > 0 and by.sent > 0:
         # A request that was joined to another one's fetch is no hit, and costs the origin nothing.
@@ -56,43 +56,41 @@ def hits_apart(data: TrialData, row: TrialRow) -> Measured:
         yield 100 * (by_counts - by_bytes), words
 
 
-@rule(
-    "whether the way leads through a proxy whose counters are not known",
-    Limits("troubles", suspect=0),
-    remedy="sample the proxy's host (the sampler's --squid says where it listens)",
-)
+@rule(Limits("troubles", suspect=0), remedy="sample the proxy's host (the sampler's --squid says where it listens)")
 def proxies_not_compared(data: TrialData, row: TrialRow) -> Measured:
+    """Whether the access method leads through a proxy whose counters are not known."""
     if isinstance(why := proxied(data), str):
         yield 1, why
 
 
 @rule(
-    "hosts of which is unknown what their cache, of software or of the trial's files, held before and after the trial",
     Limits("hosts", suspect=0),
     remedy="have the condition's program print it (docs/sites.md), and see why the condition was not undone",
 )
 def cache_content_unknown(data: TrialData, row: TrialRow) -> Measured:
+    """Hosts of which is unknown what their cache, of software or of the trial's files, held before and
+    after the trial."""
     silent = [cache.host for cache in caches(data) if cache.fetched is None]
     yield len(silent), f"what the cache held of {', '.join(abridged(silent))}"
 
 
 @rule(
-    "what a cache of software, or of the trial's files, held before the trial for which it was to be empty",
     Limits("% of what it held after it", suspect=10, invalid=50),  # CVMFS keeps some catalogs
     remedy="it was not emptied, or what the clients read does not come through it: see the condition's program and"
     " `setup`",
 )
 def cold_cache_not_empty(data: TrialData, row: TrialRow) -> Measured:
+    """What a cache of software, or of the trial's files, held before the trial for which it was to be empty."""
     for before, after, words in _held(data, cold=True):
         yield 100 * min(1.0, before / after) if after else 100, words
 
 
 @rule(
-    "what a cache of software, or of the trial's files, took in, or lost, in the trial for which it was to be full",
     Limits("% of what it held after it", suspect=0.5, invalid=5),
     remedy="not all that the clients open was in it: see what the condition's program reads, and the cache's quota",
 )
 def warm_cache_fetched(data: TrialData, row: TrialRow) -> Measured:
+    """What a cache of software, or of the trial's files, fetched, or lost, in the trial for which it was to be full."""
     for before, after, words in _held(data, cold=False):
         yield 100 * abs(after - before) / after if after else 100, words
 
@@ -111,14 +109,13 @@ def _held(data: TrialData, *, cold: bool) -> list[tuple[int, int, str]]:
     ]
 
 
-@rule(
-    "what the storage sent although a warm cache was to serve all, without what it sends at rest",
+@bytes_rule(
     Limits("% of what was read", suspect=1, invalid=5),
-    remedy="not all that the clients read was in the cache, it threw some away, or somebody else uses the storage: see"
-    " the cache's log and room",
-    bytes_only=True,
+    remedy="not all that the clients read was in the cache, it threw some away, or somebody else uses the storage:"
+    " see the cache's log and room",
 )
 def sent_past_a_warm_cache(data: TrialData, row: TrialRow) -> Measured:
+    """What the storage sent although a warm cache was to serve all, without what it sends at rest."""
     moved, read = moved_around(data), bytes_reported(data)
     if data.is_warm and moved is not None and read:
         at_rest = at_rest_bytes(len(by_host(data.storage)), (row.window_s or 0.0) + AROUND_S)
@@ -127,21 +124,21 @@ def sent_past_a_warm_cache(data: TrialData, row: TrialRow) -> Measured:
 
 
 @rule(
-    "caches that say that something went wrong in them",
     Limits("caches", invalid=0),  # one that cannot write goes on serving, and keeps next to nothing
     remedy="see its log, and whether its disk has room",
 )
 def cache_in_trouble(data: TrialData, row: TrialRow) -> Measured:
+    """Caches that say that something went wrong in them."""
     for cache in caches(data):
         yield bool(cache.trouble), f"the cache of {cache.folder} on {cache.host} says: {cache.trouble}"
 
 
 @rule(
-    "clients whose ROOT is not from the folder that the cache is of",
     Limits("clients", invalid=0),
     remedy="correct `setup` of the workload: it has to lead to the folder that the condition's program names",
 )
 def software_from_elsewhere(data: TrialData, row: TrialRow) -> Measured:
+    """Clients whose ROOT is not from the folder that the cache is of."""
     folders = {cache.host: cache.folder for cache in software_caches(data) if cache.folder}
     loaded = [(job, str(job.detail[LOADED])) for job in data.jobs if job.detail.get(LOADED) and job.host in folders]
     others = [path for job, path in loaded if not PurePath(path).is_relative_to(folders[job.host])]
@@ -150,13 +147,15 @@ def software_from_elsewhere(data: TrialData, row: TrialRow) -> Measured:
 
 
 @rule(
-    "clients whose files were on another mount than the one that was there when the caches were emptied",
     Limits("clients", invalid=0),
     remedy="what was arranged or emptied is not what they used: their jobs began before it was mounted, or it was"
     " mounted anew meanwhile",
 )
 def other_mount(data: TrialData, row: TrialRow) -> Measured:
-    """A flush begins when all is arranged, and has the mounts of then; a client has those of its own begin."""
+    """Clients whose files were on another mount than the one that was there when the caches were emptied.
+
+    A flush begins when all is arranged, and has the mounts of then; a client has those of its own begin.
+    """
     others = [
         (job, place)
         for job in data.jobs
@@ -181,29 +180,26 @@ def is_other_mount(place: Place, points: Mapping[str, str]) -> bool:
 
 
 @rule(
-    "bytes of the replicas in the hosts' memory after the flush",
     Limits("% of the replicas", suspect=0.2, invalid=1),  # 1 % is what the flush calls warm
     remedy="see the flush reports for what kept them there",
 )
 def resident_pages(data: TrialData, row: TrialRow) -> Measured:
+    """Bytes of the replicas in the hosts' memory after the flush."""
     left, whole = row.resident_bytes, row.bytes_expected
     if _are_cached(data) and left is not None and whole:
         yield 100 * left / whole, f"{mb(left)} of the replicas were in memory after the flush"
 
 
-@rule(
-    "hosts whose caches were not flushed, or whose flush could not measure what is left",
-    Limits("hosts", suspect=0),
-    remedy="let the experiment flush, by a strategy that may look (docs/clients.md)",
-)
+@rule(Limits("hosts", suspect=0), remedy="let the experiment flush, by a strategy that may look (docs/clients.md)")
 def caches_not_proven_cold(data: TrialData, row: TrialRow) -> Measured:
+    """Hosts whose caches were not flushed, or whose flush could not measure what is left."""
     flush = data.trial.flush
     if not _are_cached(data):
         return
     if flush.strategy == "none":
         yield 1, "no cache was flushed"
     elif flush.hosts and row.resident_bytes is None:
-        yield len(flush.hosts), f"not all of {len(flush.hosts)} flushes could tell what was left in memory"
+        yield len(flush.hosts), f"not all of {len(flush.hosts)} flushes could measure what was left in memory"
 
 
 def _are_cached(data: TrialData) -> bool:

@@ -5,33 +5,31 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from tierbench.postprocess.measures.closure import mb
+from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.verdict.rules import Limits, Measured, of_window, rule
+from tierbench.postprocess.verdict.rules import Limits, Measured, of_window, rule, worst_rule
 from tierbench.postprocess.wording import abridged
 
 OWN_BYTES = 1_000_000  # that a process may take in beside its file's
 STARTING_S = 1.0  # a job takes to be started: its shadow, starter and files before HTCondor tells of it, Python after
 
 
-@rule(
-    "clients on workers of another pool of the run",
-    Limits("clients", invalid=0),
-    remedy="the pool's requirements let them in: correct them in the site file",
-)
+@rule(Limits("clients", invalid=0), remedy="the pool's requirements let them in: correct them in the site file")
 def wrong_worker(data: TrialData, row: TrialRow) -> Measured:
+    """Clients on workers of another pool of the run."""
     yield _strangers(data, f"outside the pool {row.pool}", of_other_pools=True)
 
 
 @rule(
-    "clients on workers that were in no pool of the run when it was planned",
     Limits("clients", suspect=0),
     remedy="they were not in the pool when planned, so were not flushed: write the run anew",
 )
 def new_worker(data: TrialData, row: TrialRow) -> Measured:
+    """Clients on workers that were in no pool of the run when it was planned."""
     yield _strangers(data, f"which the pool {row.pool} did not have", of_other_pools=False)
 
 
@@ -43,12 +41,9 @@ def _strangers(data: TrialData, where: str, *, of_other_pools: bool) -> tuple[fl
     return len(these), f"{len(these)} clients ran on {', '.join(abridged(sorted(set(these))))}, {where}"
 
 
-@rule(
-    "clients that read a replica which another client of the trial read as well",
-    Limits("clients", invalid=0),
-    remedy="give each client a replica of its own: caches served the second one",
-)
+@rule(Limits("clients", invalid=0), remedy="give each client a replica of its own: caches served the second one")
 def shared_replica(data: TrialData, row: TrialRow) -> Measured:
+    """Clients that read a replica which another client of the trial read as well."""
     readers = Counter(_file(job.start.url) for job in data.jobs if job.start and data.measure.did != "wrote")
     shared = [url for url, clients in readers.items() if clients > 1]
     count = sum(readers[url] for url in shared)
@@ -61,27 +56,27 @@ def _file(url: str) -> str:
 
 
 @rule(
-    "sizes of the files that clients read, by what they met, away from those that the plan has from the catalogue",
     Limits("% of what was planned", suspect=0.5, invalid=10),
     remedy="the files were changed since the plan was made: make the replicas and the run anew",
 )
 def other_sizes(data: TrialData, row: TrialRow) -> Measured:
+    """Sizes of the files that clients read, by what they met, away from those that the plan has from the catalogue."""
     sizes = [job.expected_bytes for job in data.jobs]
-    if data.measure.did != "read" or data.trial.streamed or any(size is None for size in sizes):
+    if data.measure.did != "read" or data.trial.streamed:
         return
     met, planned = sum(size or 0 for size in sizes), data.trial.bytes
-    if planned:
+    if planned and None not in sizes:
         yield 100 * abs(met / planned - 1), f"the clients' files hold {mb(met)}, {mb(planned)} were planned"
     if empty := sizes.count(0):
         yield 100, f"the files of {empty} clients are empty"
 
 
 @rule(
-    "readings or copies of a file that failed, of jobs at work for a given time",
     Limits("% of all", suspect=0, invalid=1),  # a few among many thousands leave the rate as it is
     remedy="see the clients' records for the first messages: a server that is asked by so many may refuse some",
 )
 def failed_fetches(data: TrialData, row: TrialRow) -> Measured:
+    """Readings or copies of a file that failed, of jobs at work for a given time."""
     if data.trial.work.for_s is None:
         return  # any that failed has made its job fail
     done = [job.work for job in data.jobs if job.work]
@@ -93,70 +88,88 @@ def failed_fetches(data: TrialData, row: TrialRow) -> Measured:
         yield 100 * failed / count, f"{failed} of {count} fetches failed: {often}"
 
 
+@rule(Limits("clients", suspect=0), remedy="their rate is not known, or none: see operations and message in jobs.csv")
+def operations_not_counted(data: TrialData, row: TrialRow) -> Measured:
+    """Clients that report no operations, where these are what is measured."""
+    idle = [
+        str(job.index) for job in data.jobs if data.measure.of == "operations" and job.end and not job.end.operations
+    ]
+    yield len(idle), f"{len(idle)} clients report no operations: {', '.join(abridged(idle))}"
+
+
 # -- counts: two of the same bytes, of files that are alike, and their sizes; a wrong one would be in the rate
 
 
-@rule(
-    "a client's count of what it took in, above that of its process",
+@worst_rule(
     Limits("% of its process's", suspect=0.5),
-    remedy="one of the counts is wrong: see bytes_app and bytes_client in jobs.csv, and leave bytes_client"
-    " empty where the kernel does not count what a client reads",
+    remedy="one of the counts is wrong: see bytes_app and bytes_client in jobs.csv, and leave bytes_client empty"
+    " where the kernel does not count what a client reads",
 )
 def counts_apart(data: TrialData, row: TrialRow) -> Measured:
-    counts = _two_counts(data)
-    yield from _worst((100 * (app - process) / max(process, 1), words) for app, process, _, words in counts)
+    """A client's count of what it moved, above that of its process."""
+    for app, process, _, words in _two_counts(data):
+        yield 100 * (app - process) / max(process, 1), words
 
 
-@rule(
-    "what a client's process took in beyond the client's own count and 1 MB, where both are of its file alone",
+@worst_rule(
     Limits("% of its count", suspect=5),  # headers of small reads are in it, and ROOT's own files
     remedy="one of the counts is wrong: see bytes_app and bytes_client in jobs.csv",
 )
 def uncounted_bytes(data: TrialData, row: TrialRow) -> Measured:
-    if data.trial.declared.taken_in == "bytes_client":
-        counts = _two_counts(data)
-        yield from _worst((100 * (process - app - own) / max(app, 1), words) for app, process, own, words in counts)
+    """What a client's process moved beyond the client's own count and 1 MB, where both are of its file alone."""
+    for app, process, fetches, words in _two_counts(data) if data.trial.declared.taken_in == "bytes_client" else ():
+        yield 100 * (process - app - OWN_BYTES * fetches) / max(app, 1), words
 
 
-def _two_counts(data: TrialData) -> list[tuple[int, int, int, str]]:
-    """What each client and its process counted, and what the process may have taken in beside that."""
-    return [
-        (
-            job.bytes_app,
-            job.bytes_client,
-            OWN_BYTES * (job.work.fetches if job.work else 1),
-            f"client {job.index} {data.measure.did} {mb(job.bytes_app)}, its process {mb(job.bytes_client)}",
-        )
-        for job in data.jobs
-        if job.ok and job.bytes_app is not None and job.bytes_client is not None
-    ]
+def _two_counts(data: TrialData) -> Iterator[tuple[int, int, int, str]]:
+    """What each client and its process counted, and how many fetches that was for."""
+    for job in data.jobs:
+        if job.ok and job.bytes_app is not None and job.bytes_client is not None:
+            words = f"client {job.index} {data.measure.did} {mb(job.bytes_app)}, its process {mb(job.bytes_client)}"
+            yield job.bytes_app, job.bytes_client, job.work.fetches if job.work else 1, words
 
 
-@rule(
-    "a client's count of what it took in, as a share of its file, away from the other clients' median",
+@worst_rule(
     Limits("% of its file", suspect=2),  # alike clients differ by less than 1 %
     remedy="the count is wrong, or the replicas are not alike: see bytes_app and bytes_expected in jobs.csv",
 )
 def unlike_the_others(data: TrialData, row: TrialRow) -> Measured:
+    """A client's count of what it moved, as a share of its file, away from the other clients' median."""
     shares = {
         job.index: 100 * job.bytes_app / job.expected_bytes
         for job in data.jobs
         if job.ok and job.bytes_app is not None and job.expected_bytes and data.trial.work.for_s is None
     }
-    if shares:
-        usual = statistics.median_low(shares.values())
-        odd = max(shares, key=lambda index: abs(shares[index] - usual))
-        words = f"client {odd} {data.measure.did} {shares[odd]:.1f} % of its file, where {usual:.1f} % is usual"
-        yield abs(shares[odd] - usual), words
+    usual = statistics.median_low(shares.values()) if shares else 0.0
+    for client, share in shares.items():
+        words = f"client {client} {data.measure.did} {share:.1f} % of its file, where {usual:.1f} % is usual"
+        yield abs(share - usual), words
+
+
+@worst_rule(
+    Limits("% of the median", suspect=50),  # files of a set differ by less, a count that is wrong by a factor does not
+    remedy="events are counted twice or not at all, or the files are not alike: see events and bytes_app in jobs.csv",
+)
+def events_unlike_the_others(data: TrialData, row: TrialRow) -> Measured:
+    """A client's events for each byte that it moved, away from the other clients' median."""
+    rates = {
+        job.index: job.end.events / job.bytes_app
+        for job in data.jobs
+        if job.ok and job.end and job.end.events is not None and job.bytes_app
+    }
+    usual = statistics.median(rates.values()) if len(rates) > 2 else 0.0
+    for client, rate in rates.items() if usual else ():
+        words = f"client {client} counts {1e6 * rate:.4g} events a MB, where {1e6 * usual:.4g} are usual"
+        yield 100 * abs(rate / usual - 1), words
 
 
 @rule(
-    "how far what a client read, without what opening its file and gaps between columns took, is from what its columns"
-    " take in the file",
     Limits("% of its columns", suspect=0.5, invalid=20),  # of TTree and RNTuple alike the two were equal to the byte
     remedy="it counts wrongly, or read other columns than it says: see column_bytes in its record's detail",
 )
 def other_columns(data: TrialData, row: TrialRow) -> Measured:
+    """How far what a client read, without what opening its file and gaps between columns took, is from what its columns
+    take in the file."""
     for job in data.jobs:
         columns = job.detail.get("column_bytes")
         if job.ok and job.bytes_app is not None and columns and data.trial.work.for_s is None:
@@ -166,12 +179,12 @@ def other_columns(data: TrialData, row: TrialRow) -> Measured:
             yield 100 * abs(read - columns) / columns, words
 
 
-@rule(
-    "what a client that moves files from end to end did not move of its file, or beyond it and 1 MB",
+@worst_rule(
     Limits("% of its file", suspect=0.5, invalid=2),
     remedy="the client ends too early, counts wrongly, or has another file: see its record",
 )
 def not_whole(data: TrialData, row: TrialRow) -> Measured:
+    """What a client that moves files from end to end did not move of its file, or beyond it and 1 MB."""
     ended = [job for job in data.jobs if job.ok]
     if not data.trial.declared.reads_whole or not ended:
         return
@@ -180,30 +193,22 @@ def not_whole(data: TrialData, row: TrialRow) -> Measured:
     else:  # of files that are read again and again, each once, if clients had them all
         once = [job.bytes_once or 0 for job in ended if job.work and job.work.files >= data.trial.work.files_per_job]
         sizes = [("all clients", sum(once), data.trial.bytes)] if len(once) == data.trial.jobs else []
-    yield from _worst(
-        (
-            100 * max(size - taken, taken - OWN_BYTES - size) / size,
-            f"{who} {data.measure.did} {mb(taken)} of {'files' if data.trial.work.for_s else 'a file'} of {mb(size)}",
-        )
-        for who, taken, size in sizes
-        if size
-    )
-
-
-def _worst(of_clients: Iterable[tuple[float, str]]) -> Measured:
-    """The worst client stands for all."""
-    worst = max(of_clients, key=lambda measured: measured[0], default=None)
-    if worst:
-        yield worst
+    for who, taken, size in sizes:
+        if size:
+            of = f"{'files' if data.trial.work.for_s else 'a file'} of {mb(size)}"
+            apart = max(size - taken, taken - OWN_BYTES - size)
+            yield 100 * apart / size, f"{who} {data.measure.did} {mb(taken)} of {of}"
 
 
 @rule(
-    "time in which jobs of the next trial, which are started ahead and wait for their turn, were being started",
     Limits("% of the window", suspect=10),  # at 20 to 30 % rates were 2 % lower (docs/runs.md)
     remedy="their start may have taken time from this trial: let trials last longer, or leave `ahead` out",
 )
 def started_beside(data: TrialData, row: TrialRow) -> Measured:
-    """A job that waits does nothing; one is being started when HTCondor tells of it, and for some time around that."""
+    """Time in which jobs of the next trial, which are started ahead and wait for their turn, were being started.
+
+    A job that waits does nothing; one is being started when HTCondor tells of it, and for some time around that.
+    """
     if data.beside is not None and row.window_s:
         lasted_s = data.beside.last_wall_s - data.beside.first_wall_s + STARTING_S
         words = f"{data.beside.jobs} jobs of the next trial were started within {lasted_s:.1f} s"
@@ -211,112 +216,99 @@ def started_beside(data: TrialData, row: TrialRow) -> Measured:
 
 
 @rule(
-    "the window without the time in which all clients with work were at it, where they began together or naturally",
     Limits("% of the window", suspect=67, invalid=90),  # a third is left if one client gets four times the others' rate
     remedy="some clients began late or were served far better than others: see jobs.csv",
 )
 def not_all_active(data: TrialData, row: TrialRow) -> Measured:
+    """The window without the time in which all clients with work were at it, where they began together or naturally."""
     share = row.slices.all_active_share
     if data.trial.start.overlapping and row.jobs > 1 and share is not None:
         active = f"all clients {data.measure.did} together for {row.slices.all_active_s:.1f} s"
         yield 100 * (1 - share), f"{active}, {share:.0%} of the window"
 
 
-@rule(
-    "latest begin after the go time, or after the client's own",
+@worst_rule(
     Limits("% of the window", suspect=5),  # of 192 clients on two cores the last begins 0.3 s late
     remedy="the worker was busy or its clock is wrong",
 )
 def late_begin(data: TrialData, row: TrialRow) -> Measured:
-    late = [(job.last_late_ns / 1e6, job.index) for job in data.jobs if job.last_late_ns is not None]
-    if data.trial.start.gated and late:
-        most_ms, index = max(late, key=lambda pair: pair[0])
-        yield from of_window(row, most_ms / 1e3, f"client {index} began {most_ms:.0f} ms after the go")
+    """Latest begin after the go time, or after the client's own."""
+    for job in _gated(data):
+        if job.last_late_ns is not None:
+            late_ms = job.last_late_ns / 1e6
+            yield from of_window(row, late_ms / 1e3, f"client {job.index} began {late_ms:.0f} ms after the go")
 
 
 @rule(
-    "time from the go, or from each client's own, until the first began",
     Limits("% of the window", suspect=5, invalid=20),
-    remedy="the rate is over a window in which nobody was at work: see whether the workers' clocks are all ahead of the"
-    " access point's, and what kept them",
+    remedy="the rate is over a window in which nobody was at work: see whether the workers' clocks are all ahead of"
+    " the access point's, and what kept them",
 )
 def empty_begin(data: TrialData, row: TrialRow) -> Measured:
-    if after := _after_go_ms(data):
-        first_ms = min(after.values())
+    """Time from the go, or from each client's own, until the first began."""
+    if after := [job.late_ns / 1e6 for job in _gated(data) if job.late_ns is not None]:
+        first_ms = min(after)
         yield from of_window(row, first_ms / 1e3, f"no client was at work before {first_ms:.0f} ms after the go")
 
 
-@rule(
-    "earliest begin or first byte before the go time",
-    Limits("ms", invalid=1),
-    remedy="a client did not wait for the gate, or its clock was set back",
-)
+@worst_rule(Limits("ms", invalid=1), remedy="a client did not wait for the gate, or its clock was set back")
 def early_begin(data: TrialData, row: TrialRow) -> Measured:
-    before = {client: -late_ms for client, late_ms in _after_go_ms(data).items()}
-    for job in data.jobs if before else ():
-        if job.go_wall_ns and job.end and job.end.first_byte_wall_ns:
-            before[job.index] = max(before[job.index], (job.go_wall_ns - job.end.first_byte_wall_ns) / 1e6)
-    if before:
-        first = max(before, key=lambda index: before[index])
-        yield before[first], f"client {first} {data.measure.did} {before[first]:.1f} ms before the go"
+    """Earliest begin or first byte before the go time."""
+    for job in _gated(data):
+        for begun_ns in (job.begin_wall_ns, job.end and job.end.first_byte_wall_ns):
+            if begun_ns and job.go_wall_ns:
+                before_ms = (job.go_wall_ns - begun_ns) / 1e6
+                yield before_ms, f"client {job.index} {data.measure.did} {before_ms:.1f} ms before the go"
 
 
-def _after_go_ms(data: TrialData) -> dict[int, float]:
-    """How long after its go each client began, where they got a start time."""
-    return {job.index: job.late_ns / 1e6 for job in data.jobs if data.trial.start.gated and job.late_ns is not None}
+def _gated(data: TrialData) -> list[Job]:
+    """The clients, where they get a start time."""
+    return data.jobs if data.trial.start.gated else []
 
 
-@rule(
-    "the fastest client's rate over the median, where all began at one instant",
+@worst_rule(
     Limits("times", suspect=5),  # TCP shares unfairly, by two or three to one between flows of one kind
     remedy="its replica was in some cache, or others were starved",
 )
 def fast_client(data: TrialData, row: TrialRow) -> Measured:
+    """The fastest client's rate over the median, where all began at one instant."""
     rates = {job.index: job.bytes_app * 8e-6 / job.run_s for job in data.jobs if job.ok and job.run_s and job.bytes_app}
-    if not data.trial.start.at_one_instant or len(rates) < 2:
-        return
-    usual, fastest = statistics.median_low(rates.values()), max(rates, key=lambda index: rates[index])
-    if usual:
-        times = rates[fastest] / usual
-        rate = f"client {fastest} {data.measure.did} at {rates[fastest]:.1f} Mb/s"
-        yield times, f"{rate}, {times:.1f} times the median of {usual:.1f}"
+    usual = statistics.median_low(rates.values()) if rates else 0.0
+    for client, rate in rates.items() if data.trial.start.at_one_instant and len(rates) > 1 else ():
+        times = f"{rate / usual:.1f} times the median of {usual:.1f}"
+        yield rate / usual, f"client {client} {data.measure.did} at {rate:.1f} Mb/s, {times}"
 
 
 @rule(
-    "time in which more than one client read, where they take turns",
     Limits("% of the window", suspect=1, invalid=5),  # two workers' clocks may be some ms apart
     remedy="a client did not wait for its turn: see begin and end in jobs.csv",
 )
 def not_alone(data: TrialData, row: TrialRow) -> Measured:
-    if not data.trial.start.in_turn:
-        return
+    """Time in which more than one client read, where they take turns."""
     ends = [(job.go.wall_ns, job.ended_wall_ns) for job in data.jobs if job.go and job.ended_wall_ns is not None]
     changes = sorted([(begin, 1) for begin, _ in ends] + [(end or 0, -1) for _, end in ends])
     active, shared_ns = 0, 0
     for (when, change), (then, _) in itertools.pairwise(changes):
         active += change
         shared_ns += then - when if active > 1 else 0
-    yield from of_window(row, shared_ns / 1e9, f"more than one client read for {shared_ns / 1e9:.2f} s")
+    if data.trial.start.in_turn:
+        yield from of_window(row, shared_ns / 1e9, f"more than one client read for {shared_ns / 1e9:.2f} s")
 
 
 @rule(
-    "clients on other workers than those that the experiment places them on",
-    Limits("clients", invalid=0),
-    remedy="see lists/ and clients.log, and whether two workers of the pool have one name",
+    Limits("clients", invalid=0), remedy="see lists/ and clients.log, and whether two workers of the pool have one name"
 )
 def wrong_place(data: TrialData, row: TrialRow) -> Measured:
+    """Clients on other workers than those that the experiment places them on."""
     meant = dict(enumerate(data.trial.placement.hosts))
     astray = [job for job in data.jobs if job.start and meant.get(job.index, job.host) != job.host]
     where = abridged([f"client {job.index} on {job.host}, not {meant[job.index]}" for job in astray])
     yield len(astray), f"{len(astray)} clients did not run where they were placed: {', '.join(where)}"
 
 
-@rule(
-    "clients without a core of their own, where each was to be pinned to one",
-    Limits("clients", invalid=0),
-    remedy="place no more clients on a worker than it has cores that jobs may use",
-)
+@rule(Limits("clients", invalid=0), remedy="place no more clients on a worker than it has cores that jobs may use")
 def not_pinned(data: TrialData, row: TrialRow) -> Measured:
+    """Clients without a core of their own, where each was to be pinned to one."""
     if data.trial.placement.pinned:
         cores = {job.index: (job.host, job.go.core) for job in data.jobs if job.go and job.start}
         taken = Counter(cores.values())

@@ -32,23 +32,22 @@ STREAM = "iperf3"  # protocol of clients that send for a time where their set ha
 ADDS_UP = 0.75  # behind latency, a client among many gets at least so much of what it gets among few
 
 
-@rule(
-    "clients, samples and files that are missing or broken",
-    Limits("troubles", invalid=0),
-    remedy="`tierbench submit` repeats the trial",
-)
+@rule(Limits("troubles", invalid=0), remedy="`tierbench submit` repeats the trial")
 def incomplete(data: TrialData, row: TrialRow) -> Measured:
-    """Its reasons stand in the row, before those of all other rules."""
+    """Clients, samples and files that are missing or broken.
+
+    Its reasons stand in the row, before those of all other rules.
+    """
     yield from ()
 
 
 @run_rule(
-    "how far what the storage sent beyond what was read is from the median of the trial's repetitions (three or more),"
-    " without a tenth of that; and how far what was read is",
     Limits("% of what was read", suspect=3),
     remedy="a part of a cache was warm, somebody else used the storage, or clients did not do the same: repeat it",
 )
 def unlike_its_repetitions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
+    """How far what the storage sent beyond what was read is from the median of the trial's repetitions (three or more),
+    without a tenth of that; and how far what was read is."""
     for repetitions in grouped(trials, lambda trial: (trial.configuration, trial.jobs)):
         for column, words, of_excess in (
             ("closure", "the storage sent {:+.1%} beyond what was read, its repetitions {:+.1%}", OF_EXCESS),
@@ -66,14 +65,16 @@ def unlike_its_repetitions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials
 
 
 @run_rule(
-    "most clients on a worker, or workers with clients, against the usual ones of the run's trials with as many clients"
-    " in the same pool",
     Limits("% more or less", suspect=25),  # 3+1 clients over two workers took 1.4 times as long as 2+2
-    remedy="workers that have more clients serve each more slowly: let the experiment place them,"
-    " `placement = 'in-turn'`",
+    remedy="workers that have more clients serve each more slowly: let the experiment place them, `placement ="
+    " 'in-turn'`",
 )
 def split_otherwise(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
-    """Not only of repetitions: a configuration all of whose trials were split otherwise is slower for that."""
+    """Most clients on a worker, or workers with clients, against the usual ones of the run's trials with as many
+    clients in the same pool.
+
+    Not only of repetitions: a configuration all of whose trials were split otherwise is slower for that.
+    """
     for alike in grouped(trials, lambda trial: (trial.pool, trial.jobs, trial.placed)):
         splits = {
             trial.trial: tuple(sorted(clients.values(), reverse=True))
@@ -89,13 +90,10 @@ def split_otherwise(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
             yield name, 100 * (most - 1), words
 
 
-@run_rule(
-    "settings and versions of the trial's hosts that are not those of most of the run's trials with the same arranged"
-    " there",
-    Limits("settings", suspect=0),
-    remedy="conditions.json has them all: compare only trials under the same ones",
-)
+@run_rule(Limits("settings", suspect=0), remedy="conditions.json has them all: compare only trials under the same ones")
 def other_conditions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
+    """Settings and versions of the trial's hosts that are not those of most of the run's trials with the same arranged
+    there."""
     for name, settings in host_settings.differences(hosts).items():
         yield name, len(settings), ", ".join(abridged(settings))
 

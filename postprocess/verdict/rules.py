@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, VALID
 
@@ -45,10 +46,11 @@ class Evidence:
 
     @property
     def verdict(self) -> str:
+        """By its limits; a value that is no number (NaN) is beyond each."""
         limits = self.rule.limits
-        if limits.invalid is not None and self.value > limits.invalid:
+        if limits.invalid is not None and not self.value <= limits.invalid:
             return INVALID
-        return SUSPECT if limits.suspect is not None and self.value > limits.suspect else VALID
+        return SUSPECT if limits.suspect is not None and not self.value <= limits.suspect else VALID
 
     @property
     def reason(self) -> str:
@@ -60,13 +62,28 @@ class Evidence:
 
 
 def rule(
-    looks_at: str, limits: Limits, *, remedy: str, bytes_only: bool = False, of_run: bool = False
+    limits: Limits, *, remedy: str, bytes_only: bool = False, of_run: bool = False, worst: bool = False
 ) -> Callable[[Callable[..., Iterator[Any]]], Rule]:
-    """Make a rule, called as the function below, which yields nothing where nothing is known."""
-    return lambda of: Rule(of.__name__.replace("_", " "), looks_at, limits, remedy, bytes_only, of_run, of)
+    """Make a rule, called as the function below, which yields nothing where nothing is known.
+
+    What it looks at is the first paragraph of the function's docstring. `worst`: of all that it measures, as of each
+    client, the worst stands for all.
+    """
+
+    def make(of: Callable[..., Iterator[Any]]) -> Rule:
+        looks_at = " ".join((of.__doc__ or "").partition("\n\n")[0].split()).removesuffix(".")
+        measure = partial(_worst, of) if worst else of
+        name = of.__name__.replace("_", " ")
+        return Rule(name, looks_at[:1].lower() + looks_at[1:], limits, remedy, bytes_only, of_run, measure)
+
+    return make
 
 
-bytes_rule, run_rule = partial(rule, bytes_only=True), partial(rule, of_run=True)
+def _worst(of: Callable[..., Measured], data: TrialData, row: TrialRow) -> Measured:
+    yield from sorted(of(data, row), key=lambda measured: measured[0], reverse=True)[:1]
+
+
+bytes_rule, run_rule, worst_rule = partial(rule, bytes_only=True), partial(rule, of_run=True), partial(rule, worst=True)
 
 
 def of_window(row: TrialRow, seconds: float, words: str, decimals: int = 1) -> Measured:

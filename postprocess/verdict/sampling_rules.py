@@ -12,16 +12,13 @@ from tierbench.postprocess.records import clocks
 from tierbench.postprocess.records.samples import described
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.verdict.rules import Limits, Measured, bytes_rule, of_window, rule
+from tierbench.postprocess.verdict.rules import Limits, Measured, bytes_rule, of_window, rule, worst_rule
 from tierbench.postprocess.wording import abridged
 
 
-@rule(
-    "hosts other than storage whose samples are missing, damaged or do not cover the window",
-    Limits("troubles", suspect=0),
-    remedy="the mean stands without them, but evidence for the bottleneck is missing",
-)
+@rule(Limits("troubles", suspect=0), remedy="the mean stands without them, but evidence for the bottleneck is missing")
 def host_not_covered(data: TrialData, row: TrialRow) -> Measured:
+    """Hosts other than storage whose samples are missing, damaged or do not cover the window."""
     storage = {sampled.samples.host for sampled in data.storage}
     missing = list(data.missing_optional)
     for interfaces in by_host(data.sampled):
@@ -55,23 +52,20 @@ def uncovered(interfaces: Sequence[Sampled], window: Window | None, measure: Mea
 
 
 @rule(
-    "longest time without a sample in the window, of any sampler",
     Limits("periods", suspect=3),  # a busy host may miss a tick and be late for the next; more is a pause
     remedy="the host was starved or its sampler paused: peak and volatility miss what happened then",
 )
 def sampler_gap(data: TrialData, row: TrialRow) -> Measured:
+    """Longest time without a sample in the window, of any sampler."""
     for sampled, _, _, touching in _in_window(data):
         longest = float(sampled.intervals.seconds[1:][touching].max(initial=0))
         periods = longest / sampled.samples.period_s
         yield periods, f"{sampled.samples.host}'s sampler had no sample for {longest:.2f} s, {periods:.1f} periods"
 
 
-@bytes_rule(
-    "time of the window in gaps of a storage server's samples",
-    Limits("% of the window", invalid=25),
-    remedy="repeat it when nothing stops the sampler",
-)
+@bytes_rule(Limits("% of the window", invalid=25), remedy="repeat it when nothing stops the sampler")
 def sampler_pause(data: TrialData, row: TrialRow) -> Measured:
+    """Time of the window in gaps of a storage server's samples."""
     storage = {sampled.samples.host for sampled in data.storage}
     for sampled, begin, end, touching in _in_window(data):
         if sampled.samples.host in storage:
@@ -91,12 +85,9 @@ def _in_window(data: TrialData) -> Iterator[tuple[Sampled, int, int, np.ndarray]
                 yield sampled, begin, end, sampled.touching(begin, end)
 
 
-@rule(
-    "ticks at which the samplers were late by half a period or more",
-    Limits("% of all", suspect=5),
-    remedy="the host is too busy for this period: take a longer one",
-)
+@rule(Limits("% of all", suspect=5), remedy="the host is too busy for this period: take a longer one")
 def late_ticks(data: TrialData, row: TrialRow) -> Measured:
+    """Ticks at which the samplers were late by half a period or more."""
     for sampled, *_ in by_host(data.sampled):
         samples, trailer = sampled.samples, sampled.samples.trailer
         if trailer and trailer.late_ticks is not None:
@@ -112,11 +103,11 @@ def late_ticks(data: TrialData, row: TrialRow) -> Measured:
 
 
 @bytes_rule(
-    "sampling period, or how often the driver refreshes its counters if that is rarer",
     Limits("% of the window", suspect=10, invalid=50),  # peak, volatility and the steady state want ten samples
     remedy="take a shorter period, or larger replicas",
 )
 def few_samples(data: TrialData, row: TrialRow) -> Measured:
+    """Sampling period, or how often the driver refreshes its counters if that is rarer."""
     period_s = data.trial.sample_period_s
     if row.window_s and data.storage:
         resolution_s = max(row.resolution_s or period_s, period_s)
@@ -127,11 +118,11 @@ def few_samples(data: TrialData, row: TrialRow) -> Measured:
 
 
 @bytes_rule(
-    "most by which the mean may be wrong for what moved near the window's edges (docs/statistics.md)",
     Limits("% of the mean rate", suspect=5, invalid=20),  # it is the sum of all that could be wrong there
     remedy="take a shorter period or larger replicas, and see that clocks are compared well",
 )
 def uncertain_edges(data: TrialData, row: TrialRow) -> Measured:
+    """Most by which the mean may be wrong for what moved near the window's edges (docs/statistics.md)."""
     if row.window_s and data.storage and row.mean_error_mbps is not None and row.mean_mbps and not data.is_warm:
         share = 100 * row.mean_error_mbps / row.mean_mbps
         words = f"what moved near the window's edges may be up to {row.mean_error_mbps:.1f} Mb/s of the mean"
@@ -139,11 +130,11 @@ def uncertain_edges(data: TrialData, row: TrialRow) -> Measured:
 
 
 @rule(
-    "counters that began anew, of any sampler and at any time while the trial has its conditions",
     Limits("times", suspect=0),
     remedy="something restarted a service, an interface or its host: see that it stays up and repeat",
 )
 def counter_began_anew(data: TrialData, row: TrialRow) -> Measured:
+    """Counters that began anew, of any sampler and at any time while the trial has its conditions."""
     anew: dict[str, int] = {}  # by the interface, or what else a host counts, which is no interface's
     for sampled in data.sampled:
         samples = sampled.samples
@@ -155,59 +146,58 @@ def counter_began_anew(data: TrialData, row: TrialRow) -> Measured:
 
 
 @rule(
-    "proven difference between the wall clocks of two hosts, whatever their roles",
     Limits("periods", suspect=0.5),  # beyond, samples belong to the wrong side of an edge
     remedy="synchronise the clocks (chronyc tracking), or take a longer period",
 )
 def clock_offset(data: TrialData, row: TrialRow) -> Measured:
+    """Proven difference between the wall clocks of two hosts, whatever their roles."""
     if largest := clocks.widest(data):
         periods = largest.proven_ms / 1e3 / data.trial.sample_period_s
         yield periods, f"{_apart(largest)}, {periods:.1f} periods"
 
 
-@rule(
-    "how far a host's wall clock was set during the trial",
+@worst_rule(
     Limits("ms", suspect=10),  # a slewed clock moves by 0.5 ms in a second
     remedy="have the clock slewed and not stepped",
 )
 def clock_step(data: TrialData, row: TrialRow) -> Measured:
-    if steps := clocks.steps_ms(data):
-        host = max(steps, key=lambda name: steps[name])
-        yield steps[host], _set(host, steps[host])
+    """How far a host's wall clock was set during the trial."""
+    for host, step_ms in clocks.steps_ms(data).items():
+        yield step_ms, _set(host, step_ms)
 
 
 @bytes_rule(
-    "the larger of difference and step of the clocks of storage servers and workers that read",
     Limits("% of the window", suspect=0.5, invalid=5),
     remedy="the window's edges are wrong by as much: synchronise the clocks and repeat",
+    worst=True,
 )
 def clock_error(data: TrialData, row: TrialRow) -> Measured:
+    """The larger of difference and step of the clocks of storage servers and workers that read."""
     matter = clocks.reading_and_storage(data)
-    errors = [(step, _set(host, step)) for host, step in clocks.steps_ms(data).items() if host in matter]
+    for host, step_ms in clocks.steps_ms(data).items():
+        if host in matter:
+            yield from of_window(row, step_ms / 1e3, _set(host, step_ms))
     if between := clocks.widest(data, matter):
-        errors.append((between.proven_ms, _apart(between)))
-    if errors:
-        error_ms, words = max(errors)
-        yield from of_window(row, error_ms / 1e3, words)
+        yield from of_window(row, between.proven_ms / 1e3, _apart(between))
 
 
 @rule(
-    "hosts that read or are storage, and have neither compared their clock with the access point's nor share one",
     Limits("hosts", suspect=0),
     remedy="sample by jobs of the pool and let jobs use chirp, or see for yourself that the clocks agree",
 )
 def clock_not_compared(data: TrialData, row: TrialRow) -> Measured:
+    """Hosts that read or are storage, and have neither compared their clock with the access point's nor share one."""
     unknown = clocks.not_compared(data)
     yield len(unknown), f"the clock of {', '.join(abridged(unknown))} was not compared"
 
 
 @bytes_rule(
-    "most by which the clocks of storage servers and workers that read can differ, by what was compared",
     Limits("% of the window", suspect=2),  # on the testbed they are 9 to 16 ms
     remedy="the comparison was slow: see that chirp answers fast, or take larger replicas",
 )
 def clock_comparison(data: TrialData, row: TrialRow) -> Measured:
-    possible_ms = clocks.most_apart_ms(data, clocks.reading_and_storage(data))
+    """Most by which the clocks of storage servers and workers that read can differ, by what was compared."""
+    possible_ms = clocks.most_apart_ms(data)
     yield from of_window(row, possible_ms / 1e3, f"the clocks of storage and workers can be {possible_ms:.0f} ms apart")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tierbench.postprocess.measures.server_reads import PROCESSES, SENT, reported_by, rises
+from tierbench.postprocess.measures.server_reports import PROCESSES, XROOTD_SENT, reported_by, rises
 from tierbench.postprocess.records.increments import intervals
 from tierbench.postprocess.records.samples import read_samples
 from tierbench.postprocess.records.trial import Sampled
@@ -83,5 +83,5 @@ def test_what_an_xrootd_server_reports_is_what_its_client_read(testbed: Testbed)
     server.put("/root/stop", "stop")
     server.wait_until(lambda: b'"reason"' in log.read_bytes(), "the sampler did not end", "counted.log")
     assert rises(sampled(), begin_ns, end_ns) == {
-        SENT: pytest.approx(blocks * BLOCK, rel=0.01), "xrootd_reads": blocks, "xrootd_vector_reads": 0
+        XROOTD_SENT: pytest.approx(blocks * BLOCK, rel=0.01), "xrootd_reads": blocks, "xrootd_vector_reads": 0
     }  # fmt: skip

@@ -14,7 +14,7 @@ import pytest
 
 from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.measures.steady import steady
-from tierbench.postprocess.measures.traffic import traffic, window_rates
+from tierbench.postprocess.measures.traffic import Counted
 from tierbench.postprocess.records.increments import intervals
 from tierbench.postprocess.records.samples import read_samples
 from tierbench.postprocess.records.trial import Sampled
@@ -108,25 +108,24 @@ def test_the_sender_did_what_it_should(injection: Injection) -> None:
 
 
 def test_all_bytes_sent_are_measured(injection: Injection) -> None:
-    measured = traffic(
-        injection.storage, injection.ns(-2 * PERIOD_S), injection.ns(injection.end_s + 2 * PERIOD_S), None, "tx_bytes"
-    )
+    begin_ns, end_ns = injection.ns(-2 * PERIOD_S), injection.ns(injection.end_s + 2 * PERIOD_S)
+    measured = Counted(injection.storage, "tx_bytes").traffic(begin_ns, end_ns)
     assert measured.bytes == pytest.approx(injection.sent[-1], rel=0.005)
 
 
 def test_the_mean_rate_is_measured(injection: Injection) -> None:
-    measured = traffic(injection.storage, injection.ns(0), injection.ns(injection.end_s), None, "tx_bytes")
+    measured = Counted(injection.storage, "tx_bytes").traffic(injection.ns(0), injection.ns(injection.end_s))
     assert measured.mean_mbps == pytest.approx(injection.mbps_between(0, injection.end_s), rel=0.005)
 
 
 @pytest.mark.parametrize(("begin_s", "end_s"), [(3.0, 9.0), (0.7, 4.1), (8.0, 11.5)])
 def test_so_is_that_of_any_part(injection: Injection, begin_s: float, end_s: float) -> None:
-    measured = traffic(injection.storage, injection.ns(begin_s), injection.ns(end_s), None, "tx_bytes")
+    measured = Counted(injection.storage, "tx_bytes").traffic(injection.ns(begin_s), injection.ns(end_s))
     assert measured.mean_mbps == pytest.approx(injection.mbps_between(begin_s, end_s), rel=0.005)
 
 
 def test_the_steady_state_is_found_where_it_was(injection: Injection) -> None:
-    found = steady(*window_rates(injection.storage, injection.ns(0), injection.ns(injection.end_s), "tx_bytes"))
+    found = steady(*Counted(injection.storage, "tx_bytes").rates(injection.ns(0), injection.ns(injection.end_s)))
     assert found is not None
     assert found.begin_s == pytest.approx(RAMP_S, abs=2 * PERIOD_S)
     assert found.end_s == pytest.approx(RAMP_S + LEVEL_S, abs=2 * PERIOD_S)

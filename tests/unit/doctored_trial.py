@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 from tests.unit import synthetic_run as synthetic
+from tierbench import names
 from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row
 from tierbench.postprocess.verdict.judge import INVALID, SUSPECT, VALID, evidence, judge
@@ -15,16 +16,12 @@ TICKS = synthetic.ticks(-2, 23)
 
 def sampled(folder, tx_bytes=None, times=TICKS, *, ahead_ms=0.0, late=0, missed=0, wall_step=None, **changes):
     """Write the storage server's samples anew, with something about them changed."""
-    tx_bytes = tx_bytes or synthetic.during(400, 20)
-    records = []
-    for time in times:
-        step_ns = round(wall_step[1] * 1e6) if wall_step and time > wall_step[0] else 0
-        wall_ns = synthetic.GO_NS + round(time * 1e9) + step_ns
-        records.append(synthetic.record(time, tx_bytes=tx_bytes(time), wall_ns=wall_ns))
-    end = {**json.loads(synthetic.trailer(len(times), late, ahead_ms)), "missed_ticks": missed}
-    head = json.dumps(synthetic.header(**changes)).encode() + b"\n"
-    path = folder / f"samples/{changes.get('host', OSS)}.samples"
-    path.write_bytes(head + b"".join(records) + json.dumps(end).encode() + b"\n")
+    since_s, step_ms = wall_step or (0, 0)
+    counters = {"tx_bytes": tx_bytes or synthetic.during(400, 20)}
+    counters["wall_ns"] = lambda time: synthetic.times(time + step_ms / 1e3 * (time > since_s))["wall_ns"]
+    end = {"late_ticks": late, "missed_ticks": missed, "clocks": [synthetic.clock(ahead_ms)]}
+    host, role = changes.pop("host", OSS), changes.pop("role", "storage")
+    synthetic.write_host(folder, host, role, times=times, head=changes, end=end, **counters)
 
 
 def edit_client(folder, index, event, **changes):
@@ -33,6 +30,33 @@ def edit_client(folder, index, event, **changes):
 
 def edit_trial(folder, **changes):
     synthetic.edit_json(folder / "trial.json", **changes)
+
+
+def arranged(folder, name, value, *records, host=OSS, **condition):
+    """Have a host arrange a condition for the trial, and leave these records of that."""
+    full, path = f"{name}.{host}", folder / names.ARRANGED / f"{name}.{host}.jsonl"
+    asked = {
+        "name": full,
+        "condition": name,
+        "host": host,
+        "value": value,
+        "unit": "",
+        "tolerance_pct": 0.0,
+        **condition,
+    }
+    others = json.loads((folder / names.TRIAL).read_text()).get("conditions", [])
+    edit_trial(folder, conditions=[*others, asked])
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+def work_done(**changes):
+    """What a job reports that is at work for a time, or reads several files."""
+    return {
+        "processes": 1, "files": 1, "fetches": 1, "failed": 0, "cut": 0, "failures": {}, "bytes_once": 0,
+        "latency_s": dict.fromkeys(("p50", "p95", "p99", "max")), "latency_classes": {}, "first_begin_wall_ns": 0,
+        "last_begin_wall_ns": 0, **changes,
+    }  # fmt: skip
 
 
 def send(mbps, background=0.0, from_s=-100.0, to_s=100.0):

@@ -112,12 +112,14 @@ def write_samples(path, times, tx_bytes, *, cut=False, **changes):
 
 
 def write_host(
-    folder, host = OSS, role = "storage", *, period = 1.0, begin = -2, until = 23,
+    folder, host = OSS, role = "storage", *, period = 1.0, begin = -2, until = 23, times = None,
     head = None, end = None, **counters,
 ):  # fmt: skip
     """A host's samples of a trial, of counters by their names, which may be others than all hosts have."""
-    times, widths = ticks(begin, until, period), {**dict.fromkeys([*WIDTHS, *counters], FURTHER_WIDTH), **WIDTHS}
-    first = json.dumps(header(widths, host=host, role=role, period_s=period, **(head or {}))).encode() + b"\n"
+    widths = {**dict.fromkeys([*WIDTHS, *counters], FURTHER_WIDTH), **WIDTHS}
+    times = ticks(begin, until, period) if times is None else times
+    said = {"host": host, "role": role, "period_s": period, **(head or {})}
+    first = json.dumps(header(widths, **said)).encode() + b"\n"
     records = [record(time, widths, **{name: count(time) for name, count in counters.items()}) for time in times]
     last = json.dumps({**json.loads(trailer(len(times))), **(end or {})}).encode() + b"\n"
     (folder / f"samples/{host}.samples").write_bytes(b"".join([first, *records, last]))

@@ -251,6 +251,6 @@ def test_a_rule_is_a_function(package, tmp_path):
     before = package.python(JUDGED, str(trial))
     have_its_first_byte_late(trial)
     verdict, reasons = package.python(JUDGED, str(trial))
-    said = "the slowest client had its first byte 7.0 s after the go (at most 5 s): opening is slow"
+    said = "client 0 had its first byte 7.0 s after the go (at most 5 s): opening is slow"
     assert ("opening" in before[1], verdict, said in reasons) == (False, "SUSPECT", True)
     assert len(package.touched) == 1

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from tests.unit.postprocess.test_ceilings import LINKS
 from tests.unit.synthetic_report import read_csv
 from tests.unit.synthetic_run import GATEWAY, during, steady, write_client, write_host, write_trial
 from tierbench import names
 from tierbench.postprocess.measures.bottleneck import Client, Clients, explain
 from tierbench.postprocess.measures.resources import QUOTA, SHARED, WINDOWS, Resource
-from tierbench.postprocess.records.ceilings import DRIVER, MEASURED, STATED, Ceiling, Ceilings, ceilings
-from tierbench.postprocess.records.samples import Card
+from tierbench.postprocess.records.ceilings import STATED
 from tierbench.postprocess.tables.write import tables, trial_tables
 
 
@@ -143,90 +143,10 @@ def test_what_is_named(used, clients, named, words):
     assert (label, words in evidence) == (named, True)
 
 
-def test_what_the_sampler_says_of_flows_becomes_a_trials_resources(tmp_path):
-    gauges = {
-        "tcp_flows": 4, "tcp_flows_window_full": 4, "tcp_flows_bytes_per_s": 5_000_000, "tcp_flow_cwnd_bytes": 65536,
-        "tcp_flow_peer_window_bytes": -1, "tcp_flow_rtt_us": 14500, "tcp_flow_min_rtt_us": 14000,
-    }  # fmt: skip
-    trial = write_trial(tmp_path, mbps=40)
-    write_host(trial, tx_bytes=during(40, 20), **{name: lambda _, value=value: value for name, value in gauges.items()})
-    row, used = tables_of(tmp_path, trial)
-    assert row["bottleneck"] == "TCP window"
-    assert "10.0 Mb/s each; in the median the congestion window is 64 KiB" in row["bottleneck_evidence"]
-    (windows,) = (each for each in used if each["resource"] == WINDOWS)
-    assert windows["utilisation"] == "1.0000"
-
-
-SITE = {"wan": 1000.0, "storage": 800.0, "gateway": 1000.0, "door": 1000.0, "worker": 100.0, "rtt_ms": 14.0}
-
-
-def lines(door, gateway, *workers, rtt_ms=14.3):
-    """What iperf3 has measured to each of the servers, and to the workers of a pool at once."""
-
-    def line(role, pool, *rates):
-        hosts = {f"{role}{n}": {"mbps": rate, "rtt_ms": rtt_ms} for n, rate in enumerate(rates)}
-        return {"to": role, "role": role, "pool": pool, "mbps": sum(rates), "rtt_ms": rtt_ms, "hosts": hosts}
-
-    return [line("door", None, door), line("gateway", None, gateway), line("worker", "private", *workers)]
-
-
-def measured(known):
-    found = {link: ceiling.mbps for link, ceiling in known.links.items() if ceiling.source == MEASURED}
-    return {**found, **{host: ceiling.mbps for host, ceiling in known.hosts.items()}}
-
-
-@pytest.mark.parametrize(
-    ("seen", "expected"),
-    [
-        (lines(765, 765, 95, 95), {"storage": 765, "worker0": 95, "worker1": 95}),  # all as stated
-        (lines(765, 29, 14, 15), {"storage": 765, "wan": 29}),  # slow WAN
-        (lines(765, 765, 24, 24), {"storage": 765, "worker0": 24, "worker1": 24}),  # slow workers
-        (lines(29, 28, 14, 14), {"storage": 29}),  # slow storage
-        (lines(765, 955, 95, 95), {"door": 765, "storage": 955, "worker0": 95, "worker1": 95}),  # faster than stated
-    ],
-)
-def test_a_measurement_is_the_ceiling_of_the_link_that_limited_it(seen, expected):
-    assert measured(ceilings(SITE, seen, "private")) == expected
-
-
-def test_what_is_stated_counts_where_nothing_was_measured_to_this_pool():
-    stated = ceilings(SITE, [], "private")
-    assert stated.links["wan"] == Ceiling(1000.0, STATED)
-    assert (stated.rtt_ms, stated.rtt_source) == (14.0, "stated")
-    assert ceilings(SITE, lines(765, 765, 95), "private").rtt_ms == 14.3
-    assert ceilings(SITE, lines(765, 765, 95), "public").hosts == {}
-
-
-def test_a_real_card_goes_before_more_that_is_stated_and_not_before_what_was_measured():
-    card = Card("eth0", 1000, link_speed_real=True)
-    assert Ceilings().nic("h", "worker", card) == Ceiling(1000.0, DRIVER)
-    assert Ceilings().nic("h", "worker", replace(card, link_speed_real=False)) is None
-    assert Ceilings({"worker": Ceiling(10_000.0, STATED)}).nic("h", "worker", card) == Ceiling(1000.0, DRIVER)
-    assert Ceilings({"worker": Ceiling(500.0, STATED)}).nic("h", "worker", card) == Ceiling(500.0, STATED)
-    assert Ceilings(hosts={"h": Ceiling(1900.0, MEASURED)}).nic("h", "worker", card) == Ceiling(1900.0, MEASURED)
-
-
 def tables_of(run, trial, **links):
-    (run / names.SITE).write_text(json.dumps({"links": {**SITE, "worker": 2000, **links}}))
+    (run / names.SITE).write_text(json.dumps({"links": {**LINKS, "worker": 2000, **links}}))
     trial_tables(trial)
     return read_csv(trial / names.TRIALS_CSV)[0], read_csv(trial / names.RESOURCES_CSV)
-
-
-def test_a_full_storage_server_is_named_in_the_trials_row(tmp_path):
-    row, _ = tables_of(tmp_path, write_trial(tmp_path, mbps=780))
-    assert row["bottleneck"] == "storage"
-    assert "sent 780.0 of 800.0 Mb/s (98 %), stated in [links]" in row["bottleneck_evidence"]
-
-
-def test_a_card_that_is_full_is_named_whatever_the_site_states(tmp_path):
-    trial = write_trial(tmp_path, mbps=950)
-    card = {"link_speed_mbps": 1000, "link_speed_real": True}
-    write_host(trial, begin=-2.3, until=22.7, head=card, tx_bytes=steady(950))
-    (tmp_path / names.SITE).write_text(json.dumps({"links": {"storage": 10_000}}))
-    trial_tables(trial)
-    [row] = read_csv(trial / names.TRIALS_CSV)
-    assert row["bottleneck"] == "storage"
-    assert row["ceiling_mbps"] == "1000.000"
 
 
 def write_batches(run, **mbps):
@@ -337,34 +257,56 @@ def test_one_core_is_full_by_its_own_mean(tmp_path, each_pct, step, label, words
     assert words in row["bottleneck_evidence"]
 
 
-def test_a_wan_that_is_full_in_bursts_is_named(tmp_path):
-    trial = write_trial(tmp_path, mbps=320)
+GAUGES = {
+    "tcp_flows": 4, "tcp_flows_window_full": 4, "tcp_flows_bytes_per_s": 5_000_000, "tcp_flow_cwnd_bytes": 65536,
+    "tcp_flow_peer_window_bytes": -1, "tcp_flow_rtt_us": 14500, "tcp_flow_min_rtt_us": 14000,
+}  # fmt: skip
 
+
+def with_flows(trial):
+    write_host(trial, tx_bytes=during(40, 20), **{name: lambda _, value=value: value for name, value in GAUGES.items()})
+
+
+def with_a_card(trial):
+    card = {"link_speed_mbps": 1000, "link_speed_real": True}
+    write_host(trial, begin=-2.3, until=22.7, head=card, tx_bytes=steady(950))
+
+
+def in_bursts(trial):
     def bursts(time):
         whole, part = divmod(min(max(time, 0), 20), 5)
         return 10**9 + round((whole * 4 + min(part, 4)) * 400 * 1e6 / 8)
 
     write_host(trial, tx_bytes=bursts)
-    row, _ = tables_of(tmp_path, trial, wan=400)
-    assert row["bottleneck"] == "WAN link"
-    assert "of the samples at the ceiling" in row["bottleneck_evidence"]
 
 
-def test_what_was_full_for_a_third_of_the_window_does_not_explain_it(tmp_path):
-    trial = write_trial(tmp_path, mbps=400)
+def full_for_a_third(trial):
     for index in range(4):
-        whole = 980392156
-        size, end_s = (round(0.73 * whole), 20) if index == 0 else (round(0.09 * whole), 6.6)
+        size, end_s = (round(0.73 * 980392156), 20) if index == 0 else (round(0.09 * 980392156), 6.6)
         write_client(trial / f"clients/{index}.jsonl", begin_s=0, end_s=end_s, size=size)
     write_host(trial, tx_bytes=lambda time: during(567, 6.6)(time) + during(213, 20)(time))
-    row, _ = tables_of(tmp_path, trial, wan=800)
-    assert row["bottleneck"] == "unexplained"
-    assert "of the whole window of 20.0 s; while all clients were at work, 5.9 s of it" in row["bottleneck_evidence"]
 
 
-def test_a_trial_without_samples_says_so(tmp_path):
-    trial = write_trial(tmp_path)
+def without_samples(trial):
     for samples in (trial / "samples").iterdir():
         samples.unlink()
-    row, _ = tables_of(tmp_path, trial)
-    assert (row["bottleneck"], row["bottleneck_evidence"]) == ("unexplained", "there are no samples of its window")
+
+
+@pytest.mark.parametrize(
+    ("mbps", "change", "links", "label", "words"),
+    [
+        (780, lambda _: None, {}, "storage", "sent 780.0 of 800.0 Mb/s (98 %), stated in [links]"),
+        (950, with_a_card, {"storage": 10_000}, "storage", "sent 950.0 of 1000.0 Mb/s (95 %), stated by the card"),
+        (40, with_flows, {}, "TCP window", "10.0 Mb/s each; in the median the congestion window is 64 KiB"),
+        (320, in_bursts, {"wan": 400}, "WAN link", "of the samples at the ceiling"),
+        (400, full_for_a_third, {"wan": 800}, "unexplained",
+         "of the whole window of 20.0 s; while all clients were at work, 5.9 s of it"),
+        (400, without_samples, {}, "unexplained", "there are no samples of its window"),
+    ],
+)  # fmt: skip
+def test_what_limited_a_trial_is_named_in_its_row(tmp_path, mbps, change, links, label, words):
+    trial = write_trial(tmp_path, mbps=mbps)
+    change(trial)
+    row, used = tables_of(tmp_path, trial, **links)
+    assert (row["bottleneck"], words in row["bottleneck_evidence"]) == (label, True)
+    assert {each["utilisation"] for each in used if each["resource"] == WINDOWS} <= {"1.0000"}

@@ -1,4 +1,4 @@
-"""What `tierbench run` leaves of its measurement of the links, above all where there is none."""
+"""What `tierbench run` leaves of its measurement of the links, above all where there is none; the ceilings of it."""
 
 import json
 from contextlib import contextmanager
@@ -9,8 +9,9 @@ import pytest
 from tierbench import names
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
-from tierbench.postprocess.records.ceilings import MEASURED, read_ceilings
+from tierbench.postprocess.records.ceilings import DRIVER, MEASURED, STATED, Ceiling, Ceilings, read_ceilings
 from tierbench.postprocess.records.ceilings import ceilings as links_from
+from tierbench.postprocess.records.samples import Card
 from tierbench.site_configs.site import find_site
 from tierbench.submit import links
 from tierbench.submit.links import Received
@@ -77,19 +78,62 @@ def test_a_damaged_file_is_as_good_as_none_and_is_told(tmp_path, content):
     assert [words.partition(" is damaged")[0] for words in said] == [names.CEILINGS]
 
 
-def line(role, mbps, *hosts):
-    each = {host: {"mbps": mbps / len(hosts), "rtt_ms": 14.0} for host in hosts}
+LINKS = {"wan": 1000.0, "storage": 800.0, "gateway": 1000.0, "door": 1000.0, "worker": 100.0, "rtt_ms": 14.0}
+
+
+def line(role, *rates):
+    """What iperf3 has measured to hosts of a role, called worker0 and so on, at once."""
+    hosts = {f"{role}{n}": {"mbps": rate, "rtt_ms": 14.3} for n, rate in enumerate(rates)}
     pool = "private" if role == "worker" else None
-    return {"role": role, "pool": pool, "mbps": mbps, "rtt_ms": 14.0, "hosts": each}
+    return {"to": role, "role": role, "pool": pool, "mbps": sum(rates), "rtt_ms": 14.3, "hosts": hosts}
 
 
-WORKERS = [f"wn{number}" for number in range(16)]
+def lines(door, gateway, *workers):
+    """What iperf3 has measured to each of the servers, and to the workers of a pool at once."""
+
+    return [line("door", door), line("gateway", gateway), line("worker", *workers)]
 
 
-@pytest.mark.parametrize("others", [[], [line("gateway", 3400, "dgt")]], ids=["shared", "a stream's own limit"])
+def measured(known):
+    found = {link: ceiling.mbps for link, ceiling in known.links.items() if ceiling.source == MEASURED}
+    return {**found, **{host: ceiling.mbps for host, ceiling in known.hosts.items()}}
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        (lines(765, 765, 95, 95), {"storage": 765, "worker0": 95, "worker1": 95}),  # all as stated
+        (lines(765, 29, 14, 15), {"storage": 765, "wan": 29}),  # slow WAN
+        (lines(765, 765, 24, 24), {"storage": 765, "worker0": 24, "worker1": 24}),  # slow workers
+        (lines(29, 28, 14, 14), {"storage": 29}),  # slow storage
+        (lines(765, 955, 95, 95), {"door": 765, "storage": 955, "worker0": 95, "worker1": 95}),  # faster than stated
+    ],
+)
+def test_a_measurement_is_the_ceiling_of_the_link_that_limited_it(seen, expected):
+    assert measured(links_from(LINKS, seen, "private")) == expected
+
+
+def test_what_is_stated_counts_where_nothing_was_measured_to_this_pool():
+    stated = links_from(LINKS, [], "private")
+    assert stated.links["wan"] == Ceiling(1000.0, STATED)
+    assert (stated.rtt_ms, stated.rtt_source) == (14.0, "stated")
+    assert links_from(LINKS, lines(765, 765, 95), "private").rtt_ms == 14.3
+    assert links_from(LINKS, lines(765, 765, 95), "public").hosts == {}
+
+
+def test_a_real_card_goes_before_more_that_is_stated_and_not_before_what_was_measured():
+    card = Card("eth0", 1000, link_speed_real=True)
+    assert Ceilings().nic("h", "worker", card) == Ceiling(1000.0, DRIVER)
+    assert Ceilings().nic("h", "worker", replace(card, link_speed_real=False)) is None
+    assert Ceilings({"worker": Ceiling(10_000.0, STATED)}).nic("h", "worker", card) == Ceiling(1000.0, DRIVER)
+    assert Ceilings({"worker": Ceiling(500.0, STATED)}).nic("h", "worker", card) == Ceiling(500.0, STATED)
+    assert Ceilings(hosts={"h": Ceiling(1900.0, MEASURED)}).nic("h", "worker", card) == Ceiling(1900.0, MEASURED)
+
+
+@pytest.mark.parametrize("others", [[], [line("gateway", 3400)]], ids=["shared", "a stream's own limit"])
 def test_what_could_be_another_links_or_a_streams_own_limit_is_nobodys_ceiling(others):
     """One stream carries 3.4 Gb/s where sixteen workers receive 9.4 Gb/s by the same links, and nothing is stated."""
-    found = links_from({}, [*others, line("worker", 9392, *WORKERS)], "private")
+    found = links_from({}, [*others, line("worker", *[587] * 16)], "private")
     assert (found.links, found.hosts) == ({}, {})
 
 
@@ -100,19 +144,19 @@ ODD = ["a text", {}, {"role": "moon", "pool": None, "mbps": 1, "rtt_ms": 1, "hos
 def test_a_link_that_carries_less_than_is_stated_has_the_measured_ceiling(odd):
     """Whatever else stands there that is not understood."""
     stated = {"wan": 10_000, "storage": 8_000, "gateway": 10_000, "worker": 1_000}
-    found = links_from(stated, [*odd, line("gateway", 7650, "dgt")], "private")
+    found = links_from(stated, [*odd, line("gateway", 7650)], "private")
     assert found.links["storage"].mbps == 7650
 
 
 @pytest.mark.parametrize(("changes", "mbps"), [({}, 95), ({"worker": 1000.0}, 1000), ({"storage": 50.0}, 95)])
 def test_what_was_measured_before_a_link_was_changed_is_not_its_ceiling(changes, mbps):
     stated = {"wan": 1000, "storage": 800, "gateway": 1000, "worker": 100}
-    known = links_from(stated, [line("worker", 190, "wn03", "wn04")], "private").under(changes)
-    found = known.nic("wn03", "worker")
+    known = links_from(stated, [line("worker", 95, 95)], "private").under(changes)
+    found = known.nic("worker0", "worker")
     assert found is not None
     assert found.mbps == mbps
 
 
 def test_a_distance_that_is_not_one_for_all_workers_is_not_known():
-    known = links_from({"wan": 1000}, [line("gateway", 760, "dgt")], "private").under({"rtt_ms": None})
+    known = links_from({"wan": 1000}, [line("gateway", 760)], "private").under({"rtt_ms": None})
     assert known.rtt_ms is None

@@ -1,4 +1,4 @@
-"""Damaged files of a real trial: each costs the trial its verdict at most, and never the run its tables."""
+"""A real trial: its tables stay as they were, and damaged files cost it its verdict at most, never the run's tables."""
 
 import os
 import random
@@ -12,9 +12,12 @@ import pytest
 from tests.unit.synthetic_run import rows
 from tierbench import names
 from tierbench.errors import TierbenchError
+from tierbench.postprocess.records.ceilings import read_ceilings
+from tierbench.postprocess.schema.rows import TRIAL_FILES
 from tierbench.postprocess.tables.write import tables, trial_tables
 from tierbench.submit.cli import main
 
+TABLES = Path(__file__).parents[1] / "fixtures/direct-trial"  # as they were before hosts had several interfaces
 DAMAGES = int(os.environ.get("TIERBENCH_DAMAGES", "100"))
 PARTS = 6  # which may run side by side
 MOST_OFF = 0.03
@@ -230,3 +233,22 @@ def test_a_directory_that_cannot_be_written_is_told(run, capsys):
     (run.directory / names.SUMMARY_CSV).mkdir()  # which root cannot write either
     assert main(["tables", str(run.directory)]) == 1
     assert "summary.csv was not written; tables can be made of a copy" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("table", [names.TRIALS_CSV, names.JOBS_CSV, names.RESOURCES_CSV, names.SAMPLES_CSV])
+def test_columns_may_come_and_none_changes(run, table):
+    trial_tables(run.trial)
+    before, now = rows(TABLES / table), rows(run.trial / table)
+    if table == names.TRIALS_CSV:
+        now = [{name: value for part in TRIAL_FILES for name, value in rows(run.trial / part)[0].items()}]
+    assert [{name: row.get(name) for name in before[0]} for row in now] == before
+
+
+def test_what_an_older_run_calls_an_xrootd_server_is_a_door(run):
+    for path in (run.trial / names.TRIAL, run.trial / names.sample_file("wn04.fiu.test")):
+        text, count = re.subn(r'("host": ?"wn04[^{}]*"role": ?)"worker"', r'\1"xrootd"', path.read_text())
+        assert count
+        path.write_text(text)
+    assert "door" in read_ceilings(run.directory, "public", print).links
+    assert "by their header" not in trial_tables(run.trial)["verdict_reasons"]
+    assert {row["role"] for row in rows(run.trial / names.SAMPLES_CSV)} == {"storage", "worker", "door"}

@@ -15,7 +15,7 @@ from tierbench.wrappers.client import Client
 
 OTHER = "oss2.uf.test"
 STALLED = both(moving(400 * 1500 / 1434, 0, 6), moving(400 * 1500 / 1434, 14, 26))
-NOTHING = synthetic.during(0, 20)
+NOTHING, HALF = synthetic.during(0, 20), moving(200 * 1500 / 1434, 0, 20)
 
 
 def does(folder, what):
@@ -57,18 +57,18 @@ def test_a_clean_one_is_valid_and_its_slice_is_of_what_was_delivered(tmp_path):
     assert (writing["closure"], writing["steady_from"]) == (pytest.approx(1500 / 1434 - 1, rel=1e-3), "delivered")
 
 
-def test_what_is_still_in_a_cache_is_missing(tmp_path):
-    arrived = moving(200 * 1500 / 1434, 0, 20)
-    _, writing = mirrored(tmp_path, arrived, arrived)
+@pytest.mark.parametrize(
+    ("there", "here", "words"),
+    [
+        (HALF, HALF, ("the storage received", "that the clients wrote")),
+        (both(WIRE, moving(100, 0, 20)), WIRE, ("came from none of the trial's own hosts",)),
+    ],
+    ids=["what is still in a cache is missing", "somebody else who writes is background"],
+)
+def test_what_was_written_and_what_arrived_must_agree(tmp_path, there, here, words):
+    _, writing = mirrored(tmp_path, there, here)
     assert writing["verdict"] == "INVALID"
-    assert "that the clients wrote" in writing["verdict_reasons"]
-    assert "the storage received" in writing["verdict_reasons"]
-
-
-def test_somebody_else_who_writes_is_background(tmp_path):
-    _, writing = mirrored(tmp_path, both(WIRE, moving(100, 0, 20)), WIRE)
-    assert writing["verdict"] == "INVALID"
-    assert "came from none of the trial's own hosts" in writing["verdict_reasons"]
+    assert all(each in writing["verdict_reasons"] for each in words)
 
 
 def test_somebody_who_reads_meanwhile(tmp_path):
@@ -128,20 +128,17 @@ def test_what_workers_can_receive_limits_no_copy_between_servers(folder):
     assert "workers" not in copied(folder, WIRE, WIRE)["ceiling_from"]
 
 
+LESS, MORE = moving(100, 0, 20), both(WIRE, moving(100, 0, 20))
+UNLIKE = [(*ends, "that the clients copied") for ends in ((WIRE, LESS), (LESS, WIRE))]
+UNLIKE += [(*ends, "reached none of the trial's own hosts") for ends in ((WIRE, MORE), (MORE, WIRE))]
+
+
 @pytest.mark.parametrize("role", ["storage", "gateway"])
-@pytest.mark.parametrize(("sent", "received"), [(WIRE, moving(100, 0, 20)), (moving(100, 0, 20), WIRE)])
-def test_an_end_of_a_copy_that_moved_less_is_told(folder, sent, received, role):
+@pytest.mark.parametrize(("sent", "received", "words"), UNLIKE)
+def test_what_only_one_end_of_the_copies_moved_is_missing_or_background(folder, sent, received, words, role):
     row = copied(folder, sent, received, role)
     assert row["verdict"] == "INVALID"
-    assert "that the clients copied" in row["verdict_reasons"]
-
-
-@pytest.mark.parametrize("background_end", [0, 1])
-def test_what_only_one_end_of_the_copies_moved_is_background(folder, background_end):
-    ends = [WIRE, WIRE]
-    ends[background_end] = both(WIRE, moving(100, 0, 20))
-    row = copied(folder, *ends)
-    assert "reached none of the trial's own hosts" in row["verdict_reasons"]
+    assert words in row["verdict_reasons"]
 
 
 def test_who_counts_operations_needs_no_bytes(folder):
@@ -151,15 +148,15 @@ def test_who_counts_operations_needs_no_bytes(folder):
     assert "storage" not in reasons
 
 
-def written(folder, arrived, *, settles=True, looked_at=True):
+def written(folder, arrived, *, settles=True, looked_at=4):
     """A trial that wrote, of which the storage received so much in time."""
     does(folder, "writes")
     traits = {**type("Declared", (Client,), {"does": "writes"}).traits(), "settles": settles}
     edit(folder, traits=traits, writes={"url": "/writes/run/trial"})
     moves(folder, arrived, WIRE, "rx")
-    if looked_at:
+    if looked_at is not None:
         (folder / "outbox").mkdir()
-        report = {"status": "ok", "check": "size", "checked": 4}
+        report = {"status": "ok", "check": "size", "checked": looked_at}
         (folder / "outbox/clear.json").write_text(json.dumps(report))
     return trial_tables(folder)
 
@@ -185,8 +182,9 @@ def test_where_one_client_writes_for_all_a_client_has_its_rate(folder):
 @pytest.mark.parametrize(
     ("arrived", "looked_at", "words"),
     [
-        pytest.param(WIRE, False, "nobody has looked at what was written", id="nobody has looked"),
-        pytest.param(both(WIRE, moving(100, 20.5, 22.5)), True, "reached the storage after the last end",
+        pytest.param(WIRE, None, "what was written was not checked afterwards", id="nobody has looked"),
+        pytest.param(WIRE, 0, "what was written was not checked afterwards", id="there was nothing to look at"),
+        pytest.param(both(WIRE, moving(100, 20.5, 22.5)), 4, "reached the storage after the last end",
                      id="a client says that all is there, and is not believed"),
     ],
 )  # fmt: skip

@@ -40,6 +40,14 @@ def computed(monkeypatch):
     return folders
 
 
+@pytest.fixture
+def made(run, computed):
+    """The run when its tables have been made, before anything is computed again."""
+    tables(run, silent)
+    computed.clear()
+    return run
+
+
 def written(run):
     return {name: (run / name).read_bytes() for name in (*FILES, names.CONDITIONS, names.SCHEMA)}
 
@@ -53,33 +61,27 @@ def fresh(run, at):
     return written(copy)
 
 
-def test_only_a_new_trial_is_computed(run, computed, tmp_path):
-    tables(run, silent)
-    assert len(computed) == 2
-    computed.clear()
-    before, rows = written(run), tables(run, silent).trials
-    assert tables(run, silent).trials == rows
+def test_only_a_new_trial_is_computed(made, computed, tmp_path):
+    before, rows = written(made), tables(made, silent).trials
+    assert tables(made, silent).trials == rows
     assert computed == []
-    assert written(run) == before
-    new = synthetic.write_trial(run, repeat=3, index=7, jobs=2)
-    tables(run, silent)
+    assert written(made) == before
+    new = synthetic.write_trial(made, repeat=3, index=7, jobs=2)
+    tables(made, silent)
     assert computed == [new.name]
-    assert written(run) == fresh(run, tmp_path / "copy")
+    assert written(made) == fresh(made, tmp_path / "copy")
 
 
-def test_a_copy_elsewhere_at_another_time_is_the_same(run, computed, tmp_path):
-    tables(run, silent)
-    computed.clear()
-    shutil.copytree(run, tmp_path / "copy", copy_function=shutil.copyfile)
+def test_a_copy_elsewhere_at_another_time_is_the_same(made, computed, tmp_path):
+    shutil.copytree(made, tmp_path / "copy", copy_function=shutil.copyfile)
     tables(tmp_path / "copy", silent)
     assert computed == []
 
 
-def test_whatever_has_changed_is_computed_again(run, computed):
+def test_whatever_has_changed_is_computed_again(made, computed):
     """Every file counts, by its content: a change that keeps size and time is one as well."""
-    tables(run, silent)
-    folder = sorted((run / names.TRIALS).iterdir())[0]
-    paths = [path for path in (*run.glob("*.json"), *folder.rglob("*")) if path.is_file()]
+    folder = sorted((made / names.TRIALS).iterdir())[0]
+    paths = [path for path in (*made.glob("*.json"), *folder.rglob("*")) if path.is_file()]
     paths = [path for path in paths if path.name not in (names.SCHEMA, names.CONDITIONS, names.MADE_OF)]
     assert len(paths) > 8
     for path in paths:
@@ -88,45 +90,37 @@ def test_whatever_has_changed_is_computed_again(run, computed):
         place = len(told) // 2
         path.write_bytes(told[:place] + (b"3" if told[place : place + 1] == b"7" else b"7") + told[place + 1 :])
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-        tables(run, silent)
+        tables(made, silent)
         assert folder.name in computed, path
         path.write_bytes(told)
 
 
-def test_a_changed_number_is_in_the_tables(run, tmp_path):
-    tables(run, silent)
-    before = written(run)
-    path = next(run.glob("trials/*r1/clients/0.jsonl"))
-    changed = path.read_text().replace('"cpu_user_s": 1.0', '"cpu_user_s": 7.0')
-    path.write_text(changed)
-    tables(run, silent)
-    assert written(run) == fresh(run, tmp_path / "copy") != before
+@pytest.mark.parametrize(
+    ("file", "old", "new", "changes"),
+    [("clients/0.jsonl", '"cpu_user_s": 1.0', '"cpu_user_s": 7.0', True), ("jobs.csv", "ok", "no", False)],
+    ids=["a changed number", "a table that was changed by hand"],
+)
+def test_tables_are_those_of_what_the_trials_have_left(made, tmp_path, file, old, new, changes):
+    before = written(made)
+    path = next(made.glob(f"trials/*r1/{file}"))
+    path.write_text(path.read_text().replace(old, new))
+    tables(made, silent)
+    assert written(made) == fresh(made, tmp_path / "copy")
+    assert (written(made) != before) == changes
 
 
-def test_a_table_that_was_changed_by_hand_is_made_again(run):
-    tables(run, silent)
-    before = written(run)
-    path = next(run.glob("trials/*r1/jobs.csv"))
-    path.write_text(path.read_text().replace("ok", "no"))
-    tables(run, silent)
-    assert written(run) == before
-
-
-def test_a_file_that_comes_or_goes_counts(run, computed):
-    tables(run, silent)
-    folder = sorted((run / names.TRIALS).iterdir())[0]
+def test_a_file_that_comes_or_goes_counts(made, computed):
+    folder = sorted((made / names.TRIALS).iterdir())[0]
     for change in ((folder / names.DAGMAN_LOCK).touch, (folder / names.DAGMAN_LOCK).unlink, (folder / "new").mkdir):
         computed.clear()
         change()
-        tables(run, silent)
+        tables(made, silent)
         assert computed == [folder.name]
 
 
-def test_other_code_computes_all_again(run, computed, monkeypatch):
-    tables(run, silent)
-    computed.clear()
+def test_other_code_computes_all_again(made, computed, monkeypatch):
     monkeypatch.setattr(cache, "_code", lambda: b"of another version")
-    tables(run, silent)
+    tables(made, silent)
     assert len(computed) == 2
 
 
@@ -151,12 +145,10 @@ def test_code_of_commands_and_reports_does_not_count():
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"of": 1, "made": 2}', "[]", '{"of": "x", "made": "y", "row": {}}'])
-def test_a_damaged_memory_is_none(run, computed, content):
-    tables(run, silent)
-    for path in run.glob(f"trials/*/{names.MADE_OF}"):
+def test_a_damaged_memory_is_none(made, computed, content):
+    for path in made.glob(f"trials/*/{names.MADE_OF}"):
         path.write_text(content)
-    computed.clear()
-    tables(run, silent)
+    tables(made, silent)
     assert len(computed) == 2
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.doctored_trial import edit_trial
+from tests.unit.doctored_trial import arranged, edit_trial
 from tests.unit.synthetic_run import OSS, during, ticks, write_client, write_samples, write_trial
 from tests.unit.synthetic_start import in_turn
 from tierbench import names
@@ -17,10 +17,7 @@ from tierbench.wrappers import client as shipped
 
 RTTS_MS = {"wn02.fiu.test": 5.0, "wn03.fiu.test": 14.0, "wn04.fiu.test": 47.0, "wn05.fiu.test": 60.0}
 WINDOW = 32 * 1024  # bytes that each has on the way at a time
-CONDITION = {
-    "condition": "worker-rtts", "host": "wan.fiu.test", "word": "worker-rtts", "value": "5-14-47-60", "unit": "ms",
-    "tolerance_pct": 0.0, "link": "rtt_ms", "helper": "none", "name": "worker-rtts.wan.fiu.test",
-}  # fmt: skip
+DISTANCE = {"host": "wan.fiu.test", "unit": "ms", "link": "rtt_ms"}
 
 
 def by_distance(rtt_ms):
@@ -76,30 +73,31 @@ def test_one_client_that_waits_for_something_else_speaks_for_none(one, reads_tol
     assert why(one, *others) == ""
 
 
-def test_what_waits_as_long_over_any_distance_waits_for_a_server():
-    assert why(*(apart(rtt_ms, mbps=20.0) for rtt_ms in RTTS_MS.values())) == ""
+MEASURED = ((5, 71), (14, 63), (47, 49), (60, 39))  # ROOT over a mount, each alone: most of its waiting is for else
 
 
-def test_the_measured_readers_of_four_distances_do_not_wait_for_these_alone():
-    """ROOT over a mount, each alone: beside 4.8 s it waits 102 round trips, a tenth to a half of its waiting."""
-    assert why(*(apart(rtt_ms, mbps=mbps) for rtt_ms, mbps in ((5, 71), (14, 63), (47, 49), (60, 39)))) == ""
-
-
-def test_nothing_else_may_be_nearly_full():
-    assert why(*WAITING, use=0.8) == ""
+@pytest.mark.parametrize(
+    ("each", "use"),
+    [
+        pytest.param([apart(rtt_ms, mbps=20.0) for rtt_ms in RTTS_MS.values()], 0.1, id="they wait for a server"),
+        pytest.param([apart(rtt_ms, mbps=mbps) for rtt_ms, mbps in MEASURED], 0.1, id="not for these alone"),
+        pytest.param(WAITING, 0.8, id="something else is nearly full"),
+    ],
+)
+def test_what_does_not_go_by_distance_alone_is_not_latency(each, use):
+    assert why(*each, use=use) == ""
 
 
 def trial_of(run, rates, each):
     """A trial whose clients read for 20 s, each on a worker at a distance of its own, as the arranging host says."""
-    folder = write_trial(run, mbps=sum(rates), conditions=[CONDITION])
+    folder = write_trial(run, mbps=sum(rates))
     for client, (rate, host) in enumerate(zip(rates, RTTS_MS, strict=True)):
         path = folder / f"clients/{client}.jsonl"
         write_client(path, begin_s=0.001, end_s=20, size=round(rate * 1e6 / 8 * 20))
         path.write_text(path.read_text().replace("wn01.private.fiu.test", host))
     write_samples(folder / f"samples/{OSS}.samples", ticks(-2, 23), during(sum(rates), 20))
-    arranged = {"event": "arranged", "before": "alike", "now": "5-14-47-60", **({"each": each} if each else {})}
-    (folder / "arranged").mkdir()
-    (folder / "arranged/worker-rtts.wan.fiu.test.jsonl").write_text(json.dumps(arranged) + "\n")
+    record = {"event": "arranged", "before": "alike", "now": "5-14-47-60", **({"each": each} if each else {})}
+    arranged(folder, "worker-rtts", "5-14-47-60", record, **DISTANCE)
     (run / names.SITE).write_text(json.dumps({"links": {"storage": 800, "worker": 100, "rtt_ms": 14.0}}))
     return folder
 
@@ -154,12 +152,9 @@ def test_clients_in_turn_are_each_held_against_their_own_too(tmp_path, rates, la
 
 
 def test_two_conditions_that_disagree_leave_the_round_trip_time_open(tmp_path):
-    near, far = ({**CONDITION, "value": value, "name": f"rtt-{value}.wan.fiu.test"} for value in ("5", "60"))
-    folder = write_trial(tmp_path, conditions=[near, far])
-    (folder / "arranged").mkdir()
-    for one in (near, far):
-        arranged = {"event": "arranged", "before": "0", "now": one["value"]}
-        (folder / f"arranged/{one['name']}.jsonl").write_text(json.dumps(arranged) + "\n")
+    folder = write_trial(tmp_path)
+    for value in ("5", "60"):
+        arranged(folder, f"rtt-{value}", value, {"event": "arranged", "before": "0", "now": value}, **DISTANCE)
     assert read_trial(folder).ceilings.rtt_ms is None
 
 

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tests.unit.doctored_trial import OSS, edit_client, edit_trial, sampled
-from tierbench import names
+from tests.unit.doctored_trial import OSS, arranged, edit_client, sampled
 from tierbench.postprocess.tables.terminal import as_text
 from tierbench.postprocess.tables.write import tables
 from tierbench.postprocess.verdict.judge import SUSPECT, VALID
@@ -34,31 +33,20 @@ def test_a_trial_under_other_conditions_is_suspect_and_says_which(run):
     assert rows[0]["conditions"] == rows[2]["conditions"] != rows[1]["conditions"]
 
 
-def arranged(run, repeat, value):
-    """The trial has the storage server's mount arranged by a condition of the site."""
-    folder = run / f"trials/lan-xrootd.root.x004.r{repeat}"
-    edit_trial(folder, conditions=[
-        {"name": "flavour", "condition": "flavour", "host": OSS, "value": value, "unit": "", "tolerance_pct": 0.0}
-    ])  # fmt: skip
-    record = folder / names.ARRANGED / "flavour.jsonl"
-    record.parent.mkdir(exist_ok=True)
-    record.write_text("".join(json.dumps({"event": event, "now": value}) + "\n" for event in ("arranged", "restored")))
+ALIKE = [("rw,sec=krb5", "krb5"), ("rw,sec=krb5p", "krb5p"), ("rw,sec=krb5", "krb5")]
+UNLIKE = [("rw,sec=krb5", "krb5"), ("ro,sec=krb5", "krb5"), ("rw,sec=krb5", "krb5")]
+RO = "oss.uf.test had mount /extenci nfs4 ro,sec=krb5 and not nfs4 rw,sec=krb5"
 
 
-def test_what_is_arranged_for_a_trial_is_no_other_condition(run):
-    for repeat, flavour in ((1, "krb5"), (2, "krb5p"), (3, "krb5")):
-        tuned(run, repeat, mounts={"/extenci": f"nfs4 rw,sec={flavour}"})
-        arranged(run, repeat, flavour)
-    assert [row["verdict_reasons"] for row in tables(run).trials] == [""] * 3
-
-
-def test_what_differs_between_trials_that_are_arranged_alike_is_one(run):
-    for repeat, options in ((1, "rw"), (2, "ro"), (3, "rw")):
-        tuned(run, repeat, mounts={"/extenci": f"nfs4 {options},sec=krb5"})
-        arranged(run, repeat, "krb5")
+@pytest.mark.parametrize(("mounts", "verdict", "words"), [(ALIKE, VALID, ""), (UNLIKE, SUSPECT, RO)])
+def test_what_differs_is_another_condition_unless_it_was_arranged(run, mounts, verdict, words):
+    for repeat, (options, flavour) in enumerate(mounts, 1):
+        tuned(run, repeat, mounts={"/extenci": f"nfs4 {options}"})
+        records = ({"event": event, "now": flavour} for event in ("arranged", "restored"))
+        arranged(run / f"trials/lan-xrootd.root.x004.r{repeat}", "flavour", flavour, *records)
     rows = tables(run).trials
-    assert [row["verdict"] for row in rows] == [VALID, SUSPECT, VALID]
-    assert "had mount /extenci nfs4 ro,sec=krb5 and not nfs4 rw,sec=krb5" in rows[1]["verdict_reasons"]
+    assert [row["verdict"] for row in rows] == [VALID, verdict, VALID]
+    assert words in rows[1]["verdict_reasons"]
 
 
 def test_a_reboot_alone_is_no_other_condition(run):

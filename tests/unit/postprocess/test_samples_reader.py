@@ -18,11 +18,16 @@ def path(tmp_path):
     return tmp_path / "oss.samples"
 
 
+def write(path, *records, **header):
+    """A sample file of these records, or of what else comes behind its header."""
+    path.write_bytes(b"".join([json.dumps(synthetic.header(**header)).encode(), b"\n", *records]))
+    return read_samples(path)
+
+
 def write_counter(path, values, name="tx_bytes", **header):
     """A sample file in which one counter has these values, a second apart."""
-    records = [synthetic.record(second, **{name: value}) for second, value in enumerate(values)]
-    path.write_bytes(json.dumps(synthetic.header(**header)).encode() + b"\n" + b"".join(records))
-    return intervals(read_samples(path))
+    records = (synthetic.record(second, **{name: value}) for second, value in enumerate(values))
+    return intervals(write(path, *records, **header))
 
 
 @pytest.mark.parametrize("width", range(1, 20))
@@ -50,9 +55,8 @@ def test_numbers_not_known_are_written_empty_and_choices_as_their_texts():
 
 
 def test_more_records_than_a_chunk_are_all_read(path):
-    records = b"".join(synthetic.record(second, tx_bytes=5) for second in range(40_000))
-    path.write_bytes(json.dumps(synthetic.header()).encode() + b"\n" + records)
-    assert read_samples(path).columns["tx_bytes"].sum() == 200_000
+    samples = write(path, *(synthetic.record(second, tx_bytes=5) for second in range(40_000)))
+    assert samples.columns["tx_bytes"].sum() == 200_000
 
 
 def test_only_the_wanted_columns_and_the_clock_are_kept(path):
@@ -63,9 +67,8 @@ def test_only_the_wanted_columns_and_the_clock_are_kept(path):
 def test_columns_are_found_by_the_header_whatever_their_order(path):
     widths = {"tx_bytes": 6, "new_thing": 3, "rx_bytes": 3, "mono_ns": 12}
     columns = [{"name": name, "width": width} for name, width in widths.items()]
-    header = synthetic.header(columns=columns, record_bytes=29)
-    path.write_bytes(json.dumps(header).encode() + b"\n    123   9   7   5000000000\n")
-    assert read_samples(path).columns["tx_bytes"].tolist() == [123]
+    samples = write(path, b"    123   9   7   5000000000\n", columns=columns, record_bytes=29)
+    assert samples.columns["tx_bytes"].tolist() == [123]
 
 
 def test_what_the_sampler_writes_is_read(path, tmp_path):
@@ -82,10 +85,8 @@ def test_what_the_sampler_writes_is_read(path, tmp_path):
     ("cut", "whole", "damage"), [(7, 2, "the last record is cut off, after 2 whole ones"), (0, 3, None)]
 )
 def test_what_is_cut_off_at_the_end_costs_no_whole_record(path, cut, whole, damage):
-    head = json.dumps(synthetic.header()).encode() + b"\n"
     records = b"".join(map(synthetic.record, range(3)))
-    path.write_bytes(head + records[: len(records) - cut] + (b"" if cut else synthetic.trailer(3)[:-20]))
-    samples = read_samples(path)
+    samples = write(path, records[: len(records) - cut], b"" if cut else synthetic.trailer(3)[:-20])
     assert (len(samples), samples.damage, samples.trailer) == (whole, damage, None)
 
 
@@ -101,9 +102,16 @@ def test_records_before_a_damaged_one_are_kept(path):
 
 
 def test_fewer_records_than_the_trailer_says_are_reported(path):
-    head = json.dumps(synthetic.header()).encode() + b"\n"
-    path.write_bytes(head + synthetic.record(0) + synthetic.trailer(2))
-    assert read_samples(path).damage == "holds 1 records, but the sampler wrote 2"
+    assert write(path, synthetic.record(0), synthetic.trailer(2)).damage == "holds 1 records, but the sampler wrote 2"
+
+
+@pytest.mark.parametrize(
+    ("period_s", "damage"), [(0.3, "its records are 0.2 s apart, and not the 0.3 s"), (0.25, None)]
+)
+def test_records_that_are_nearer_than_the_headers_period_are_damage(path, period_s, damage):
+    synthetic.write_samples(path, synthetic.ticks(0, 5, 0.2), synthetic.steady(1), period_s=period_s)
+    assert (read_samples(path).damage or "").startswith(damage or "") is True
+    assert (read_samples(path).damage is None) == (damage is None)
 
 
 @pytest.mark.parametrize(
@@ -123,20 +131,22 @@ def test_a_file_without_samples_is_refused_with_the_reason(path, content, words)
 
 
 def test_a_header_alone_is_a_file_of_no_samples(path):
-    path.write_bytes(json.dumps(synthetic.header()).encode() + b"\n")
-    assert len(read_samples(path)) == len(intervals(read_samples(path)).seconds) == 0
+    samples = write(path)
+    assert len(samples) == len(intervals(samples).seconds) == 0
 
 
-def test_a_32_bit_wrap_is_corrected(path):
-    found = write_counter(path, [2**32 - 300, 2**32 - 200, 50, 150])
-    assert found.differences["tx_bytes"].tolist()[1:] == [100, 250, 100]
-    assert found.wrap.tolist() == [False, False, True, False]
-
-
-def test_a_counter_that_began_anew_makes_its_interval_unknown(path):
-    found = write_counter(path, [1000, 2000, 10, 110])
-    np.testing.assert_equal(found.differences["tx_bytes"][1:], [1000, np.nan, 100])
-    assert found.reset.tolist() == [False, False, True, False]
+@pytest.mark.parametrize(
+    ("values", "differences", "what"),
+    [
+        ([2**32 - 300, 2**32 - 200, 50, 150], [100, 250, 100], "wrap"),
+        ([1000, 2000, 10, 110], [1000, np.nan, 100], "reset"),
+    ],
+)
+def test_a_32_bit_wrap_is_corrected_and_what_began_anew_makes_its_interval_unknown(path, values, differences, what):
+    found = write_counter(path, values)
+    np.testing.assert_equal(found.differences["tx_bytes"][1:], differences)
+    flags = {name: getattr(found, name).tolist() for name in ("wrap", "reset")}
+    assert flags == {**dict.fromkeys(flags, [False] * 4), what: [False, False, True, False]}
 
 
 @pytest.mark.parametrize(
@@ -152,10 +162,8 @@ def test_a_fall_that_is_no_wrap_is_a_reset(path, values, mbps):
 
 
 def test_counters_that_fall_together_have_begun_anew(path):
-    head = json.dumps(synthetic.header()).encode() + b"\n"
     before = synthetic.record(0, tx_bytes=2**32 - 10, tx_packets=900, rx_bytes=7)
-    path.write_bytes(head + before + synthetic.record(1, tx_bytes=10, tx_packets=5, rx_bytes=9))
-    found = intervals(read_samples(path))
+    found = intervals(write(path, before, synthetic.record(1, tx_bytes=10, tx_packets=5, rx_bytes=9)))
     assert found.reset.tolist() == [False, True]
     assert np.isnan(found.differences["rx_bytes"][1])
 

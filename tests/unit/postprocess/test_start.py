@@ -182,7 +182,7 @@ def test_a_go_that_was_anothers_is_told(turns):
     go = json.loads((turns / names.GO).read_text())
     go["turns_wall_ns"][2] += 10**9
     (turns / names.GO).write_text(json.dumps(go))
-    assert "the gate and the clients tell 2 different go times" in trial_row(read_trial(turns))["reasons"]
+    assert "the gate and the clients report 2 different go times" in trial_row(read_trial(turns))["reasons"]
 
 
 def test_a_trial_of_an_earlier_version_began_as_its_gate_says(tmp_path):

@@ -132,6 +132,9 @@ def test_the_truth_is_recovered_from_counters_with_ramps_gaps_wraps_and_backgrou
     assert (row["steady_begin_s"], row["steady_end_s"]) == pytest.approx((4, 16), abs=0.2)
     assert (row["steady_mbps"], row["steady_peak_mbps"]) == pytest.approx((8000 + background,) * 2, rel=0.005)
     assert row["bytes_server"] == pytest.approx((8000 * 16 + background * 20) * 1e6 / 8, rel=0.005)
+    gaps = (1, 2.2) if mishap == "gap" else (0, 0.2)
+    assert (row["gaps"], row["longest_gap_s"]) == pytest.approx(gaps)
+    assert (row["wraps"], row["state"]) == (4 if mishap == "wrap" else 0, "complete")
 
 
 def test_what_no_link_can_carry_is_no_steady_state(folder):

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tests.unit.doctored_trial import edit_trial
+from tests.unit.doctored_trial import edit_trial, work_done
 from tierbench import names
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.hosts import flushed_hosts, sampled_hosts
@@ -69,6 +69,16 @@ def test_the_rate_is_that_of_the_servers_that_the_way_names(tmp_path):
     assert json.loads(row.bytes_by_server) == {
         FAR: pytest.approx(MBPS * 1e6 / 8 * SECONDS, rel=0.01), synthetic.OSS: pytest.approx(750_000, rel=0.01)
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", [{"servers": ["oss9.uf.test"]}, {"samplers": []}])
+def test_a_trial_none_of_whose_servers_were_sampled_is_invalid(folder, changes):
+    edit_trial(folder, **changes)
+    if "samplers" in changes:
+        (folder / f"samples/{synthetic.OSS}.samples").unlink()
+    row = trial_tables(folder)
+    assert (row.verdict, row.mean_mbps) == ("INVALID", None)
+    assert "no storage server of its access method was sampled" in row["reasons"]
 
 
 @pytest.mark.parametrize(
@@ -141,9 +151,8 @@ def test_a_disks_cache_may_serve_what_is_read_again_for_a_given_time(tmp_path):
     on_disk(tmp_path)
     folder = next((tmp_path / "trials").iterdir())
     edit_trial(folder, bytes=None, work={"for_s": SECONDS})
-    done = {"processes": 1, "files": 1, "fetches": 4, "failed": 0, "cut": 0, "failures": {}, "bytes_once": SIZE}
-    done |= {"latency_s": dict.fromkeys(("p50", "p95", "p99", "max"), 5.0), "latency_classes": {}}
-    done |= {"first_begin_wall_ns": 0, "last_begin_wall_ns": synthetic.GO_NS}
+    latencies = {"latency_s": dict.fromkeys(("p50", "p95", "p99", "max"), 5.0)}
+    done = work_done(fetches=4, bytes_once=SIZE, last_begin_wall_ns=synthetic.GO_NS, **latencies)
     synthetic.write_clients(folder, begin_s=0, end_s=SECONDS, size=4 * SIZE, bytes_disk=SIZE, work=done)
     row = trial_tables(folder)
     assert row.verdict != "INVALID", row["verdict_reasons"]
@@ -154,7 +163,7 @@ def test_without_its_workers_samples_a_local_trial_is_invalid(tmp_path):
     folder = synthetic.write_trial(tmp_path, mbps=MBPS, on_disk=True, protocol="file")
     row = trial_tables(folder)
     assert row.verdict == "INVALID"
-    assert "nothing tells what their disks read" in row["reasons"]
+    assert "what their disks read is unknown" in row["reasons"]
 
 
 def test_the_course_of_a_local_trial_is_its_disks(tmp_path):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import matplotlib as mpl
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tests.unit.synthetic_run import rows
+from tests.unit.synthetic_run import rows, write_host
 from tierbench import names
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.schema.columns import places
@@ -80,34 +81,19 @@ def test_a_trial_that_has_not_ended_is_running_and_not_judged_whatever_its_hosts
 
 HEADERS = (
     {"packages": {"xrootd": ["5.8"]}}, {"packages": [1]}, {"mounts": {"/": {}}}, {"kernel": ["6.1"]}, {"disks": 5},
-    {"clock_mono_ns": 2**63 - 1}, {"clock_wall_ns": -1},
+    {"clock_mono_ns": 2**63 - 1}, {"clock_wall_ns": -1}, {"tuning": {"mtu": "jumbo"}},
 )  # fmt: skip
+DETAILS = ({"program": ["root"]}, {"computed_s": "long"}, {"column_bytes": "x"}, {"column_bytes": 5, "gap_bytes": "x"})
+ODD = [*(("header", each) for each in HEADERS), *(("detail", each) for each in DETAILS)]
 
 
-@pytest.mark.parametrize("changes", HEADERS)
-def test_a_damaged_header_costs_the_other_trials_nothing(run, folder, changes):
-    samples = folder / f"samples/{synthetic.OSS}.samples"
-    synthetic.write_samples(samples, synthetic.ticks(-2, 23), synthetic.during(400, 20), **changes)
+@pytest.mark.parametrize(("where", "odd"), ODD)
+def test_odd_headers_and_details_cost_the_other_trials_nothing(run, folder, where, odd):
+    if where == "header":
+        write_host(folder, head=odd, tx_bytes=synthetic.during(400, 20))
+    else:
+        write(folder, 2, detail=odd)
     assert [row.verdict for row in tables(run).trials if row.repeat == 2] == ["VALID"]
-
-
-@pytest.mark.parametrize("end", [{"detail": {"program": ["root"]}}, {"detail": {"computed_s": "long"}}])
-def test_odd_details_of_a_client_cost_the_other_trials_nothing(run, folder, end):
-    write(folder, 2, **end)
-    assert len(tables(run).trials) == 2
-
-
-def test_a_negative_count_is_damage(folder):
-    write(folder, 2, bytes_app=-1_000_000)
-    row = trial_tables(folder)
-    assert row.verdict == "INVALID"
-    assert "bytes_app is negative" in row["reasons"]
-
-
-def test_clients_that_all_have_read_nothing_are_no_valid_trial(folder):
-    for client in range(4):
-        synthetic.write_client(folder / f"clients/{client}.jsonl", begin_s=0, end_s=20, size=0)
-    assert "the clients tell that they read nothing" in trial_tables(folder)["verdict_reasons"]
 
 
 def test_a_run_has_a_row_per_sample_client_trial_and_batch_in_the_order_of_the_plan(run):
@@ -194,10 +180,20 @@ def remove_trial(folder):
     (folder / "outcome.json").write_text(json.dumps(outcome))
 
 
+def without_a_host(folder):
+    output = folder / "clients/0.jsonl"
+    output.write_text(output.read_text().replace('"host"', '"hose"'))
+
+
+def ending_at(end_s):
+    return lambda folder: synthetic.write_clients(folder, begin_s=end_s, end_s=end_s, size=1)
+
+
 def empty_folder(folder):
     for path in folder.rglob("*"):
         if path.is_file() and path.name != "trial.json":
             path.unlink()
+    synthetic.edit_json(folder / names.TRIAL, flush={"strategy": "none", "hosts": []})  # which is no reason then
 
 
 lose_client = shorten(lambda lines: lines[:-1], "clients/2.jsonl")
@@ -218,6 +214,12 @@ lose_client = shorten(lambda lines: lines[:-1], "clients/2.jsonl")
         (lose_gate, "the gate never opened"),
         (remove_trial, "the trial was removed"),
         (lambda folder: (folder / "outcome.json").write_text("{"), "outcome.json is damaged"),
+        (lambda folder: write(folder, 2, bytes_app=-1_000_000), "bytes_app is negative"),
+        (lambda folder: write(folder, 2, detail={"column_bytes": -1}), "detail.column_bytes is no amount"),
+        (lambda folder: write(folder, 2, detail={"computed_s": -5}), "detail.computed_s is no amount"),
+        (without_a_host, "1 of 4 clients never-started (0)"),
+        (ending_at(0.0), "the last client ended before the window began"),
+        (ending_at(-3.0), "the last client ended before the window began"),
         (empty_folder, "has not run"),
     ],
 )
@@ -225,8 +227,10 @@ def test_a_mishap_is_a_reason_in_the_trials_row_and_costs_no_other_trial(run, fo
     mishap(folder)
     tables(run)
     other, row = rows(run / "trials.csv")
-    assert (other["state"], row["state"]) == ("complete", "incomplete")
+    assert (other["state"], row["state"], row["verdict"]) == ("complete", "incomplete", "INVALID")
     assert reason in row["reasons"]
+    assert row["verdict_reasons"].startswith(row["reasons"])
+    assert mishap is not empty_folder or row["verdict_reasons"] == reason
     assert len(rows(folder / "jobs.csv")) == 4
 
 
@@ -236,21 +240,14 @@ def test_what_is_shown_has_each_trial_its_reasons_and_the_summary(run, folder):
     text = as_text(run)
     assert "#2   4  392.2  400.0       1.02" in text
     assert "#1: 1 of 4 clients lost (2)" in text
-    assert "lan-xrootd/root     4       1  392.2" in text
+    assert "lan-xrootd/root     4       1  392.2         -     -  400.0" in text
 
 
-@pytest.mark.parametrize(
-    ("rates", "shown"),
-    [
-        ((390.0, 400.0, 410.0), "392.2       9.8  367.8…416.5  400.0       1.02"),
-        ((400.0,), "392.2         -     -  400.0"),
-    ],
-)
-def test_what_is_shown_has_the_interval_of_the_mean_rate_of_several_trials(tmp_path, rates, shown):
-    for repeat, mbps in enumerate(rates, 1):
+def test_what_is_shown_has_the_interval_of_the_mean_rate_of_several_trials(tmp_path):
+    for repeat, mbps in enumerate((390.0, 400.0, 410.0), 1):
         synthetic.write_trial(tmp_path, mbps=mbps, repeat=repeat, index=repeat)
     tables(tmp_path)
-    assert shown in as_text(tmp_path)
+    assert "392.2       9.8  367.8…416.5  400.0       1.02" in as_text(tmp_path)
 
 
 def test_a_broken_definition_costs_no_other_trial(run, folder):
@@ -260,6 +257,15 @@ def test_a_broken_definition_costs_no_other_trial(run, folder):
     assert folder.name in said[0]
 
 
+def test_a_copy_of_a_trials_folder_is_told_and_counts_no_second_time(run, folder):
+    shutil.copytree(folder, folder.with_name(f"{folder.name}.old"))
+    for _ in range(2):  # also of tables that are there already
+        said = []
+        found = tables(run, said.append)
+        assert ([row.repeat for row in found.trials], found.summary[0].trials) == ([2, 1], 2)
+        assert f"{folder.name}.old holds the trial {folder.name}" in said[0]
+
+
 def test_a_folder_without_trials_or_a_definition_without_what_it_needs_is_refused(folder, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(TierbenchError, match="has no trials"):
@@ -267,21 +273,6 @@ def test_a_folder_without_trials_or_a_definition_without_what_it_needs_is_refuse
     (folder / names.TRIAL).write_text("{}")
     with pytest.raises(TierbenchError, match="id: missing"):
         trial_tables(folder)
-
-
-def test_a_start_record_without_a_host_is_no_start(folder):
-    output = folder / "clients/0.jsonl"
-    output.write_text(output.read_text().replace('"host"', '"hose"'))
-    assert "never-started" in trial_tables(folder)["reasons"]
-
-
-@pytest.mark.parametrize("end_s", [0.0, -3.0])
-def test_a_window_that_ends_before_it_began_is_none(folder, end_s):
-    for path in (folder / "clients").iterdir():
-        synthetic.write_client(path, begin_s=end_s, end_s=end_s, size=1)
-    row = trial_tables(folder)
-    assert (row["window_s"], row["verdict"]) == (None, "INVALID")
-    assert "ended before the window began" in row["verdict_reasons"]
 
 
 def test_the_first_cause_is_among_a_trials_reasons(folder):

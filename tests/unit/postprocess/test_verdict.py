@@ -1,13 +1,28 @@
 """Each rule of the verdict: data just within it and just beyond, and what its reason tells."""
 
 import json
+import math
 
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tests.unit.doctored_trial import READ, TICKS, apart, edit_client, edit_trial, measured, sampled, send, worst
+from tests.unit.doctored_trial import (
+    READ,
+    TICKS,
+    apart,
+    arranged,
+    edit_client,
+    edit_trial,
+    measured,
+    sampled,
+    send,
+    work_done,
+    worst,
+)
+from tierbench.postprocess.tables.write import trial_tables
 from tierbench.postprocess.verdict.judge import INVALID, RULES, SUSPECT, VALID
 from tierbench.postprocess.verdict.rules import Evidence
+from tierbench.wrappers.client import Client
 
 OFF_GRID = synthetic.ticks(-2.2, 25.8, 2.0)
 WORKER = "wn01.private.fiu.test"
@@ -39,6 +54,11 @@ def moved(folder, share, counted=None):
     synthetic.edit_clients(folder, "end", bytes_app=round(READ / 4 * share), bytes_client=own)
 
 
+def measured_in_operations(folder, count):
+    edit_trial(folder, traits=type("Metadata", (Client,), {"does": "metadata"}).traits())
+    synthetic.edit_clients(folder, "end", operations=count)
+
+
 def flushed(folder, resident):
     edit_trial(folder, flush={"strategy": "fadvise", "hosts": ["wn01"]})
     (folder / "flush").mkdir()
@@ -59,11 +79,7 @@ def all_late(folder, late_s):
 def read_again(folder, share):
     """Have the clients read their files, or so much of them, for a time, each several times."""
     edit_trial(folder, client="dd", work={"files_per_job": 1, "processes": 1, "for_s": 20.0, "order": "listed"})
-    done = {
-        "processes": 1, "files": 1, "fetches": 3, "failed": 0, "cut": 0, "failures": {}, "latency_classes": {},
-        "bytes_once": round(READ / 4 * share), "latency_s": dict.fromkeys(("p50", "p95", "p99", "max")),
-        "last_begin_wall_ns": synthetic.GO_NS,
-    }  # fmt: skip
+    done = work_done(fetches=3, bytes_once=round(READ / 4 * share), last_begin_wall_ns=synthetic.GO_NS)
     synthetic.edit_clients(folder, "start", expected_bytes=None)
     synthetic.edit_clients(folder, "end", work=done)
 
@@ -96,6 +112,12 @@ def started(folder, changes):
     edit_client(folder, 1, "start", **changes)
 
 
+def sizes(folder, of_two):
+    """Have two clients say that of their files."""
+    for index, size in enumerate(of_two):
+        edit_client(folder, index, "start", expected_bytes=size)
+
+
 def ended(folder, changes):
     edit_client(folder, 1, "end", **changes)
 
@@ -117,6 +139,13 @@ def columns_of_copy(folder, column_bytes):
     columns(folder, column_bytes, local_bytes=101_098_039)
 
 
+def undone(folder, undoing_s):
+    """Have a condition undone at a time, which starts the storage server's counters anew 22 s after the go."""
+    sampled(folder, lambda time: send(400)(time) - 10**9 * (time >= 22))
+    restored = {"event": "restored", "now": "1", "undoing_mono_ns": synthetic.MONO_NS + round(undoing_s * 1e9)}
+    arranged(folder, "processes", "2", {"event": "arranged", "before": "1", "now": "2"}, restored)
+
+
 def idle_before(folder, mbps):
     sampled(folder, send(400, mbps))
 
@@ -133,15 +162,22 @@ CASES = [
     ("background bytes", copied, 1.07, 1.09, SUSPECT, "the storage sent +9.0% beyond what was read"),
     ("background bytes", copied, 1.25, 1.28, INVALID, "the storage sent +28.0% beyond what was read"),
     ("bytes not compared", ended, None, {"bytes_app": None, "bytes_client": None}, SUSPECT,
-     "1 clients do not tell how many bytes they read"),
+     "1 clients do not report how many bytes they read"),
+    ("bytes not compared", lambda folder, size: synthetic.write_clients(folder, begin_s=0, end_s=20, size=size),
+     None, 0, SUSPECT, "the clients report that they read nothing"),
+    ("above the ceiling",
+     lambda folder, mbps: synthetic.edit_json(folder.parents[1] / "site.json", links={"storage": mbps}),
+     375, 370, SUSPECT, "the jobs received 392.2 Mb/s, over a ceiling of 370.0 (storage server, stated in [links])"),
     ("resident pages", flushed, {"resident_after_bytes": 1_900_000}, {"resident_after_bytes": 2_100_000}, SUSPECT,
      "2.10 MB of the replicas were in memory after the flush"),
     ("resident pages", flushed, {"resident_after_bytes": 9_000_000}, {"resident_after_bytes": 11_000_000}, INVALID,
      "11.00 MB of the replicas were in memory"),
     ("caches not proven cold", flushed, {"resident_after_bytes": 0}, {"status": "unmeasured"}, SUSPECT,
-     "not all of 1 flushes could tell"),
+     "not all of 1 flushes could measure"),
     ("caches not proven cold", lambda folder, flush: edit_trial(folder, flush=flush), None,
      {"strategy": "none", "hosts": []}, SUSPECT, "no cache was flushed"),
+    ("operations not counted", measured_in_operations, 5, 0, SUSPECT, "4 clients report no operations: 0, 1, 2, 3"),
+    ("operations not counted", measured_in_operations, 5, None, SUSPECT, "4 clients report no operations"),
     ("counts apart", lambda folder, counted: moved(folder, 1.0, counted), 0.996, 1 / 1.024, SUSPECT,
      "client 0 read 245.10 MB, its process 239.35 MB (at most 0.5 %"),
     ("uncounted bytes", lambda folder, counted: moved(folder, 1.0, counted), 1.05, 1.06, SUSPECT,
@@ -151,6 +187,7 @@ CASES = [
     ("other sizes", lambda folder, share: edit_trial(folder, bytes=round(READ * share)), 1.004, 1.006, SUSPECT,
      "the clients' files hold 980.39 MB, 986.27 MB were planned"),
     ("other sizes", started, None, {"expected_bytes": 0}, INVALID, "the files of 1 clients are empty"),
+    ("other sizes", sizes, (None, None), (None, 0), INVALID, "the files of 1 clients are empty"),
     ("shared replica", started, {"url": "root://synthetic/9"}, {"url": "root://synthetic/2"}, INVALID,
      "2 clients read root://synthetic/2 between them"),
     ("shared replica", started, None, {"url": "root://synthetic/0?again"}, INVALID,
@@ -162,6 +199,9 @@ CASES = [
     ("not whole", read_again, 0.996, 0.985, SUSPECT, "all clients read 965.69 MB of files of 980.39 MB"),
     ("not whole", moved, 0.996, 0.985, SUSPECT, "client 0 read 241.42 MB of a file of 245.10 MB"),
     ("not whole", moved, 0.981, 0.5, INVALID, "client 0 read 122.55 MB of a file of 245.10 MB"),
+    ("events unlike the others", ended, {"events": 1400}, {"events": 2000}, SUSPECT,
+     "client 1 counts 8.16 events a MB, where 4.08 are usual"),
+    ("events unlike the others", ended, {"events": 600}, {"events": 0}, SUSPECT, "client 1 counts 0 events a MB"),
     ("unlike the others", ended, None, {"bytes_app": round(READ / 4 * 0.97)}, SUSPECT,
      "client 1 read 97.0 % of its file, where 100.0 %"),
     ("fast client", sped_up, 4.9, 5.1, SUSPECT, "client 3 read at 500.0 Mb/s, 5.1 times the median of 98.0"),
@@ -177,6 +217,7 @@ CASES = [
      20.4, 22.8, SUSPECT, "near the window's edges may be up to"),
     ("counter began anew", lambda folder, less: sampled(folder, lambda time: send(400)(time) - less * (time >= 22)),
      None, 10**9, SUSPECT, "the counters of oss.uf.test began anew 1 times"),
+    ("counter began anew", undone, 21.5, 22.5, SUSPECT, "the counters of oss.uf.test began anew 1 times"),
     ("not all active", lambda folder, late_s: client(folder, 1, late_s), 10.0, 11.0, SUSPECT,
      "all clients read together for 6.0 s, 30% of the window"),
     ("not all active", lambda folder, late_s: client(folder, 1, late_s), 14.9, 15.1, INVALID,
@@ -228,13 +269,13 @@ def test_beyond_a_rule_a_trial_is_blamed_with_what_was_measured(tmp_path, rule, 
 
 
 def test_each_rule_has_a_case_here():
-    elsewhere = {"incomplete", "above the ceiling", "other conditions"}
+    elsewhere = {"incomplete", "other conditions"}
     elsewhere |= {"missing at a worker", "stall", "other direction", "slow beside rest", "clock comparison"}
     elsewhere |= {"still at an edge", "failed fetches"}
-    elsewhere |= {"proxies apart", "origin apart", "hits apart", "proxies not compared"}  # test_proxies.py
+    elsewhere |= {"proxies apart", "origin apart", "hits apart", "proxies not compared"}  # test_server_reports.py
     elsewhere |= {"not alone", "wrong place", "not pinned"}  # test_start.py and test_placement.py
     elsewhere |= {"other servers"}  # test_storage_of_a_way.py
-    elsewhere |= {"cold cache not empty", "warm cache fetched"}  # test_software_cache.py
+    elsewhere |= {"cold cache not empty", "warm cache fetched"}  # test_server_reports.py
     elsewhere |= {"software from elsewhere", "cache content unknown", "sent past a warm cache", "cache in trouble"}
     elsewhere |= {"other mount", "background on the path"}  # test_mounts.py, test_truth.py
     elsewhere |= {"unlike its repetitions", "split otherwise", "written late"}
@@ -242,5 +283,30 @@ def test_each_rule_has_a_case_here():
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_reason_is_one_clause_so_that_semicolons_separate_reasons(rule):
-    assert ";" not in Evidence(rule, 1e9, "measured").reason
+def test_a_reason_is_one_clause_so_that_semicolons_separate_reasons_and_what_is_no_number_is_one(rule):
+    evidence = Evidence(rule, math.nan, "measured")
+    assert (";" in evidence.reason, evidence.verdict != VALID) == (False, True)
+
+
+def test_what_makes_it_invalid_comes_first(folder):
+    sampled(folder, synthetic.during(400 / 1.02 * 0.75, 20), late=2)
+    reasons = trial_tables(folder)["verdict_reasons"].split("; ")
+    assert ["the storage sent 735.29 MB" in reasons[0], "was late 2 times" in reasons[1]] == [True, True]
+
+
+def test_offsets_are_from_the_access_points_own_clock_which_is_in_no_window(folder):
+    (folder / "clock.json").write_text(json.dumps(synthetic.clock(300)))
+    sampled(folder, ahead_ms=300)
+    assert trial_tables(folder)["clock_offset_ms"] == 0
+    apart(folder, 0)
+    row = trial_tables(folder)
+    assert (row["verdict"], row["clock_offset_ms"]) == (VALID, -300)
+
+
+def test_what_a_clients_process_reads_beside_its_data_is_not_what_it_read(folder):
+    traits = {"does": "reads", "reads_whole": False, "usual_excess": 0.1, "taken_in": "bytes_app"}
+    edit_trial(folder, client="its_own", traits=traits)
+    synthetic.edit_clients(folder, "end", bytes_client=round(READ / 3))
+    row, found = measured(folder)
+    assert row["closure"] == pytest.approx(0.02, abs=1e-6)
+    assert worst(found, "missing bytes") == VALID

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.unit import doctored_trial
 from tests.unit import synthetic_run as synthetic
 from tests.unit.doctored_trial import edit_trial
 from tests.unit.synthetic_start import EACH_S, in_turn
@@ -16,13 +17,11 @@ SIZE = 10_000_000  # of each client of the synthetic trial's, which the storage 
 
 
 def work_done(**changes):
-    """What a job of two processes tells that has read four files, each once."""
-    done = {
-        "processes": 2, "files": 4, "fetches": 4, "failed": 0, "cut": 0, "failures": {}, "bytes_once": SIZE,
-        "latency_s": {"p50": 0.1, "p95": 0.2, "p99": 0.2, "max": 0.2},
-        "latency_classes": {"581": 3, "616": 1}, "first_begin_wall_ns": 0, "last_begin_wall_ns": 0,
-    }  # fmt: skip
-    return {**done, **changes}
+    """What a job of two processes reports that has read four files, each once."""
+    latencies = {"latency_s": {"p50": 0.1, "p95": 0.2, "p99": 0.2, "max": 0.2}, "latency_classes": {"581": 3, "616": 1}}
+    return doctored_trial.work_done(
+        **{"processes": 2, "files": 4, "fetches": 4, "bytes_once": SIZE, **latencies, **changes}
+    )
 
 
 class Trial:
@@ -162,24 +161,19 @@ def test_latencies_that_differ_by_less_than_a_per_cent_are_not_one_class_apart(t
 @pytest.mark.parametrize(
     "damage",
     [{"latency_classes": {"5a1": 3}}, {"latency_classes": {"581000000": 3}}, {"latency_s": {}}, {"latency_step": -1.02},
-     {"under_way_s": -1.0}],
+     {"under_way_s": -1.0}, {"fetches": -4}, {"latency_classes": {"581": 4, "616": -1}}],
 )  # fmt: skip
 def test_latencies_that_are_none_cost_their_trial_alone(trial, damage):
     row = trial.with_work({"files_per_job": 4}, work_done(**damage))
     assert row.verdict == "INVALID"
-    assert "its latencies are none" in row["reasons"]
+    assert "its fetches or latencies are none" in row["reasons"]
 
 
-def test_files_that_are_read_again_may_come_from_a_cache(trial):
-    row = trial.with_work({"files_per_job": 4, "for_s": 20}, work_done(), times=4)
-    assert row["verdict"] != "INVALID"
-    assert row["cached_share"] == pytest.approx(0.75, abs=0.02)
-
-
-def test_files_that_are_read_once_may_not(trial):
-    row = trial.with_work({"files_per_job": 4}, work_done(), times=4)
-    assert "missing" in row["verdict_reasons"] or "sent" in row["verdict_reasons"]
-    assert (row["verdict"], row["cached_share"]) == ("INVALID", None)
+@pytest.mark.parametrize(("for_s", "cached"), [(20, pytest.approx(0.75, abs=0.02)), (None, None)])
+def test_files_that_are_read_again_may_come_from_a_cache_and_those_read_once_not(trial, for_s, cached):
+    row = trial.with_work({"files_per_job": 4, "for_s": for_s}, work_done(), times=4)
+    assert (row["cached_share"], row["verdict"] == "INVALID") == (cached, for_s is None)
+    assert ("the storage sent" in row["verdict_reasons"]) == (for_s is None)
 
 
 @pytest.mark.parametrize(("failed", "verdict"), [(1, "SUSPECT"), (10, "INVALID")])

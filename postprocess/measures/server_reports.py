@@ -1,4 +1,4 @@
-"""What caches did in a trial, as they tell themselves: proxies by their counters, caches of software by their size.
+"""What servers did in a trial by their own reports: proxies, caches of software, and XRootD's servers.
 
 A proxy's counters are compared from before the window to the end of the sampling, when all that was under way has ended
 and a proxy that was too busy has counted all that it did.
@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from tierbench.postprocess.digits import Integers
 from tierbench.postprocess.measures.traffic import at_rest_bytes, counter_curve
 from tierbench.postprocess.records.trial import Cache, Sampled, TrialData, by_host
 
@@ -15,6 +18,9 @@ REQUESTS, HITS, SENT_KB, FETCHED_KB = "squid_requests", "squid_hits", "squid_sen
 HEAD = 1024  # bytes of an answer's header
 OWN_ANSWERS = 20_000  # bytes a second that a proxy sends to the sampler that asks for its counters
 ORIGIN = "door"  # the role of a server that a proxy fetches from
+XROOTD_READS, XROOTD_SENT = ("xrootd_reads", "xrootd_vector_reads"), "xrootd_sent_bytes"
+PROCESSES, AGE = "xrootd_processes", "xrootd_report_age_ms"
+MOST_MISSED = 0.1  # of the window, before all of XRootD's processes had reported
 MOST_HEADERS = 1.05  # what an interface carries over what an application sends through it
 
 
@@ -27,7 +33,7 @@ class Proxied:
     hits: float
     sent: float
     fetched: float
-    usual: float  # sent beyond what the clients tell: headers, answers to the sampler, what was broken off
+    usual: float  # sent beyond what the clients report: headers, answers to the sampler, what was broken off
     origin: float | None  # what the server sent that they fetch from
     origin_at_rest: float
 
@@ -42,7 +48,7 @@ def proxied(data: TrialData) -> Proxied | str | None:
         _risen(data, proxies, each) for each in (REQUESTS, HITS, SENT_KB, FETCHED_KB)
     )
     if requests is None or hits is None or sent_kb is None or fetched_kb is None:
-        return "no sampled host tells what the proxy sent and fetched"
+        return "no sampled host reports what the proxy sent and fetched"
     if hits > requests:  # a sampler of an earlier version let requests stand where they were
         return "the proxy counts more hits than requests, as after a restart"
     # What was under way when time was over has been sent in part, and its client has reported less or nothing of it.
@@ -98,3 +104,35 @@ def _risen(data: TrialData, hosts: list[Sampled], counter: str) -> float | None:
         return None
     rises = [rise for curve in curves if (rise := curve.known_rise(curve.before(0), -1)) is not None]
     return sum(rises) if len(rises) == len(hosts) else None
+
+
+def bytes_per_server_read(data: TrialData) -> float | None:
+    """What the servers sent over the reads and vector reads that they were asked for; None unless all is known."""
+    reporting = [
+        host for host, *_ in by_host(data.sampled)
+        if PROCESSES in host.samples.columns and host.samples.columns[PROCESSES].max(initial=-1) > 0
+    ]  # fmt: skip
+    risen = [rise for host in reporting if data.window_ns and (rise := rises(host, *data.window_ns)) is not None]
+    reads = sum(sum(rise[name] for name in XROOTD_READS) for rise in risen)
+    return sum(rise[XROOTD_SENT] for rise in risen) / reads if reads and len(risen) == len(reporting) else None
+
+
+def rises(host: Sampled, begin_ns: int, end_ns: int) -> dict[str, int] | None:
+    """From the last record before the window to the first one by which all processes had reported after it.
+
+    A server reports once a second, so that one may be heard of first when a short window has begun. Nobody waits for
+    it: little of a window may be missing, as a ratio of what was counted together.
+    """
+    columns, times = host.samples.columns, host.samples.time_ns
+    after = reported_by(host, end_ns)
+    known = np.flatnonzero(columns[PROCESSES] == columns[PROCESSES][after[0]]) if len(after) else after
+    if not len(known) or times[known[0]] - begin_ns > MOST_MISSED * (end_ns - begin_ns):
+        return None
+    first = max(known[0], np.searchsorted(times, begin_ns, "right") - 1)
+    return {name: int(columns[name][after[0]] - columns[name][first]) for name in (*XROOTD_READS, XROOTD_SENT)}
+
+
+def reported_by(host: Sampled, time_ns: int) -> Integers:
+    """The places of the records by which all processes had reported since a time."""
+    columns = host.samples.columns
+    return np.flatnonzero((host.samples.time_ns - columns[AGE] * 10**6 >= time_ns) & (columns[PROCESSES] > 0))

@@ -1,0 +1,227 @@
+"""What proxies, XRootD's servers and caches report of themselves must be proven, or their trial is not VALID."""
+
+import pytest
+
+from tests.unit import synthetic_run as synthetic
+from tests.unit.doctored_trial import arranged, edit_trial, work_done
+from tierbench import names
+from tierbench.postprocess.measures.stalls import longest_at_an_edge
+from tierbench.postprocess.records.load_trial import read_trial
+from tierbench.postprocess.tables.metrics import trial_row
+from tierbench.postprocess.tables.write import trial_tables
+from tierbench.postprocess.verdict import cache_rules
+from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, VALID
+from tierbench.postprocess.verdict.judge import evidence
+
+PROXIED = 200_000_000  # by the four clients of the trial, ten times what the storage sent
+FILE = 500_000
+FETCHED = 20_000_000
+
+
+def rising(total):
+    """A counter that rises so much in the window, and by some of it only afterwards."""
+    return lambda time: 1000 + round(min(max(time, 0), 21) / 21 * total)
+
+
+def proxy(folder, **risen):
+    counters = {f"squid_{name}": rising(total) for name, total in risen.items()}
+    synthetic.write_host(folder, "dgt.fiu.test", "gateway", **counters)
+
+
+@pytest.fixture
+def through_a_proxy(tmp_path):
+    folder = synthetic.write_trial(tmp_path, mbps=8.0)
+    hosts = [
+        {"host": host, "interface": "eth0", "role": role, "via": "pool"}
+        for host, role in ((synthetic.OSS, "storage"), ("dgt.fiu.test", "gateway"), ("vmuf.uf.test", "door"))
+    ]
+    more = {"options": {"proxy": "dgt.private.fiu.test:3128"}, "work": {"for_s": 20}, "samplers": hosts}
+    edit_trial(folder, **more, protocol="http", client="http")
+    latencies = {"latency_s": dict.fromkeys(("p50", "p95", "p99", "max"), 0.1), "latency_classes": {"581": 100}}
+    work = work_done(processes=2, fetches=100, cut=2, bytes_once=FILE, **latencies)
+    synthetic.edit_clients(folder, "end", bytes_app=PROXIED // 4, bytes_client=PROXIED // 4, work=work)
+    return folder
+
+
+def of_proxies(folder):
+    data = read_trial(folder)
+    rules = (
+        cache_rules.proxies_apart, cache_rules.origin_apart, cache_rules.hits_apart, cache_rules.proxies_not_compared
+    )  # fmt: skip
+    return [finding for finding in evidence(data, trial_row(data)) if finding.rule in rules]
+
+
+def told(folder, **changes):
+    """What the rules see of a proxy with a hit for nine requests of ten, changed so."""
+    squid = {"requests": 400, "hits": 360, "sent": PROXIED + 8 * FILE / 2, "fetched": FETCHED, "origin": 1.03 * FETCHED}
+    squid |= changes
+    kilobytes = {"sent_kb": squid["sent"] / 1024, "fetched_kb": squid["fetched"] / 1024}
+    proxy(folder, requests=squid["requests"], hits=squid["hits"], **kilobytes)
+    synthetic.write_host(folder, "vmuf.uf.test", "door", tx_bytes=rising(squid["origin"]))
+    return {finding.rule.name: finding.value for finding in of_proxies(folder)}
+
+
+def test_a_sound_proxy_agrees_with_its_clients_and_the_origin(through_a_proxy):
+    assert max(told(through_a_proxy).values()) < 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule", "more_than"),
+    [
+        ({"sent": 0.7 * PROXIED}, "proxies apart", 10),  # a third of the clients went past it
+        ({"sent": 1.5 * PROXIED}, "proxies apart", 10),  # somebody else fetches through it
+        ({"origin": FETCHED + 0.3 * PROXIED}, "origin apart", 10),  # and that third was served by the origin
+        ({"fetched": 0.5 * PROXIED, "hits": 360}, "hits apart", 20),
+        ({"fetched": 0.5 * PROXIED}, "origin apart", 10),  # which sent less than what it says
+    ],
+)
+def test_what_does_not_agree_is_seen(through_a_proxy, changes, rule, more_than):
+    assert told(through_a_proxy, **changes)[rule] > more_than
+
+
+def test_a_trial_whose_clients_went_past_the_proxy_is_invalid(through_a_proxy):
+    told(through_a_proxy, sent=0.5 * PROXIED, origin=FETCHED + 0.5 * PROXIED)
+    row = trial_tables(through_a_proxy)
+    assert row.verdict == "INVALID"
+    assert "the proxy says that it sent 100.00 MB of 200.00 MB that the clients read" in row["verdict_reasons"]
+
+
+def test_a_proxy_that_nobody_asked_is_told(through_a_proxy):
+    proxy(through_a_proxy, requests=0)
+    assert {finding.rule.name for finding in of_proxies(through_a_proxy)} == {"proxies not compared"}
+
+
+END_S = 20
+SENT, READS, VECTOR_READS = 50_000_000, 8, 2
+
+
+@pytest.fixture
+def bytes_per_read(tmp_path):
+    """What the table has of a server that reports as given, by seconds since the window's begin."""
+    folder = synthetic.write_trial(tmp_path)
+    roles = {synthetic.OSS: "storage", "vmuf.uf.test": "door"}
+    hosts = [{"host": host, "interface": "eth0", "role": role, "via": "pool"} for host, role in roles.items()]
+    edit_trial(folder, samplers=hosts)
+
+    def of(until=23, **gauges):
+        counters = {"sent_bytes": SENT, "reads": READS, "vector_reads": VECTOR_READS}
+        rising = {f"xrootd_{name}": lambda t, n=total: n if t > END_S else 0 for name, total in counters.items()}
+        gauges = {"processes": lambda _: 2, "report_age_ms": lambda _: 900} | gauges
+        named = {f"xrootd_{name}": of_time for name, of_time in gauges.items()}
+        synthetic.write_host(folder, "vmuf.uf.test", "door", until=until, **rising, **named)
+        return trial_row(read_trial(folder)).bytes_per_server_read
+
+    return of
+
+
+def test_it_is_what_was_sent_for_a_read(bytes_per_read):
+    assert bytes_per_read() == SENT / (READS + VECTOR_READS)
+
+
+@pytest.mark.parametrize(
+    "reports",
+    [
+        {"processes": lambda time: 2 if time > 2 else -1},
+        {"processes": lambda time: 2 if time > 2 else 1},  # of two processes
+        {"report_age_ms": lambda time: round(1000 * max(0, time - 19))},
+    ],
+    ids=["none at first", "one not at first", "none after it"],
+)
+def test_what_is_not_whole_is_left_out(bytes_per_read, reports):
+    assert bytes_per_read(**reports) is None
+
+
+def test_a_first_report_soon_after_the_begin_is_early_enough(bytes_per_read):
+    assert bytes_per_read(processes=lambda time: 2 if time > 1 else -1) == SENT / (READS + VECTOR_READS)
+
+
+def test_the_first_record_by_which_all_have_reported_is_enough(bytes_per_read):
+    assert bytes_per_read(until=21) is not None
+    assert bytes_per_read(until=20) is None
+
+
+FOLDER = "/cvmfs/sft.cern.ch"
+SOFTWARE = 300_000_000
+DOOR = "root://synthetic/"
+READ = 400e6 / 8 * 20 / 1.02  # by the clients of a synthetic trial
+
+
+def judged(folder, value, before, after, library="", **of_data):
+    """The verdict, and its reasons, of a trial with a cache that held so much.
+
+    It is of software, on the worker of all its clients; of data it is on a host of its own.
+    """
+    host = "cache.fiu.test" if of_data else next(iter(read_trial(folder).client_hosts))
+    records = {"event": "arranged", "before": "cold", "now": value}, {"event": "restored", "now": "cold"}
+    for record, held in zip(records, (before, after), strict=True):
+        if held is not None:
+            record["cache"] = {"bytes": held, "folder": FOLDER, **of_data.get("cache", {})}
+    arranged(folder, "software-cache", value, *records, host=host)
+    if library:
+        synthetic.edit_clients(folder, "end", detail={"root_library": library})
+    row = trial_tables(folder)
+    return row.verdict, row["verdict_reasons"]
+
+
+@pytest.mark.parametrize(
+    ("value", "before", "after", "library", "verdict", "words"),
+    [
+        ("cold", 1_000_000, SOFTWARE, f"{FOLDER}/lib/libCore.so", VALID, ""),
+        ("warm", SOFTWARE, SOFTWARE, f"{FOLDER}/lib/libCore.so", VALID, ""),
+        ("cold", 0, 0, "", INVALID, "held 0.0 MB before the trial and 0.0 MB after it"),
+        ("cold", SOFTWARE, SOFTWARE, "", INVALID, "held 300.0 MB before"),
+        ("cold", SOFTWARE // 5, SOFTWARE, "", SUSPECT, "held 60.0 MB before"),
+        ("warm", SOFTWARE * 99 // 100, SOFTWARE, "", SUSPECT, "held 297.0 MB before"),
+        ("warm", 0, SOFTWARE, "", INVALID, "held 0.0 MB before"),
+        ("warm", SOFTWARE, SOFTWARE, "/opt/root/lib/libCore.so", INVALID, "/opt/root/lib/libCore.so"),
+        ("warm", SOFTWARE, None, "", SUSPECT, "what the cache held of"),
+    ],
+)
+def test_what_the_cache_held_decides(folder, value, before, after, library, verdict, words):
+    said, reasons = judged(folder, value, before, after, library)
+    assert said == verdict, reasons
+    assert words in reasons
+
+
+@pytest.mark.parametrize(
+    ("value", "before", "after", "sent_mbps", "trouble", "verdict", "words"),
+    [
+        ("cold", 0, READ, 400, "", VALID, ""),
+        ("cold", 0, READ, 0.01, "", INVALID, "that the clients read"),
+        ("cold", READ, READ, 400, "", INVALID, "held 980.4 MB before"),
+        ("cold", 0, READ, 400, "write error -28", INVALID, "says: write error -28"),
+        ("warm", READ, READ, 0.01, "", VALID, ""),
+        ("warm", READ, READ, 12, "", SUSPECT, "from a warm cache"),
+        ("warm", READ, READ, 400, "", INVALID, "from a warm cache"),
+        ("warm", READ / 2, READ, 0.01, "", INVALID, "held 490.2 MB before"),
+        ("warm", READ, None, 0.01, "", SUSPECT, "what the cache held of cache.fiu.test"),
+    ],
+)
+def test_a_cache_of_data_is_proven_by_what_the_storage_sent_and_by_what_it_held(
+    folder, value, before, after, sent_mbps, trouble, verdict, words
+):
+    sent = synthetic.during(sent_mbps, 20)
+    synthetic.write_samples(folder / f"samples/{synthetic.OSS}.samples", synthetic.ticks(-2, 23), sent)
+    held_after = None if after is None else int(after)
+    said, reasons = judged(folder, value, int(before), held_after, cache={"folder": DOOR, "trouble": trouble})
+    assert said == verdict, reasons
+    assert words in reasons
+
+
+def test_what_the_caches_took_in_is_in_the_table(folder):
+    judged(folder, "cold", 1_000_000, SOFTWARE)
+    assert trial_tables(folder).software_bytes == SOFTWARE - 1_000_000
+
+
+@pytest.mark.parametrize(("opened_s", "waited_s"), [(0.1, 9.9), (9.0, 1.0)])
+def test_what_starting_took_is_no_waiting_after_all_has_come(tmp_path, opened_s, waited_s):
+    """A client that computes for ten of its twenty seconds waits for the rest, but not where it was starting then."""
+    folder = synthetic.write_trial(tmp_path, jobs=1, protocol="file")
+    opened_ns = synthetic.GO_NS + round(opened_s * 1e9)
+    client = {"opened_wall_ns": opened_ns, "detail": {"computed_s": 10.0}}
+    synthetic.write_client(folder / names.client_output(0), begin_s=0, end_s=20, size=500_000_000, **client)
+    samples = folder / f"samples/{synthetic.OSS}.samples"
+    synthetic.write_samples(samples, synthetic.ticks(-2, 23), synthetic.during(400, 10))
+    pause = longest_at_an_edge(read_trial(folder), 0.0)
+    assert pause is not None
+    assert pause.seconds == pytest.approx(waited_s, abs=0.3)
