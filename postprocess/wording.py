@@ -35,11 +35,6 @@ def _of_unit(unit: str) -> str:
     return f"\N{NO-BREAK SPACE}{unit}" if unit else ""
 
 
-def span(bounded: Interval) -> str:
-    """An interval's two ends; nothing where there is none."""
-    return TO.join(map(figures, bounded.interval or ()))
-
-
 def factor(ratio: float | None) -> str:
     """A ratio: to a hundredth, unless it is so small or large that this says nothing."""
     if ratio is None:
@@ -52,17 +47,17 @@ def _minus(number: str) -> str:
     return number.replace("-", "\N{MINUS SIGN}")
 
 
-def between(low: float, high: float) -> str:
-    """The ends of an interval of ratios."""
-    return f"{factor(low)}{TO}{factor(high)}"
+def bounds(bounded: Interval, write: Callable[[float | None], str] = factor) -> str:
+    """An interval's two ends: 1.13–1.22; nothing where there is none."""
+    return TO.join(map(write, bounded.interval or ()))
 
 
 def with_interval(
     bounded: Interval, label: str = "", write: Callable[[float | None], str] = factor, unit: str = ""
 ) -> str:
     """A ratio, or what else is written so, with its interval: 1.18 (1.13–1.22)."""
-    ends = f" ({label}{TO.join(map(write, bounded.interval))})" if bounded.interval else ""
-    return f"{write(bounded.value)}{_of_unit(unit)}{ends}"
+    interval = f" ({label}{bounds(bounded, write)})" if bounded.interval else ""
+    return f"{write(bounded.value)}{_of_unit(unit)}{interval}"
 
 
 def percent(value: float | None) -> str:

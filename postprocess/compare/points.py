@@ -108,7 +108,7 @@ def deciding_place(results: Results, panel: Panel) -> str:
 def more_repetitions(results: Results) -> int | None:
     """How many more would resolve 5 % wherever they can; None where nothing is open, or nobody can say."""
     question = Question(
-        results.layout.lines, results.layout.x, results.rate, within(results), claims_of(results),
+        results.layout.lines, results.layout.x, results.rate, within(results), claims_of(results.experiment),
         expected_of(results.experiment), looks_of(results.plan, results.experiment),
     )  # fmt: skip
     return look_at(results.trials, question).more

@@ -30,7 +30,7 @@ from tierbench.postprocess.tables.factors import Panel, level_name, level_of, ro
 from tierbench.postprocess.tables.load_run import Results, why
 from tierbench.postprocess.tables.run_tables import strays
 from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, UNJUDGED, counts, verdict
-from tierbench.postprocess.wording import CI, counted, far_off, figures, listed, percent, span, worded
+from tierbench.postprocess.wording import CI, bounds, counted, far_off, figures, listed, percent, worded
 from tierbench.starts import IN_TURN
 
 FEW = 5  # with fewer repetitions than this the reader is reminded of what their intervals suppose
@@ -145,7 +145,7 @@ def _compared(results: Results, point: RunPoint, where: str) -> Said:
     what, best, its_rate = what_is_compared(results), point.reference.name, rate(point.reference)
     if not point.others:
         mean = point.reference.row.means[results.rate]
-        interval = f" ({CI}{span(mean)})" if mean.interval else ""
+        interval = f" ({CI}{bounds(mean, figures)})" if mean.interval else ""
         return False, f"{where}, {best}: {its_rate}{interval}; no other {what} has usable trials to compare it with."
     if any(not other.result for other in point.others):
         others = [f"{other.name} {rate(other)}" for other in point.others]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD, Factor
-from tierbench.postprocess.compare.differences import Difference, differences, incomparable
+from tierbench.postprocess.compare.differences import Difference, differences
 from tierbench.postprocess.compare.judgement import METHOD, Change, changes, left_out, run_names
 from tierbench.postprocess.plots.canvas import LINES, SHOWN, Picture, looks
 from tierbench.postprocess.plots.gallery import (
@@ -39,7 +39,7 @@ from tierbench.postprocess.report.page_tables import held_predictions
 from tierbench.postprocess.tables.factors import Panel, level_name
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import INVALID, verdict
-from tierbench.postprocess.wording import INTERVAL, NOTHING, between, counted, factor, figures, listed
+from tierbench.postprocess.wording import INTERVAL, NOTHING, bounds, counted, factor, figures, listed
 
 
 def comparison_pictures(runs: Sequence[Results]) -> Iterator[Picture]:
@@ -87,7 +87,7 @@ class _Pair:
 
     @property
     def parting(self) -> list[Difference]:
-        return incomparable(self.differences)
+        return [difference for difference in self.differences if difference.parts]
 
     def changes(self, metric: str) -> list[Change]:
         return list(changes(self.first, self.second, metric))
@@ -168,7 +168,7 @@ def _sentence(pair: _Pair, changed: Sequence[Change]) -> str:
         every = f"the intervals of all {counted(len(bounded), 'ratio')}"
         return f"{from_to} no rate has changed for certain: {every} include 1."
     largest = [
-        f"{change.name} by a factor of {factor(change.factor)} ({INTERVAL}{_ends(change)})"
+        f"{change.name} by a factor of {factor(change.factor)} ({INTERVAL}{bounds(change.ratio)})"
         for change in sorted(certain, key=lambda change: -abs(np.log(change.factor)))[:4]
     ]
     doubted = without_suspects([change.name for change in certain if change.is_doubted])
@@ -186,7 +186,7 @@ def _change_table(pair: _Pair, metric: str, what: str, unit: str) -> Markup | No
             *(change.point[name] for name in factors),
             *(f"{figures(float(np.mean(values)))} ({len(values)})" for values in (change.before, change.after)),
             factor(change.factor),
-            element("b", _ends(change)) if change.certain else _ends(change),
+            element("b", bounds(change.ratio)) if change.certain else bounds(change.ratio) or NOTHING,
         ]
         for change in changed
     ]
@@ -194,10 +194,6 @@ def _change_table(pair: _Pair, metric: str, what: str, unit: str) -> Markup | No
     caption += " Not like for like, see above." if pair.parting else ""
     heads = [*factors, f"{pair.before} [{unit}]", f"{pair.after} [{unit}]", "ratio", "95 % interval"]
     return table(heads, rows, words=2, caption=caption)
-
-
-def _ends(change: Change) -> str:
-    return between(*change.ratio.interval) if change.ratio.interval else NOTHING
 
 
 def _difference_table(pair: _Pair) -> Markup:

@@ -18,17 +18,7 @@ from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import Panel, batch_name, level_name, level_of, rows_at
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, counts, verdict
-from tierbench.postprocess.wording import (
-    NOTHING,
-    TIMES,
-    between,
-    factor,
-    figures,
-    numbered,
-    percent,
-    span,
-    with_interval,
-)
+from tierbench.postprocess.wording import NOTHING, TIMES, bounds, factor, figures, numbered, percent, with_interval
 
 TAKEN = {
     RATE: "delivered throughput of all jobs, and of each",
@@ -66,7 +56,7 @@ def summary_table(results: Results) -> Markup:
     rows = []
     for row in _ordered(results):
         mean = row.means[results.rate]
-        spread = span(mean) if bounded else figures(mean.sd)
+        spread = bounds(mean, figures) if bounded else figures(mean.sd)
         cells = [*_levels(results, row), _trial_numbers(results, row), figures(mean.value)]
         cells += [spread or NOTHING, *([_valid_alone(row)] if doubted else [])]
         rows.append([*cells, *(figures(row.means[name].value) for name in FURTHER.values())])
@@ -262,8 +252,8 @@ def scaling_table(results: Results) -> Iterator[Markup]:
     rows = []
     for row in sorted(results.scaling, key=lambda row: [place(level_of(row, name)) for name, place in places.items()]):
         guessed = row.kind == EXTRAPOLATED
-        cells = [figures(row.delivered.value), span(row.delivered) or NOTHING]
-        cells += [factor(row.scale.value), between(*row.scale.interval) if row.scale.interval else NOTHING]
+        cells = [figures(row.delivered.value), bounds(row.delivered, figures) or NOTHING]
+        cells += [factor(row.scale.value), bounds(row.scale) or NOTHING]
         marked = [element("i", f"≈ {cell}") if guessed and cell != NOTHING else cell for cell in cells]
         how = element("i", f"extrapolated by {row.by}") if guessed else row.kind
         rows.append([*(level_of(row, name) for name in columns), level_of(row, along), how, *marked])

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from tierbench.dags.claims import AT_LEAST, CONTRADICTED, EQUAL, REPRODUCED, VALUE, Claim
-from tierbench.postprocess.compare.claims import Finding, ceilings, claims_of, findings, points_of
+from tierbench.postprocess.compare.claims import Finding, ceilings, findings, points_of
 from tierbench.postprocess.plots.canvas import (
     INK,
     MEAN,
@@ -57,8 +57,8 @@ def papers_picture(results: Results) -> Iterator[Picture]:
 
 def papers_table(results: Results) -> Iterator[Markup]:
     """Each claim that the experiment is held to, with what our trials say to it, and the ceilings that it expects."""
-    rows = []
-    for finding in findings(results):
+    rows, made = [], findings(results)
+    for finding in made:
         claim = finding.claim
         source = [" ", element("span", f"({claim.source})", class_="note")] if claim.source else []
         says = element("span", claim.says, *source, class_="finding")
@@ -66,7 +66,7 @@ def papers_table(results: Results) -> Iterator[Markup]:
         of = f"{claim.metric}, scale factor" if claim.levels else claim.metric
         rows.append([says, answer, theirs(claim), ours(results, finding), of])
     if rows:
-        papers = dict.fromkeys(str(claim.paper) for claim in claims_of(results) if claim.paper)
+        papers = dict.fromkeys(str(finding.claim.paper) for finding in made if finding.claim.paper)
         heads = ["finding", "answer", "reference", "here (95 % interval, all together)", "of"]
         yield element("p", NOTE, class_="note")
         yield table(heads, rows, words=2, caption=f"Findings{f' of {listed(list(papers))}' if papers else ''}")

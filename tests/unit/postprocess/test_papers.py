@@ -209,7 +209,7 @@ def test_there_are_references_for_the_papers_whose_experiments_ship_and_variants
 
 def test_equality_in_older_runs_is_not_decided_by_the_last_bit(tmp_path):
     older = {**BASE, "kind": None, "values": [0.6, 0.2], "levels": [6, 2]}
-    [claim] = claims_of(read_results(claiming(tmp_path / "run", SHAPE, older), silent))
+    [claim] = claims_of(read_results(claiming(tmp_path / "run", SHAPE, older), silent).experiment)
     assert claim.kind == "equal"
 
 
