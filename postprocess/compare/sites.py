@@ -20,7 +20,7 @@ from tierbench.postprocess.stats import Compared, Interval
 from tierbench.postprocess.tables.factors import batch_name
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import INVALID, SUSPECT
-from tierbench.postprocess.wording import counted, listed, percent, with_interval
+from tierbench.postprocess.wording import aligned, counted, listed, percent, with_interval
 
 DIFFER, AGREE = "differ", "agree"
 
@@ -130,11 +130,9 @@ def _compared(row: RatioRow, valid: bool) -> Compared:
 
 def lines(made: AcrossSites) -> Iterator[str]:
     yield f"{made.metric}, ratio to {made.against} within each site (95 % CI):"
-    table = [(["", *made.sites], "")] if made.shared else []
-    table += [([each.name, *map(with_interval, each.ratios.values())], _words(each)) for each in made.shared]
-    widths = [max(map(len, column)) for column in zip(*(cells for cells, _ in table), strict=True)]
-    for cells, words in table:
-        yield ("  " + "  ".join([*map(str.ljust, cells, widths), words])).rstrip()
+    table = [["", *made.sites, ""]] if made.shared else []
+    table += [[each.name, *map(with_interval, each.ratios.values()), _words(each)] for each in made.shared]
+    yield from (f"  {line}" for line in aligned(table))
     for name, sites in made.lacking.items():
         yield f"  {name}  left out: no ratio with an interval at {listed(sites)}"
     results = [shared.result for shared in made.shared]

@@ -26,6 +26,7 @@ from tierbench.postprocess.schema.rows import SUMMARISED, TrialRow
 from tierbench.postprocess.stats import Interval, mean_interval, student
 from tierbench.postprocess.tables.factors import batch_name
 from tierbench.postprocess.tables.load_run import Results, Say, read_results
+from tierbench.postprocess.tables.load_run import why as why_of
 from tierbench.postprocess.tables.run_tables import strays
 from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, VALID, valid, values_of, verdict
 from tierbench.postprocess.wording import change_percent, listed
@@ -48,13 +49,11 @@ def night_of(run: Path, nightly: str = "", control: str = "", say: Say = print) 
         night = Night(of.nightly or name, planned, FAILED, name, directory, reason, rerun=of.rerun, control=of.control)
         return night, Measured()
     started = min(filter(None, (row.submit_wall_ns or row.go_wall_ns for row in results.trials)), default=None)
-    given = {name: [verdict(row) for row in rows] for name, rows in _by_configuration(results).items()}
-    words = VALID, SUSPECT, INVALID
-    counted = tuple(Verdicts(name, *(own.count(word) for word in words)) for name, own in given.items())
+    given = {name: [*map(verdict, rows)] for name, rows in _by_configuration(results).items()}
+    counted = tuple(Verdicts(name, *map(own.count, (VALID, SUSPECT, INVALID))) for name, own in given.items())
     outcome, reason = MEASURED, ""
     if not any(row.valid for row in counted):
-        reasons = (why for row in results.trials for why in (*row.verdict_reasons, *row.reasons))
-        why = next(reasons, "none has ended")
+        why = next((reason for row in results.trials for reason in why_of(row)), "none has ended")
         outcome, reason = FAILED, f"none of its {len(results.trials)} trials is VALID: {why}"
     night = Night(
         nightly=of.nightly or str(results.plan.get("experiment") or name),
@@ -190,20 +189,19 @@ def compare_with_baseline(
     if latest is None or latest.metric != metric:
         raise ConfigError(f"{chronicle.nightly}: has no nights measured by {metric}, so nothing to compare with")
     differing = _differences_from(latest, chronicle.nightly, run, say, anyway)
-    judged = []
-    together = max(sum(value.metric == metric for value in values(run)), 1)
-    far = strays(run.trials, metric)
+    judged, far = [], strays(run.trials, metric)
     rest = replace(run, trials=[row for row in run.trials if row not in far])
-    without = {value.configuration: value.mean for value in values(rest) if value.metric == metric}
-    for value in values(run):
+    own_values, of_rest = ([value for value in values(of) if value.metric == metric] for of in (run, rest))
+    without = {value.configuration: value.mean for value in of_rest}
+    for value in own_values:
         own = baseline(chronicle, value.configuration)
         logs = own.rates[[night in nights for night in own.nights]] if len(own) else own.rates
-        if value.metric != metric or not len(logs):
+        if not len(logs):
             continue
-        ratio = _of_one_more(logs, value.mean, together)
+        ratio = _of_one_more(logs, value.mean, len(own_values))
         result, words = judgement(ratio, size, metric), ""
         if far_off := [row.trial for row in far if batch_name(row.levels) == value.configuration]:
-            other = _of_one_more(logs, without.get(value.configuration, value.mean), together)
+            other = _of_one_more(logs, without.get(value.configuration, value.mean), len(own_values))
             result = agreed(result, other, size, metric)
             words = f"{listed(far_off)} far off all others of the run; without: {change_percent(other.value or 1.0, 1)}"
         level, ends = math.exp(float(logs.mean())), (ratio.value or 1.0, ratio.low, ratio.high)

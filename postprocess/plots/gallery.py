@@ -9,19 +9,8 @@ from matplotlib.figure import Figure as Canvas
 
 from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD
 from tierbench.postprocess.measures.over_time import read_over_time
+from tierbench.postprocess.plots import ladder
 from tierbench.postprocess.plots.canvas import FOLDED, SHOWN, Look, Missing, Picture
-from tierbench.postprocess.plots.ladder import (
-    Plot,
-    Series,
-    error_bars,
-    gain_ladder,
-    ladder_of,
-    metric_ladder,
-    metric_strip,
-    saturation_plot,
-    scaling_plot,
-    slope_ladder,
-)
 from tierbench.postprocess.plots.single_trials import bottleneck_chart, start_skew, timelines, typical, uses
 from tierbench.postprocess.schema import rows as tables
 from tierbench.postprocess.schema.run_rows import SummaryRow
@@ -40,11 +29,7 @@ class Drawing:
 
     results: Results
     looks: dict[str, Look]
-    plots: Sequence[tuple[Panel, Plot]]  # of each panel
-
-    def caption(self, figure: Figure) -> str:
-        """With its counterpart, where the run is laid out as the papers are."""
-        return f"{figure.caption} {figure.papers if as_the_papers(self.results) else ''}".strip()
+    plots: Sequence[tuple[Panel, ladder.Plot]]  # of each panel
 
 
 Drawn = Iterator[Picture | Missing]
@@ -68,6 +53,12 @@ class Figure:
         """Of the axis."""
         return tables.trial_column(self.column).axis_label
 
+    def caption_of(self, results: Results) -> str:
+        """With its counterpart, where a run is laid out as the papers are: access methods over jobs."""
+        layout = results.layout
+        as_the_papers = (layout.lines, layout.x, layout.counterpart) == (ACCESS, JOBS, "")
+        return f"{self.caption} {self.papers if as_the_papers else ''}".strip()
+
 
 @dataclass(frozen=True)
 class Sheet:
@@ -75,7 +66,7 @@ class Sheet:
 
     id: str
     name: str
-    plots: Sequence[Plot]
+    plots: Sequence[ladder.Plot]
 
 
 def pictures(results: Results, looks: dict[str, Look]) -> Drawn:
@@ -89,7 +80,7 @@ def pictures(results: Results, looks: dict[str, Look]) -> Drawn:
 def _scaling(figure: Figure, drawing: Drawing) -> Drawn:
     scaled = [replace(plot, series=[line for line in plot.series if line.scaling]) for _, plot in drawing.plots]
     along = drawing.results.factors[drawing.results.scaling[0].factor]
-    plot = scaling_plot([plot for plot in scaled if plot.series], along)
+    plot = ladder.scaling_plot([plot for plot in scaled if plot.series], along)
     yield Picture(figure.name, figure.title, figure.caption, plot, SHOWN)
 
 
@@ -118,9 +109,9 @@ def _of_panels(draw: Callable[[Figure, Drawing, Panel], Iterator[Picture]]) -> C
     return drawn
 
 
-def plot_of(results: Results, panel: Panel, looks: dict[str, Look]) -> Plot:
+def plot_of(results: Results, panel: Panel, looks: dict[str, Look]) -> ladder.Plot:
     """A panel's lines, one for each level of the factor that was asked about."""
-    lines, series = results.layout.lines, []
+    series = []
     for line in results.lines(panel):
         point = results.at(panel, line)
         saturations = [row for row in rows_at(results.saturations, point) if row.predicted.value is not None]
@@ -130,13 +121,15 @@ def plot_of(results: Results, panel: Panel, looks: dict[str, Look]) -> Plot:
         ]  # fmt: skip
         of_line = results.summaries_at(point), results.trials_at(point)
         saturation = next(iter(saturations), None)
-        series.append(Series(level_name(lines, line), looks[line], *of_line, saturation=saturation, scaling=scaling))
-    return Plot(results.factors[results.layout.x], series, panel.without(WORKLOAD).name)
+        series.append(
+            ladder.Series(results.line_name(line), looks[line], *of_line, saturation=saturation, scaling=scaling)
+        )
+    return ladder.Plot(results.factors[results.layout.x], series, panel.without(WORKLOAD).name)
 
 
-def sheets_of(plots: Sequence[tuple[Panel, Plot]], column: str) -> Iterator[Sheet]:
+def sheets_of(plots: Sequence[tuple[Panel, ladder.Plot]], column: str) -> Iterator[Sheet]:
     """The figures of a column: workloads whose values are of a size have their panels in one, to one scale."""
-    by_workload: dict[str, list[Plot]] = {}
+    by_workload: dict[str, list[ladder.Plot]] = {}
     for panel, plot in plots:
         if any(trial[column] is not None for trial in plot.trials):
             by_workload.setdefault(panel.levels.get(WORKLOAD, ""), []).append(plot)
@@ -169,23 +162,17 @@ def sheets_of(plots: Sequence[tuple[Panel, Plot]], column: str) -> Iterator[Shee
             yield Sheet(own_id, ", ".join(filter(None, [*names, *part])), own[start : start + MANY])
 
 
-def as_the_papers(results: Results) -> bool:
-    """Whether it is laid out as the papers, ways of access over batches, and has no counterpart of its own."""
-    layout = results.layout
-    return (layout.lines, layout.x, layout.counterpart) == (ACCESS, JOBS, "")
-
-
-def _picture(figure: Figure, suffix: str, what: str, caption: str, plot: Canvas, place: str = FOLDED) -> Picture:
+def _picture(figure: Figure, of: Sheet | Panel, caption: str, plot: Canvas, place: str = FOLDED) -> Picture:
     """A figure of some panels, named by what they show."""
-    title = f"{figure.title}, {what}" if what else figure.title
-    return Picture(f"{figure.name}.{suffix or 'all'}", title, caption, plot, place)
+    title = ", ".join(filter(None, [figure.title, of.name]))
+    return Picture(f"{figure.name}.{of.id or 'all'}", title, caption, plot, place)
 
 
 def _ladder(figure: Figure, drawing: Drawing) -> Drawn:
     """A column along x, of all panels that have it."""
     sheets = list(sheets_of(drawing.plots, figure.column))
     for sheet in sheets:
-        yield ladder_picture(figure, sheet, drawing.caption(figure))
+        yield ladder_picture(figure, sheet, figure.caption_of(drawing.results))
     if not sheets and figure.missing:
         yield Missing(figure.title, figure.missing)
 
@@ -194,17 +181,17 @@ def ladder_picture(figure: Figure, sheet: Sheet, caption: str) -> Picture:
     """A metric along x, with a caption that says what its bars are."""
     trials = [trial for plot in sheet.plots for trial in plot.trials]
     directions = {trial.direction for trial in trials}
-    bars = error_bars(sheet.plots, figure.column)
+    bars = ladder.error_bars(sheet.plots, figure.column)
     meaning = f"Error bars: {bars}; cut off where they leave the figure." if bars else "No error bars: single trials."
     # Along a single level there is nothing: its lines stand below each other instead.
-    flat = len(ladder_of(sheet.plots).factor.levels) == 1
+    flat = len(ladder.ladder_of(sheet.plots).factor.levels) == 1
     words = f"Mean over the trials of a point; small marks {'below' if flat else 'beside'} it are the trials. {meaning}"
     invalid = sum(not counts(trial) for trial in trials)
     words += f" {invalid} of {len(trials)} trials INVALID and left out." if invalid else ""
-    draw = metric_strip if flat else metric_ladder
+    draw = ladder.metric_strip if flat else ladder.metric_ladder
     plot = draw(sheet.plots, figure.column, worded(figure.label, directions))
     place = SHOWN if figure.name == RATE_FIGURE.name else FOLDED
-    return _picture(figure, sheet.id, sheet.name, f"{words} {worded(caption, directions)}".strip(), plot, place)
+    return _picture(figure, sheet, f"{words} {worded(caption, directions)}".strip(), plot, place)
 
 
 def volatility_column(rows: list[SummaryRow]) -> str:
@@ -230,7 +217,7 @@ def _volatility(figure: Figure, drawing: Drawing) -> Drawn:
 
 
 def _steps(
-    draw: Callable[[Sequence[Plot]], Canvas], has: Callable[[Plot], bool], place: str = FOLDED
+    draw: Callable[[Sequence[ladder.Plot]], Canvas], has: Callable[[ladder.Plot], bool], place: str = FOLDED
 ) -> Callable[[Figure, Drawing], Drawn]:
     """A figure of what more jobs bring, of the panels that have it; why none has, where it was asked for."""
 
@@ -238,15 +225,17 @@ def _steps(
         results = drawing.results
         there = [(panel, plot) for panel, plot in drawing.plots if has(plot)]
         for sheet in sheets_of(there, figure.column):
-            yield _picture(figure, sheet.id, sheet.name, drawing.caption(figure), draw(sheet.plots), place)
+            yield _picture(figure, sheet, figure.caption_of(results), draw(sheet.plots), place)
         if results.factors[JOBS].several and not there and figure.missing:
-            reasons = (row.why for row in results.saturations if row.why) if draw is saturation_plot else iter(())
+            reasons = (
+                (row.why for row in results.saturations if row.why) if draw is ladder.saturation_plot else iter(())
+            )
             yield Missing(figure.title, next(reasons, figure.missing))
 
     return drawn
 
 
-def _rated(plot: Plot) -> list[SummaryRow]:
+def _rated(plot: ladder.Plot) -> list[SummaryRow]:
     return [row for line in plot.series for row in line.summary if row.means[tables.RATE].value]
 
 
@@ -267,8 +256,7 @@ def _timelines(figure: Figure, drawing: Drawing, panel: Panel) -> Iterator[Pictu
         x = results.layout.x
         place = f"at its {'largest' if results.factors[x].numeric else 'last'} {x}" if x != JOBS else "with most jobs"
         caption = f"For each {results.layout.lines} the trial {place} whose rate is nearest the median."
-        caption = drawing.caption(replace(figure, caption=caption))
-        yield _picture(figure, panel.id, panel.name, caption, timelines(courses))
+        yield _picture(figure, panel, replace(figure, caption=caption).caption_of(results), timelines(courses))
 
 
 def _resources(figure: Figure, drawing: Drawing, panel: Panel) -> Iterator[Picture]:
@@ -288,7 +276,7 @@ def _resources(figure: Figure, drawing: Drawing, panel: Panel) -> Iterator[Pictu
         " busiest. Resources without a known ceiling, or of which no trial used 5 %, are in resources.csv only."
     )
     chart = bottleneck_chart(rows, results.layout.lines, drawing.looks)
-    yield _picture(figure, panel.id, f"{panel.name}{short}", caption, chart, SHOWN)
+    yield _picture(figure, Sheet(panel.id, f"{panel.name}{short}", ()), caption, chart, SHOWN)
 
 
 def _of_bytes(results: Results) -> bool:
@@ -343,14 +331,14 @@ FIGURES = (
     ),
     Figure(
         "saturation", "Saturation point",
-        _steps(saturation_plot, lambda plot: any(line.saturation for line in plot.series), SHOWN), when=_of_jobs,
+        _steps(ladder.saturation_plot, lambda plot: any(line.saturation for line in plot.series), SHOWN), when=_of_jobs,
         caption="Mean delivered throughput. A cross is the saturation point, where the straight line meets the plateau:"
         " as wide and high as the 95 % intervals. A hollow mark is predicted of more jobs.",
         missing="no two numbers of jobs have rates",
     ),
     Figure(
         "slope", "Rate of increase",
-        _steps(slope_ladder, lambda plot: len({row.jobs for row in _rated(plot)}) > 1), when=_of_jobs,
+        _steps(ladder.slope_ladder, lambda plot: len({row.jobs for row in _rated(plot)}) > 1), when=_of_jobs,
         caption="Delivered throughput over that with the next smaller number of jobs; small marks are repetitions."
         " Where the line lies at 1, more jobs bring nothing more.",
         papers="Corresponds to the thesis’ Figures 5-2 and 5-5, which are of the rate sent.",
@@ -358,7 +346,7 @@ FIGURES = (
     ),
     Figure(
         "gain", "Gain by more jobs",
-        _steps(gain_ladder, lambda plot: any(row.gain.value is not None for row in _rated(plot))), when=_of_jobs,
+        _steps(ladder.gain_ladder, lambda plot: any(row.gain.value is not None for row in _rated(plot))), when=_of_jobs,
         caption="Delivered throughput less that with the next smaller number of jobs. Error bars: 95 % interval.",
     ),
     WALL_TIME_FIGURE,

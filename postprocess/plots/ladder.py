@@ -107,13 +107,10 @@ class Ladder:
     def gap(self) -> float:
         return min((after - before for before, after in pairwise(self._places)), default=1.0)
 
-    def dodged(self, row: Row, number: int, of: int) -> float:
-        """The place of one of several series, so that they do not hide each other."""
-        return self.aside(level_of(row, self.factor.name), number, of)
-
-    def aside(self, text: str, number: int, of: int, beside: float = 0.0) -> float:
-        """The same by its level; `beside`: so much of the way to the next series."""
-        return self.place(text) + (number - (of - 1) / 2 + beside) * min(DODGE, ROOM / of) * self.gap
+    def dodged(self, at: Row | str, number: int, of: int, beside: float = 0.0) -> float:
+        """The place of one of several series, so that they do not hide each other, or `beside` on towards the next."""
+        place = self.place(at if isinstance(at, str) else level_of(at, self.factor.name))
+        return place + (number - (of - 1) / 2 + beside) * min(DODGE, ROOM / of) * self.gap
 
     def mark(self, axes: Axes) -> None:
         if self.scale == "log":
@@ -157,8 +154,8 @@ def metric_ladder(plots: Sequence[Plot], metric: str, label: str) -> Figure:
             place = (number, len(plot.series))
             draw_line(axes, line, [(ladder.dodged(row, *place), bar(row.means[metric], bars)) for row in line.summary])
             trials = [trial for trial in line.trials if trial[metric] is not None]
-            beside = [ladder.aside(level_of(trial, ladder.factor.name), *place, BESIDE) for trial in trials]
-            trial_marks(axes, line.label, line.look, [(t, x, t[metric]) for t, x in zip(trials, beside, strict=True)])
+            marks = [(trial, ladder.dodged(trial, *place, BESIDE), trial[metric]) for trial in trials]
+            trial_marks(axes, line.label, line.look, marks)
 
     handles = [*line_handles(plots), *verdict_handles(trial for plot in plots for trial in plot.trials)]
     return drawn(plots, ladder, label, draw, handles)
@@ -229,14 +226,11 @@ def _style(line: Series) -> dict[str, Any]:
 
 def line_handles(plots: Sequence[Plot]) -> list[Line2D]:
     """The legend's lines, those of all plots; grey where a line has another colour in each plot."""
-    looks: dict[str, list[Series]] = {}
+    lines: dict[str, Series] = {}
     for line in (line for plot in plots for line in plot.series):
-        looks.setdefault(line.label, []).append(line)
-    alike = [
-        several[0] if len({line.look for line in several}) == 1 else replace(several[0], look=GREY)
-        for several in looks.values()
-    ]
-    return [Line2D([], [], **_style(line)) for line in alike]
+        first = lines.setdefault(line.label, line)
+        lines[line.label] = first if first.look == line.look else replace(first, look=GREY)
+    return [Line2D([], [], **_style(line)) for line in lines.values()]
 
 
 def _top(panels: Sequence[Axes], along_x: bool = False) -> float | None:
@@ -295,13 +289,9 @@ def slope_ladder(plots: Sequence[Plot]) -> Figure:
             place = (number, len(plot.series))
             rows = [row for row in line.summary if row.growth.value is not None]
             draw_line(axes, line, [(ladder.dodged(row, *place), row.growth) for row in rows])
-            steps = list(_of_repetitions(line.trials, batches))
-            beside = [ladder.aside(str(jobs), *place, BESIDE) for jobs, _ in steps]
-            look = line.look
-            axes.plot(
-                beside, [step for _, step in steps], linestyle="none", color=look.color, marker=look.marker,
-                markersize=DOT,
-            )  # fmt: skip
+            steps = [(ladder.dodged(str(jobs), *place, BESIDE), step) for jobs, step in _of_repetitions(line, batches)]
+            marks: dict[str, Any] = {"color": line.look.color, "marker": line.look.marker, "markersize": DOT}
+            axes.plot([x for x, _ in steps], [step for _, step in steps], linestyle="none", **marks)
         axes.set_ylim(bottom=0)
 
     dashes = Line2D([], [], label="each job brings its share", **dashed)
@@ -323,9 +313,9 @@ def gain_ladder(plots: Sequence[Plot]) -> Figure:
     return drawn(plots, ladder, "gain over fewer jobs [Mb/s]", draw, line_handles(plots), from_zero=False)
 
 
-def _of_repetitions(trials: Sequence[TrialRow], batches: Sequence[int]) -> Iterator[Step]:
+def _of_repetitions(line: Series, batches: Sequence[int]) -> Iterator[Step]:
     rates: dict[int, dict[int, float]] = {}
-    for trial in trials:
+    for trial in line.trials:
         if counts(trial) and trial.delivered_mbps:
             rates.setdefault(trial.repeat, {})[trial.jobs] = trial.delivered_mbps
     for repeat in sorted(rates):
@@ -341,22 +331,19 @@ def saturation_plot(plots: Sequence[Plot]) -> Figure:
 
     def draw(axes: Axes, plot: Plot) -> None:
         for line in plot.series:
-            color, marker, saturation = line.look.color, line.look.marker, line.saturation
+            color, bend = line.look.color, line.saturation
             rows = [row for row in line.summary if row.means[RATE].value is not None]
             rates = [row.means[RATE].value or 0.0 for row in rows]
-            axes.plot([row.jobs for row in rows], rates, color=color, marker=marker, markersize=DOT)
-            if (
-                saturation
-                and saturation.full_with.interval
-                and saturation.plateau.interval
-                and saturation.full_with.value
-                and saturation.plateau.value
-            ):
+            axes.plot([row.jobs for row in rows], rates, color=color, marker=line.look.marker, markersize=DOT)
+            if not bend:
+                continue
+            full, plateau = bend.full_with, bend.plateau
+            if full.interval and full.value and plateau.interval and plateau.value:
                 broad: dict[str, Any] = {"color": color, "linewidth": 2.6, "alpha": 0.6}
-                axes.plot(saturation.full_with.interval, [saturation.plateau.value] * 2, gid="saturation", **broad)
-                axes.plot([saturation.full_with.value] * 2, saturation.plateau.interval, **broad)
-            if saturation and saturation.predicted_jobs:
-                _draw_hollow(axes, line, [(saturation.predicted_jobs, saturation.predicted)], "predicted")
+                axes.plot(full.interval, [plateau.value] * 2, gid="saturation", **broad)
+                axes.plot([full.value] * 2, plateau.interval, **broad)
+            if bend.predicted_jobs:
+                _draw_hollow(axes, line, [(bend.predicted_jobs, bend.predicted)], "predicted")
 
     none: dict[str, Any] = {"color": MUTED, "linestyle": "none"}
     cross = Line2D([], [], marker="+", markersize=11, label="saturation point and plateau", **none)
@@ -378,12 +365,14 @@ def scaling_plot(plots: Sequence[Plot], along: Factor) -> Figure:
         for line in plot.series:
             placed = [(ladder.place(level_of(row, along.name)), row) for row in line.scaling]
             points = sorted(placed, key=lambda pair: pair[0])
-            if any(row.kind == EXTRAPOLATED for row in line.scaling):
+            measured, guessed = (
+                [(place, row.delivered) for place, row in points if row.kind == kind]
+                for kind in (MEASURED, EXTRAPOLATED)
+            )
+            if guessed:
                 values = [row.delivered.value or 0.0 for _, row in points]
                 axes.plot([place for place, _ in points], values, linestyle=":", color=line.look.color)
-            measured = [(place, row.delivered) for place, row in points if row.kind == MEASURED]
             draw_line(axes, line, measured, gid=MEASURED)
-            guessed = [(place, row.delivered) for place, row in points if row.kind == EXTRAPOLATED]
             _draw_hollow(axes, line, guessed, EXTRAPOLATED)
 
     hollow = Line2D([], [], linestyle=":", color=MUTED, marker="o", markerfacecolor=PAPER, label=EXTRAPOLATED)

@@ -18,7 +18,6 @@ from tierbench.postprocess.plots.gallery import (
     RATE_FIGURE,
     STEADY_FIGURE,
     WALL_TIME_FIGURE,
-    as_the_papers,
     ladder_picture,
     sheets_of,
 )
@@ -28,6 +27,7 @@ from tierbench.postprocess.report.notes import without_suspects
 from tierbench.postprocess.report.page import (
     Drawn,
     Sections,
+    answer_box,
     began_at,
     document,
     gallery,
@@ -53,8 +53,7 @@ def comparison_pictures(runs: Sequence[Results]) -> Iterator[Picture]:
             if len((plot := _plot(runs, panel, line, metric.column)).series) > 1
         ]
         for sheet in sheets_of(plots, metric.column):
-            caption = f"{metric.caption} {metric.papers if as_the_papers(first) else ''}"
-            yield replace(ladder_picture(metric, sheet, caption.strip()), place=SHOWN)
+            yield replace(ladder_picture(metric, sheet, metric.caption_of(first)), place=SHOWN)
 
 
 def _plot(runs: Sequence[Results], panel: Panel, line: str, metric: str) -> Plot:
@@ -121,7 +120,7 @@ def _sections(runs: Sequence[Results], drawn: Drawn, page: Path, plots: Path) ->
         if (missing := left_out(pair.first, pair.second, rate))
     ]
     yield "changes", "Changes", [*tables, *without]
-    yield "predictions", "Predictions", list(held_predictions(runs, called))
+    yield "predictions", "Predictions", [held_predictions(runs, called)]
     yield "differences", "What differs", [_difference_table(pair) for pair in pairs]
     rows = []
     for run, name in zip(runs, called, strict=True):
@@ -135,20 +134,17 @@ def _sections(runs: Sequence[Results], drawn: Drawn, page: Path, plots: Path) ->
 def _box(pair: _Pair) -> Markup:
     changed, parting = pair.changes(pair.first.rate), pair.parting
     certain = [change for change in changed if change.certain]
-    clear = certain and not parting and not any(change.is_doubted or change.strays for change in certain)
-    pieces = [element("p", unbroken(_sentence(pair, changed)), class_="sentence")]
-    pieces += [element("p", unbroken(f"{row.name}: {row.stray_words}.")) for row in changed if row.strays]
-    if parting:
-        warning = element(
-            "div",
-            element("b", f"Not like for like: {pair.after} was made differently."),
-            " What changed in the numbers cannot be put down to what was compared. It differs in:",
-            element("ul", *(element("li", difference.words) for difference in parting[:8])),
-            element("p", f"and {len(parting) - 8} more, below") if len(parting) > 8 else None,
-            class_="warning",
-        )
-        pieces.insert(0, warning)
-    return element("div", *pieces, class_="answer" + (" clear" if clear else ""))
+    clear = bool(certain) and not parting and not any(change.is_doubted or change.strays for change in certain)
+    strays = [element("p", unbroken(f"{row.name}: {row.stray_words}.")) for row in changed if row.strays]
+    warning = element(
+        "div",
+        element("b", f"Not like for like: {pair.after} was made differently."),
+        " What changed in the numbers cannot be put down to what was compared. It differs in:",
+        element("ul", *(element("li", difference.words) for difference in parting[:8])),
+        element("p", f"and {len(parting) - 8} more, below") if len(parting) > 8 else None,
+        class_="warning",
+    )
+    return answer_box(_sentence(pair, changed), clear, *strays, before=warning if parting else None)
 
 
 def _sentence(pair: _Pair, changed: Sequence[Change]) -> str:

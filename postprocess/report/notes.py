@@ -61,9 +61,8 @@ def shares_of_alone(results: Results, point: RunPoint, where: str) -> Said | Non
     """The sentence about what jobs get beside others; None unless one line of them took turns."""
     starts: dict[str, str] = {}
     for standing in point.standings:
-        trials = results.trials_at({name: level_of(standing.row, name) for name in results.factors})
-        begun = {trial.started for trial in trials}
-        starts[standing.line] = begun.pop() if len(begun) == 1 else ""
+        started = {trial.started for trial in results.trials_at(standing.row.point)}
+        starts[standing.line] = started.pop() if len(started) == 1 else ""
     alone = [standing for standing in point.standings if starts[standing.line] == IN_TURN]
     others = [standing for standing in point.standings if starts[standing.line] != IN_TURN]
     if len(alone) != 1 or not others:

@@ -47,6 +47,13 @@ SCALING_CAPTION = (
 )
 
 
+def run_tables(results: Results) -> Iterator[Markup | None]:
+    """All tables of a run's page, in their order."""
+    yield from (scaling_table(results), saturation_table(results), summary_table(results))
+    yield from (ratio_table(results, panel) for panel in results.panels)
+    yield from (bottleneck_table(results), volatility_table(results), link_table(results))
+
+
 def summary_table(results: Results) -> Markup:
     """One row for each configuration and batch."""
     bounded = any(row.means[results.rate].low is not None for row in results.summary)
@@ -186,8 +193,7 @@ def _levels(results: Results, row: SummaryRow) -> list[str]:
 
 def _trial_numbers(results: Results, row: SummaryRow) -> str:
     """How many trials count, and what the others are."""
-    point = {name: level_of(row, name) for name in results.factors}
-    verdicts = [verdict(trial) for trial in results.trials_at(point)]
+    verdicts = [verdict(trial) for trial in results.trials_at(row.point)]
     others = [f"{verdicts.count(word)} {word}" for word in (SUSPECT, INVALID) if word in verdicts]
     return f"{row.trials or 0}" + (f" ({', '.join(others)})" if others else "")
 
@@ -221,13 +227,12 @@ def _bounded_cell(bounded: Interval) -> str:
     return " ".join(ends) or figures(bounded.value)
 
 
-def held_predictions(runs: Sequence[Results], called: Sequence[str]) -> Iterator[Markup]:
+def held_predictions(runs: Sequence[Results], called: Sequence[str]) -> Markup | None:
     """What earlier runs predicted of batches that later ones have measured."""
     rows = []
     for number, before in enumerate(runs):
         for prediction in before.saturations:
-            point = {name: level_of(prediction, name) for name in before.factors}
-            point[JOBS] = str(prediction.predicted_jobs)
+            point = {**prediction.point, JOBS: str(prediction.predicted_jobs)}
             for name, after in zip(called[number + 1 :], runs[number + 1 :], strict=True):
                 for row in rows_at(after.summary, point):
                     mean, interval = row.means[RATE], prediction.predicted.interval
@@ -236,16 +241,15 @@ def held_predictions(runs: Sequence[Results], called: Sequence[str]) -> Iterator
                     held = "held" if interval[0] <= mean.value <= interval[1] else "did not hold"
                     cells = [_bounded_cell(prediction.predicted), _bounded_cell(mean)]
                     rows.append([batch_name(row.levels), called[number], name, element("b", held), *cells])
-    if rows:
-        heads = ["", "predicted by", "measured by", "", "predicted Mb/s", "measured Mb/s"]
-        caption = "What a run predicted of more jobs, and what another measured there."
-        yield table(heads, rows, words=4, caption=caption)
+    heads = ["", "predicted by", "measured by", "", "predicted Mb/s", "measured Mb/s"]
+    caption = "What a run predicted of more jobs, and what another measured there."
+    return table(heads, rows, words=4, caption=caption) if rows else None
 
 
-def scaling_table(results: Results) -> Iterator[Markup]:
+def scaling_table(results: Results) -> Markup | None:
     """Each point along the factor, measured or extrapolated."""
     if not results.scaling:
-        return
+        return None
     along = results.scaling[0].factor
     columns = [name for name in _factors(results) if name != along and results.factors[name].several]
     places = {name: results.factors[name].in_order.texts.index for name in (*columns, along)}
@@ -258,4 +262,4 @@ def scaling_table(results: Results) -> Iterator[Markup]:
         how = element("i", f"extrapolated by {row.by}") if guessed else row.kind
         rows.append([*(level_of(row, name) for name in columns), level_of(row, along), how, *marked])
     heads = [*columns, along, "", "Mb/s", "95 % interval", "scale factor", "95 % interval"]
-    yield table(heads, rows, words=len(columns) + 2, caption=SCALING_CAPTION.format(along=along))
+    return table(heads, rows, words=len(columns) + 2, caption=SCALING_CAPTION.format(along=along))

@@ -10,7 +10,7 @@ from tierbench.dags.levels import BUILT_IN, WORKLOAD
 from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.measures.over_time import HostSeries, OverTime, TimeSeries, read_over_time
 from tierbench.postprocess.plots.canvas import Look
-from tierbench.postprocess.report.markup import Frame, Markup, element, joined, svg
+from tierbench.postprocess.report.markup import Frame, Markup, definitions, element, joined, svg
 from tierbench.postprocess.schema.rows import TrialRow, trial_column
 from tierbench.postprocess.tables.factors import level_of
 from tierbench.postprocess.tables.load_run import Results, why
@@ -106,7 +106,7 @@ def _trial_body(results: Results, trial: TrialRow, course: OverTime, color: str)
         facts.append(("began", moment(trial.go_wall_ns)))
     if trial.trial_id:
         facts.append(("folder", f"trials/{trial.trial_id}"))
-    yield element("dl", *(element("div", element("dt", name), element("dd", value)) for name, value in facts))
+    yield definitions(facts)
 
 
 def spark(rate: TimeSeries, top: float, color: str) -> Markup:
