@@ -49,7 +49,7 @@ class Question:
 
     lines: str
     x: str
-    metric: str = RATE
+    metric: str = RATE  # where clients took turns the sum of their own rates stands for it, as in reports
     same_within: float = SAME_WITHIN
     claims: Sequence[Claim] = ()
     expects: Sequence[Expected] = ()  # ceilings, without which a claim is not tested
@@ -58,12 +58,10 @@ class Question:
 
 def question_of(plan: Mapping[str, Any], experiment: Mapping[str, Any]) -> Question:
     """What a run asks by its plan.json and experiment.json."""
-    measure = experiment.get("measure") or "bytes"
-    in_turn = experiment.get("start") == IN_TURN
     return Question(
         lines=plan["report"]["lines"],
         x=plan["report"]["x"],
-        metric=SUMMED if in_turn and measure == "bytes" else RATE_OF[measure],
+        metric=RATE_OF[experiment.get("measure") or "bytes"],
         same_within=(experiment.get("report") or {}).get("same_within", Question.same_within),
         claims=claims_of(experiment),
         expects=expected_of(experiment),
@@ -148,6 +146,8 @@ def look_at(trials: Iterable[TrialRow], question: Question) -> Look:
     at: dict[Point, list[TrialRow]] = {}
     for trial in trials:
         at.setdefault(tuple(trial.point.items()), []).append(trial)
+    if question.metric == RATE and any(trial.started == IN_TURN for rows in at.values() for trial in rows):
+        question = dataclasses.replace(question, metric=SUMMED)
     usable = {point: [trial for trial in rows if counts(trial)] for point, rows in at.items()}
     repeats = len({trial.repeat for rows in usable.values() for trial in rows})
     return Look(repeats, (*_of_lines(at, usable, question), *_of_claims(at, usable, question)))

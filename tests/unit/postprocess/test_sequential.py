@@ -32,8 +32,8 @@ def test_looks_are_few_and_each_a_third_later():
 
 def test_a_run_asks_by_its_plan_and_experiment():
     plan = {"report": {"lines": "access", "x": "jobs"}, "trials": [{"repeat": repeat} for repeat in range(1, 7)]}
-    asked = question_of(plan, {"repeats": {"until": "answered"}, "report": {"same_within": 0.1}, "start": "in-turn"})
-    assert (asked.looks, asked.same_within, asked.metric) == ((3, 4, 6), 0.1, "summed_mbps")
+    asked = question_of(plan, {"repeats": {"until": "answered"}, "report": {"same_within": 0.1}})
+    assert (asked.looks, asked.same_within, asked.metric) == ((3, 4, 6), 0.1, "delivered_mbps")
     assert question_of(plan, {"repeats": 3, "measure": "events"}) == Question(
         "access", "jobs", "events_per_s", claims=[], expects=[]
     )
@@ -45,6 +45,13 @@ def test_what_is_far_apart_or_alike_is_answered():
     assert (look.is_enough, look.needed, look.sentences) == (True, set(), [])
     slower = look_at(trials({"wan": 200, "direct": 400}), QUESTION)
     assert [each.result for each in slower.comparisons] == [SLOWER]
+
+
+def test_where_clients_took_turns_the_sums_of_their_own_rates_are_compared_as_in_the_report():
+    """Of seven in turn, each alone gets all: what they deliver over the whole window says nothing of that."""
+    rows = trials({"together": 400}, repeats=6) + trials({"alone": 57}, repeats=6, seed=2, started="in-turn")
+    rows = [replace(row, summed_mbps=(row.delivered_mbps or 0) * (7 if row.started else 1)) for row in rows]
+    assert [each.result for each in look_at(rows, QUESTION).comparisons] == [EQUIVALENT]
 
 
 def test_two_repetitions_answer_nothing():
