@@ -101,7 +101,7 @@ def changes(first: Results, second: Results, metric: str) -> Iterator[Change]:
 
 
 def left_out(first: Results, second: Results, metric: str) -> list[str]:
-    """The points that either run has trials of, and that are not compared: one of them has none that count."""
+    """The points that either run has trials of, and that are not compared: one of them has none that is usable."""
     with_trials = ({batch_name(row.levels) for row in usable(run.trials, metric)} for run in (first, second))
     compared = set.intersection(*with_trials)
     planned = dict.fromkeys(batch_name(trial.levels) for run in (first, second) for trial in run.trials)
@@ -109,7 +109,7 @@ def left_out(first: Results, second: Results, metric: str) -> list[str]:
 
 
 def usable(trials: Iterable[TrialRow], metric: str) -> list[TrialRow]:
-    """The trials that may be compared: those that count, and have the metric."""
+    """The usable trials that have the metric, and so may be compared."""
     return [trial for trial in trials if counts(trial) and (trial[metric] or 0) > 0]
 
 

@@ -72,12 +72,12 @@ def across_sites(runs: Sequence[Results], size: float, metric: str = "") -> Acro
         }
         for site, run in zip(sites, runs, strict=True)
     }  # fmt: skip
-    known = {
+    having = {
         name: [site for site, rows in by_site.items() if name in rows and rows[name].degrees]
         for name in dict.fromkeys(itertools.chain(*by_site.values()))
     }
-    lacking = {name: [site for site in sites if site not in there] for name, there in known.items()}
-    common = [name for name in known if not lacking[name]]
+    lacking = {name: [site for site in sites if site not in there] for name, there in having.items()}
+    common = [name for name in having if not lacking[name]]
     together = len(common) * math.comb(len(sites), 2) * max(run.looks for run in runs)
     shared = []
     for name in common:

@@ -10,8 +10,8 @@ A pure function of the nights and of what people said of them. The rules:
    went at least half as far.
 4. A series is worse or better than its reference: its first level, or a better one that it has had for two weeks. Worse
    lasts until it is back, whatever comes between, and begins where it left the reference.
-5. Who acknowledged has seen the level of that night: what goes lower, and other methods, are told. Who accepted made
-   it the reference.
+5. Who acknowledged has seen the level of that night: what goes lower, and other methods, are reported. Who accepted
+   made it the reference.
 6. A night that lies off alone is suspected: it asks for a rerun, and is no alarm.
 """
 

@@ -15,9 +15,9 @@ from tierbench.postprocess.history.changepoints import LEAST_IN_ALL
 from tierbench.postprocess.history.database import Chronicle
 from tierbench.postprocess.history.rows import MEASURED, Night, Value
 from tierbench.postprocess.history.sentences import sentence, unmeasured, what_else
-from tierbench.postprocess.plots.canvas import looks, page_colors
+from tierbench.postprocess.plots.canvas import looks
 from tierbench.postprocess.report.markup import Frame, Markup, element, svg, table, unbroken
-from tierbench.postprocess.report.page import Sections, answer_box, document, sections
+from tierbench.postprocess.report.page import Sections, answer_box, document
 from tierbench.postprocess.report.write import writing
 from tierbench.postprocess.wording import counted, figures
 
@@ -38,9 +38,8 @@ def history_page(chronicle: Chronicle, watch: Watch) -> str:
         element("h1", chronicle.nightly),
         element("p", ", ".join(f"{number} {outcome}" for outcome, number in outcomes), class_="verdicts"),
     ]
-    return document(
-        f"{chronicle.nightly}, night by night", [element("header", *head), *sections(_sections(chronicle, watch))]
-    )
+    title = f"{chronicle.nightly}, night by night"
+    return document(title, [element("header", *head)], _sections(chronicle, watch))
 
 
 def _sections(chronicle: Chronicle, watch: Watch) -> Sections:
@@ -74,7 +73,7 @@ def _standing(chronicle: Chronicle, watch: Watch) -> Iterator[Markup]:
 
 def _drawing(chronicle: Chronicle, configuration: str, watch: Watch) -> Markup:
     accesses = [name.split("/", 1)[0] for name in chronicle.configurations]
-    color = page_colors()[looks(ACCESS, accesses)[configuration.split("/", 1)[0]].color]
+    color = looks(ACCESS, accesses)[configuration.split("/", 1)[0]].variable
     changes = history_of(chronicle, configuration, watch)
     of = " (the control)" if configuration == control_of(chronicle) else ""
     items = [element("li", unbroken(sentence(change, chronicle))) for change in changes]

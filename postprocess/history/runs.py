@@ -1,4 +1,4 @@
-"""Runs and the nights of the history: runs as nights, all taken in again, the samples of old ones removed.
+"""Runs and the nights of the history: runs as nights, all recorded again, the samples of old ones removed.
 
 And whether a run is faster or slower than the nights of a nightly since its baseline started.
 """

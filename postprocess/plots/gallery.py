@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from matplotlib.figure import Figure as Canvas
 
-from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD
+from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD, Factor
+from tierbench.postprocess.compare.judgement import run_names
 from tierbench.postprocess.measures.over_time import read_over_time
 from tierbench.postprocess.plots import ladder
-from tierbench.postprocess.plots.canvas import FOLDED, SHOWN, Look, Missing, Picture
+from tierbench.postprocess.plots.canvas import FOLDED, LINES, SHOWN, Missing, Picture, looks_of
 from tierbench.postprocess.plots.single_trials import bottleneck_chart, start_skew, timelines, typical, uses
 from tierbench.postprocess.schema import rows as tables
 from tierbench.postprocess.schema.run_rows import SummaryRow
@@ -28,7 +30,6 @@ class Drawing:
     """What the figures of a run are drawn of."""
 
     results: Results
-    looks: dict[str, Look]
     plots: Sequence[tuple[Panel, ladder.Plot]]  # of each panel
 
 
@@ -69,9 +70,9 @@ class Sheet:
     plots: Sequence[ladder.Plot]
 
 
-def pictures(results: Results, looks: dict[str, Look]) -> Drawn:
+def pictures(results: Results) -> Drawn:
     """Every figure for which the run has the data, the one that shows the answer first."""
-    drawing = Drawing(results, looks, [(panel, plot_of(results, panel, looks)) for panel in results.panels])
+    drawing = Drawing(results, [(panel, plot_of(results, panel)) for panel in results.panels])
     for figure in FIGURES:
         if figure.when(results):
             yield from figure.kind(figure, drawing)
@@ -89,7 +90,7 @@ def _start_skew(figure: Figure, drawing: Drawing) -> Drawn:
     if all(trial.natural_skew_ms is None for trial in results.trials):
         yield Missing(figure.title, figure.missing)
         return
-    plot = start_skew(results.trials, results.factors[results.layout.x], results.layout.lines, drawing.looks)
+    plot = start_skew(results.trials, results.factors[results.layout.x], results.layout.lines, looks_of(results))
     yield Picture(figure.name, figure.title, figure.caption, plot)
 
 
@@ -109,9 +110,9 @@ def _of_panels(draw: Callable[[Figure, Drawing, Panel], Iterator[Picture]]) -> C
     return drawn
 
 
-def plot_of(results: Results, panel: Panel, looks: dict[str, Look]) -> ladder.Plot:
+def plot_of(results: Results, panel: Panel) -> ladder.Plot:
     """A panel's lines, one for each level of the factor that was asked about."""
-    series = []
+    looks, series = looks_of(results), []
     for line in results.lines(panel):
         point = results.at(panel, line)
         saturations = [row for row in rows_at(results.saturations, point) if row.predicted.value is not None]
@@ -240,7 +241,7 @@ def _rated(plot: ladder.Plot) -> list[SummaryRow]:
 
 
 def _timelines(figure: Figure, drawing: Drawing, panel: Panel) -> Iterator[Picture]:
-    """One typical trial of each line, of its last place along x, mostly its largest batch."""
+    """One typical trial of each line, of its last place along x, mostly the one with most jobs."""
     results = drawing.results
     courses = []
     for line in results.lines(panel):
@@ -250,7 +251,7 @@ def _timelines(figure: Figure, drawing: Drawing, panel: Panel) -> Iterator[Pictu
                 continue
             course = read_over_time(results.directory, trial.trial_id)
             if course.storage is not None:
-                courses.append((trial, drawing.looks[line], course))
+                courses.append((trial, looks_of(results)[line], course))
             break
     if courses:
         x = results.layout.x
@@ -275,7 +276,7 @@ def _resources(figure: Figure, drawing: Drawing, panel: Panel) -> Iterator[Pictu
         " the jobs: mean over the trials; lines reach from the least to the most of them. Of several hosts alike, the"
         " busiest. Resources without a known ceiling, or of which no trial used 5 %, are in resources.csv only."
     )
-    chart = bottleneck_chart(rows, results.layout.lines, drawing.looks)
+    chart = bottleneck_chart(rows, results.layout.lines, looks_of(results))
     yield _picture(figure, Sheet(panel.id, f"{panel.name}{short}", ()), caption, chart, SHOWN)
 
 
@@ -355,7 +356,7 @@ FIGURES = (
     Figure("operations", "Rate of operations", _ladder, tables.OPERATIONS),
     Figure(
         "over-time", "Trials over time", _of_panels(_timelines), papers="Corresponds to the thesis’ Figure 6-1.",
-        missing="no trial that counts has samples that can be read",
+        missing="no usable trial has samples that can be read",
     ),
     Figure(
         "bottleneck", "Resources along the way", _of_panels(_resources),
@@ -368,3 +369,32 @@ FIGURES = (
         missing="no job recorded when its process started",
     ),
 )  # fmt: skip
+
+
+def comparison_pictures(runs: Sequence[Results]) -> Iterator[Picture]:
+    """For each metric a figure with a plot for each panel and line, in which each run has a line, to one scale."""
+    first = runs[0]
+    for metric in (RATE_FIGURE, STEADY_FIGURE, WALL_TIME_FIGURE):
+        plots = [
+            (panel, plot)
+            for panel in first.panels
+            for line in first.compared.texts
+            if len((plot := _plot_of_runs(runs, panel, line, metric.column)).series) > 1
+        ]
+        for sheet in sheets_of(plots, metric.column):
+            yield replace(ladder_picture(metric, sheet, metric.caption_of(first)), place=SHOWN)
+
+
+def _plot_of_runs(runs: Sequence[Results], panel: Panel, line: str, metric: str) -> ladder.Plot:
+    """A line for each run that has the metric, of one panel and one level of what the runs compare."""
+    lines, x = runs[0].layout.lines, runs[0].layout.x
+    look = looks_of(runs[0])[line]
+    series = [
+        ladder.Series(name, look, run.summaries_at(point), trials, dashes)
+        for name, run, dashes in zip(run_names(runs), runs, itertools.cycle(LINES), strict=False)
+        if (point := runs[0].at(panel, line)) and (trials := run.trials_at(point))
+    ]
+    having = [line for line in series if any(row[metric] is not None for row in line.trials)]
+    levels = dict.fromkeys(level for run in runs if x in run.factors for level in run.factors[x].levels)
+    title = ", ".join(filter(None, [level_name(lines, line), panel.without(WORKLOAD).name]))
+    return ladder.Plot(Factor(x, tuple(levels), runs[0].factors[x].label), having, title)

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD, Factor
+from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD
 from tierbench.postprocess.compare.differences import Difference, differences
 from tierbench.postprocess.compare.judgement import METHOD, Change, changes, left_out, run_names
-from tierbench.postprocess.plots.canvas import LINES, SHOWN, Picture, looks
-from tierbench.postprocess.plots.gallery import (
-    RATE_FIGURE,
-    STEADY_FIGURE,
-    WALL_TIME_FIGURE,
-    ladder_picture,
-    sheets_of,
-)
-from tierbench.postprocess.plots.ladder import Plot, Series
 from tierbench.postprocess.report.markup import Markup, element, table, unbroken
-from tierbench.postprocess.report.notes import without_suspects
+from tierbench.postprocess.report.notes import WALL_TIME, without_suspects
 from tierbench.postprocess.report.page import (
     Drawn,
     Sections,
@@ -32,43 +22,12 @@ from tierbench.postprocess.report.page import (
     document,
     gallery,
     relative,
-    sections,
     site_notes,
 )
 from tierbench.postprocess.report.page_tables import held_predictions
-from tierbench.postprocess.tables.factors import Panel, level_name
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import INVALID, verdict
 from tierbench.postprocess.wording import INTERVAL, NOTHING, bounds, counted, factor, figures, listed
-
-
-def comparison_pictures(runs: Sequence[Results]) -> Iterator[Picture]:
-    """For each metric a figure with a plot for each panel and line, in which each run has a line, to one scale."""
-    first = runs[0]
-    for metric in (RATE_FIGURE, STEADY_FIGURE, WALL_TIME_FIGURE):
-        plots = [
-            (panel, plot)
-            for panel in first.panels
-            for line in first.compared.texts
-            if len((plot := _plot(runs, panel, line, metric.column)).series) > 1
-        ]
-        for sheet in sheets_of(plots, metric.column):
-            yield replace(ladder_picture(metric, sheet, metric.caption_of(first)), place=SHOWN)
-
-
-def _plot(runs: Sequence[Results], panel: Panel, line: str, metric: str) -> Plot:
-    """A line for each run that has the metric, of one panel and one level of what the runs compare."""
-    lines, x = runs[0].layout.lines, runs[0].layout.x
-    look = looks(lines, runs[0].compared.texts)[line]
-    series = [
-        Series(name, look, run.summaries_at(point), trials, dashes)
-        for name, run, dashes in zip(run_names(runs), runs, itertools.cycle(LINES), strict=False)
-        if (point := runs[0].at(panel, line)) and (trials := run.trials_at(point))
-    ]
-    having = [line for line in series if any(row[metric] is not None for row in line.trials)]
-    levels = dict.fromkeys(level for run in runs if x in run.factors for level in run.factors[x].levels)
-    title = ", ".join(filter(None, [level_name(lines, line), panel.without(WORKLOAD).name]))
-    return Plot(Factor(x, tuple(levels), runs[0].factors[x].label), having, title)
 
 
 @dataclass(frozen=True)
@@ -103,7 +62,7 @@ def comparison_page(runs: Sequence[Results], drawn: Drawn, page: Path, plots: Pa
         *(element("p", question) for question in questions if question),
         *site_notes(runs[0]),
     ]
-    return document(title, [element("header", *head), *sections(_sections(runs, drawn, page, plots))])
+    return document(title, [element("header", *head)], _sections(runs, drawn, page, plots))
 
 
 def _sections(runs: Sequence[Results], drawn: Drawn, page: Path, plots: Path) -> Sections:
@@ -112,10 +71,10 @@ def _sections(runs: Sequence[Results], drawn: Drawn, page: Path, plots: Path) ->
     rate = runs[0].rate
     yield "answer", "Answer", [_box(pair) for pair in pairs]
     yield "figures", "Figures", [gallery(drawn, relative(plots, page))]
-    metrics = (rate, "Rate", runs[0].unit), (WALL_TIME_FIGURE.column, "Wall time", "s")
+    metrics = (rate, "Rate", runs[0].unit), (WALL_TIME, "Wall time", "s")
     tables = [_change_table(pair, *metric) for pair in pairs for metric in metrics]
     without = [
-        element("p", f"Not compared, {pair.before} or {pair.after} has no trials of it that count: {listed(missing)}.")
+        element("p", f"Not compared, {pair.before} or {pair.after} has no usable trials of it: {listed(missing)}.")
         for pair in pairs
         if (missing := left_out(pair.first, pair.second, rate))
     ]
@@ -150,14 +109,14 @@ def _box(pair: _Pair) -> Markup:
 def _sentence(pair: _Pair, changed: Sequence[Change]) -> str:
     from_to = f"From {pair.before} to {pair.after}"
     if not changed:
-        return f"{pair.after} and {pair.before} have no batch in common whose trials count."
+        return f"{pair.after} and {pair.before} have no point in common with usable trials."
     bounded = [change for change in changed if change.ratio.interval]
     if not bounded:
         ratios = [change.factor for change in changed]
         return (
             f"{from_to} the rates changed by factors of"
             f" {' to '.join(dict.fromkeys(map(factor, (min(ratios), max(ratios)))))};"
-            " with a single trial a batch in either there is no telling what of that is chance."
+            " a single trial at a point gives no interval, so this may be chance."
         )
     certain = [change for change in bounded if change.certain]
     if not certain:
@@ -186,7 +145,7 @@ def _change_table(pair: _Pair, metric: str, what: str, unit: str) -> Markup | No
         ]
         for change in changed
     ]
-    caption = f"{what} in {pair.after} over that in {pair.before}: mean (trials that count). Interval: {METHOD}."
+    caption = f"{what} in {pair.after} over that in {pair.before}: mean (usable trials). Interval: {METHOD}."
     caption += " Not like for like, see above." if pair.parting else ""
     heads = [*factors, f"{pair.before} [{unit}]", f"{pair.after} [{unit}]", "ratio", "95 % interval"]
     return table(heads, rows, words=2, caption=caption)

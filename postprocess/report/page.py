@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,18 +15,7 @@ import tierbench
 from tierbench import names
 from tierbench.postprocess.compare.differences import Headers, conditions, headers
 from tierbench.postprocess.compare.points import points
-from tierbench.postprocess.plots.canvas import (
-    FOLDED,
-    OTHERS,
-    PAPER_METHODS,
-    PAPERS,
-    SHOWN,
-    Look,
-    Missing,
-    Picture,
-    inline,
-    page_colors,
-)
+from tierbench.postprocess.plots.canvas import FOLDED, LOOKS, PAPERS, SHOWN, Missing, Picture, inline
 from tierbench.postprocess.report.answer import Answer, answers
 from tierbench.postprocess.report.grid import grid_table
 from tierbench.postprocess.report.markup import Markup, definitions, details, element, joined, table, unbroken
@@ -46,19 +35,16 @@ Sections = Iterator[tuple[str, str, list[Markup | None]]]  # of a page: anchor, 
 FIRST = 3  # answers that stand on the first screen, if there are many more
 
 
-def run_page(results: Results, looks: Mapping[str, Look], drawn: Drawn, page: Path, plots: Path) -> str:
+def run_page(results: Results, drawn: Drawn, page: Path, plots: Path) -> str:
     """The whole page, as a file's text: question, verdicts, answer and the figure that shows it; then the rest."""
     question = str(results.plan.get("question") or "")
     pictures = [picture for picture in drawn if isinstance(picture, Picture)]
     lead = next((picture for picture in pictures if picture.place == SHOWN), None)
     said_by_run = answers(results)
     rest, folder = [picture for picture in drawn if picture is not lead], relative(plots, page)
-    body = [
-        element("header", *_head(results, question)),
-        first_screen(said_by_run, grid_table(results, points(results)), lead, folder),
-        *sections(_sections(results, said_by_run, looks, rest, page, folder)),
-    ]
-    return document(question or results.name, body)
+    grid = grid_table(results, points(results))
+    top = [element("header", *_head(results, question)), first_screen(said_by_run, grid, lead, folder)]
+    return document(question or results.name, top, _sections(results, said_by_run, rest, page, folder))
 
 
 def first_screen(said_by_run: Sequence[Answer], grid: Markup | None, lead: Picture | None, folder: str) -> Markup:
@@ -71,9 +57,7 @@ def first_screen(said_by_run: Sequence[Answer], grid: Markup | None, lead: Pictu
     return element("section", boxes[0], figure, grid, *boxes[1:], id="answer", class_="first")
 
 
-def _sections(
-    results: Results, said_by_run: Sequence[Answer], looks: Mapping[str, Look], drawn: Drawn, page: Path, folder: str
-) -> Sections:
+def _sections(results: Results, said_by_run: Sequence[Answer], drawn: Drawn, page: Path, folder: str) -> Sections:
     """The page's further parts."""
     notes = [_answer_notes(said, alone=len(said_by_run) == 1) for said in said_by_run]
     named = results.layout.counterpart
@@ -82,7 +66,7 @@ def _sections(
     yield "figures", "Figures", [gallery(drawn, folder)]
     yield "tables", "Tables", list(run_tables(results))
     yield "papers", "Against the papers", [_figures(_at_place(drawn, PAPERS), folder), *papers_table(results)]
-    yield "trials", "Trials", [*_legend_of_trials(results), *trial_list(results, looks)]
+    yield "trials", "Trials", [*_legend_of_trials(results), *trial_list(results)]
     yield "provenance", "Provenance", list(provenance(results))
     yield "files", "Files", [_files(results.directory, page)]
 
@@ -278,7 +262,7 @@ def relative(target: Path, page: Path) -> str:
     return quote(os.path.relpath(target.resolve(), page.resolve().parent))
 
 
-def sections(parts: Sections) -> Iterator[Markup]:
+def _with_links(parts: Sections) -> Iterator[Markup]:
     """The parts that have content, after a line of links to them."""
     shown = [(name, heading, [piece for piece in content if piece]) for name, heading, content in parts]
     shown = [(name, heading, content) for name, heading, content in shown if content]
@@ -287,12 +271,12 @@ def sections(parts: Sections) -> Iterator[Markup]:
         yield element("section", element("h2", heading), joined(content, "\n"), id=name)
 
 
-def document(title: str, body: Sequence[Markup]) -> str:
+def document(title: str, top: Sequence[Markup], parts: Sections | None = None) -> str:
     """A page that needs nothing but itself, with the figures' colours for light and for dark."""
-    names, looks = page_colors(), (*PAPER_METHODS.values(), *OTHERS)
+    body = [*top, *_with_links(parts)] if parts else top
     style = (resources.files("tierbench.postprocess.report") / "report.css").read_text(encoding="utf-8")
-    style = style.replace("/* light */", "".join(f"{names[look.color]}:{look.color};" for look in looks))
-    style = style.replace("/* dark */", "".join(f"{names[look.color]}:{look.on_dark};" for look in looks))
+    style = style.replace("/* light */", "".join(f"{look.variable}:{look.color};" for look in LOOKS))
+    style = style.replace("/* dark */", "".join(f"{look.variable}:{look.on_dark};" for look in LOOKS))
     head = element(
         "head",
         element("meta", charset="utf-8"),

@@ -55,7 +55,7 @@ def run_tables(results: Results) -> Iterator[Markup | None]:
 
 
 def summary_table(results: Results) -> Markup:
-    """One row for each configuration and batch."""
+    """One row for each configuration and number of jobs."""
     bounded = any(row.means[results.rate].low is not None for row in results.summary)
     doubted = results.rate == RATE and any(row.by_valid.value is not None for row in results.summary)
     heads = [*_factors(results), "trials", results.unit, "95 % interval" if bounded else "± trials"]
@@ -152,7 +152,7 @@ def link_table(results: Results) -> Markup | None:
 
 
 def bottleneck_table(results: Results) -> Markup | None:
-    """What held each configuration back at each place along x."""
+    """What limited each configuration at each place along x."""
     x = results.layout.x
     explained = [trial for trial in results.trials if trial.limit.bottleneck and counts(trial)]
     if not explained:
@@ -192,7 +192,7 @@ def _levels(results: Results, row: SummaryRow) -> list[str]:
 
 
 def _trial_numbers(results: Results, row: SummaryRow) -> str:
-    """How many trials count, and what the others are."""
+    """How many trials are usable, and what the others are."""
     verdicts = [verdict(trial) for trial in results.trials_at(row.point)]
     others = [f"{verdicts.count(word)} {word}" for word in (SUSPECT, INVALID) if word in verdicts]
     return f"{row.trials or 0}" + (f" ({', '.join(others)})" if others else "")
@@ -228,7 +228,7 @@ def _bounded_cell(bounded: Interval) -> str:
 
 
 def held_predictions(runs: Sequence[Results], called: Sequence[str]) -> Markup | None:
-    """What earlier runs predicted of batches that later ones have measured."""
+    """What earlier runs predicted of numbers of jobs that later ones have measured."""
     rows = []
     for number, before in enumerate(runs):
         for prediction in before.saturations:

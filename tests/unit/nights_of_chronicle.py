@@ -35,16 +35,10 @@ def chronicle_of(
         )  # fmt: skip
         rows.append(night)
         factor = {name: (factors or {}).get(name, lambda _: 1.0)(number) for name in ("", *RATES)}
+        rates = {name: rate * factor[""] * factor[name] for name, rate in RATES.items()}
         values[night.id] = [
-            Value(
-                name,
-                "delivered_mbps",
-                rate * factor[""] * factor[name] * np.exp(chance.normal(0, noise)),
-                None,
-                None,
-                3,
-            )
-            for name, rate in RATES.items()
+            Value(name, night.metric, rate * np.exp(chance.normal(0, noise)), None, None, 3)
+            for name, rate in rates.items()
         ]
         verdicts[night.id] = [Verdicts(name, 3, 0, 0) for name in RATES]
     links = {row.id: [Link("pool public", 190.0, 14.2)] for row in rows}

@@ -22,10 +22,9 @@ from tierbench.postprocess.compare.judgement import (
 )
 from tierbench.postprocess.compare.sites import across_sites
 from tierbench.postprocess.compare.sites import lines as site_lines
-from tierbench.postprocess.plots import canvas
+from tierbench.postprocess.plots import canvas, gallery
 from tierbench.postprocess.plots.canvas import PAPER_METHODS
 from tierbench.postprocess.report import write
-from tierbench.postprocess.report.compare import comparison_pictures
 from tierbench.postprocess.report.write import comparison
 from tierbench.postprocess.stats import Compared, Interval, over, student
 from tierbench.postprocess.tables.load_run import read_results
@@ -72,7 +71,7 @@ def test_invalid_trials_are_not_compared_and_their_point_is_named(tmp_path):
     assert {(c.point["access"], int(c.point["jobs"])) for c in changes(one, other, "mean_mbps")} == {
         ("direct", 4), ("lan-xrootd", 4), ("lan-xrootd", 8),
     }  # fmt: skip
-    assert "has no trials of it that count: direct/root" in page_of(one.directory, other.directory)
+    assert "has no usable trials of it: direct/root" in page_of(one.directory, other.directory)
 
 
 def edited(run, files):
@@ -176,7 +175,7 @@ def test_runs_of_the_same_name_are_told_apart(tmp_path):
 def test_runs_are_told_apart_by_their_lines_and_keep_the_colour_of_the_access(tmp_path):
     runs = [read(tmp_path / "a"), read(tmp_path / "b")]
     with canvas.style():
-        drawn = {picture.name: picture for picture in comparison_pictures(runs)}
+        drawn = {picture.name: picture for picture in gallery.comparison_pictures(runs)}
     figure = drawn["rate.root"].figure
     assert len({axes.get_ylim() for axes in figure.axes}) == 1  # ways are compared by eye, too
     for axes, (access, look) in zip(figure.axes, PAPER_METHODS.items(), strict=False):

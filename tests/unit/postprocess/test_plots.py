@@ -33,7 +33,7 @@ def read(folder, shape):
 def pictures(results):
     """All that is drawn of a run, or is missing, in its order."""
     with canvas.style():
-        return list(gallery.pictures(results, looks(results.layout.lines, results.compared.texts)))
+        return list(gallery.pictures(results))
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def by_name(drawn):
 
 def root_of(results, **of_lines):
     """The plot of the workload root; `of_lines` makes other summaries, or trials, of those of a line."""
-    plot = gallery.plot_of(results, ROOT, looks("access", results.accesses))
+    plot = gallery.plot_of(results, ROOT)
     changed = [replace(line, **{name: change(getattr(line, name)) for name, change in of_lines.items()})
                for line in plot.series]  # fmt: skip
     return replace(plot, series=changed)
@@ -122,7 +122,7 @@ def legend_of(figure):
 
 def test_the_legend_says_what_the_marks_mean(results, drawn):
     assert {"a SUSPECT trial", "an INVALID trial, left out"} <= legend_of(drawn["rate.all"].figure)
-    higgs = gallery.plot_of(results, Panel({"workload": "higgs"}), looks("access", results.accesses))
+    higgs = gallery.plot_of(results, Panel({"workload": "higgs"}))
     assert "an INVALID trial, left out" not in legend_of(metric_ladder([higgs], "delivered_mbps", ""))
 
 
@@ -130,7 +130,7 @@ def test_workloads_alike_share_a_figure_and_a_scale_and_a_far_slower_one_has_its
     root, higgs = drawn["rate.all"].figure.axes
     assert [axes.get_title(loc="left") for axes in (root, higgs)] == ["root", "higgs"]
     assert root.get_ylim() == higgs.get_ylim()
-    plots = [(panel, gallery.plot_of(results, panel, looks("access", results.accesses))) for panel in results.panels]
+    plots = [(panel, gallery.plot_of(results, panel)) for panel in results.panels]
     slow = root_of(results, trials=lambda rows: [replace(row, delivered_mbps=9.0) for row in rows])
     plots[1] = (plots[1][0], slow)
     assert [sheet.id for sheet in gallery.sheets_of(plots, "delivered_mbps")] == ["root", "higgs"]
@@ -140,7 +140,7 @@ def test_what_is_not_drawn_says_why(tmp_path):
     drawn = pictures(read(tmp_path, Shape(batches=(4,), plain=True, samples=False)))
     missing = {one.title: one.why for one in drawn if isinstance(one, canvas.Missing)}
     assert missing["Delivered throughput in the steady state"] == "no trial had a steady state"
-    assert missing["Trials over time"] == "no trial that counts has samples that can be read"
+    assert missing["Trials over time"] == "no usable trial has samples that can be read"
     assert "Rate of increase" not in missing  # one batch was asked for
 
 

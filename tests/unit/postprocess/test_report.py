@@ -104,10 +104,6 @@ def test_hosts_alike_share_a_column_and_settings_are_rows(run):
     assert "dgt.<wbr>fiu.<wbr>test" in told
 
 
-def test_what_cannot_be_seen_is_not_on_the_page():
-    assert element("p", "a\x1b[2J\u202eb\n") == "<p>a\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}b\n</p>"
-
-
 def test_a_run_without_samples_has_a_page_and_one_elsewhere_links_back_to_the_run(tmp_path):
     path = run_report(write_run(tmp_path / "run", BARE), tmp_path / "pages" / "mine.html", silent)
     page = Page(path.read_text(encoding="utf-8"))
@@ -145,7 +141,8 @@ def test_hostile_names_of_another_run_are_shown_and_do_nothing(tmp_path, name, s
     assert "<img" not in text
 
 
-def test_elements_escape_what_is_not_markup():
+def test_elements_escape_what_is_not_markup_and_show_what_cannot_be_seen():
+    assert element("p", "a\x1b[2J\u202eb\n") == "<p>a\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}b\n</p>"
     made = element("p", HOSTILE, title=HOSTILE)
     assert html.unescape(made) == f'<p title="{HOSTILE}">{HOSTILE}</p>'
     assert "<script" not in made

@@ -11,7 +11,6 @@ from tests.unit.report_page import Page, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tests.unit.synthetic_run import edit_json
 from tierbench.dags.levels import Factor, Scaling, scaling_problems
-from tierbench.postprocess.plots.canvas import looks
 from tierbench.postprocess.plots.gallery import plot_of
 from tierbench.postprocess.plots.ladder import scaling_plot
 from tierbench.postprocess.report.notes import scaling_of
@@ -146,7 +145,7 @@ def test_the_sentence_speaks_of_what_was_measured_alone_and_says_of_how_many_the
 
 
 def test_in_the_figure_what_is_extrapolated_is_hollow(results):
-    plots = [plot_of(results, panel, looks("dataset", ["medium", "large"])) for panel in results.panels]
+    plots = [plot_of(results, panel) for panel in results.panels]
     figure = scaling_plot(plots, results.factors["jobs"])
     faces = {}
     for axes in figure.axes:

@@ -73,6 +73,7 @@ def test_an_edited_experiment_is_the_first_thing_that_was_otherwise(history, tmp
 
 def test_a_night_has_the_means_of_its_valid_trials(history, tmp_path):
     doubtful = {"lan-xrootd.root.x008.r1": ("SUSPECT", "late"), "lan-xrootd.root.x008.r2": ("INVALID", "lost")}
+    doubtful |= {f"direct.root.x008.r{repeat}": ("SUSPECT", "late") for repeat in (1, 2)}
     add_run(history, run_of(tmp_path, verdicts=doubtful), silent)
     told = database.chronicle(history, "quick")
     (only,) = told.nights
@@ -80,7 +81,7 @@ def test_a_night_has_the_means_of_its_valid_trials(history, tmp_path):
     value = told.value(only, LAN)
     assert (value.n, value.low) == (1, None)
     assert value.mean == pytest.approx(200 * 0.4 * 1.01 / 1.02, rel=1e-3)  # the third repeat's
-    assert told.counts(only)[LAN] == Verdicts(LAN, 1, 1, 1)
+    assert told.counts(only) == {CONTROL: Verdicts(CONTROL, 1, 2, 0), LAN: Verdicts(LAN, 1, 1, 1)}
 
 
 def test_a_night_is_there_once_however_often_it_is_added(history, tmp_path):
