@@ -183,9 +183,9 @@ def compare_with_baseline(
     run: Results, chronicle: Chronicle, size: float, say: Say, anyway: bool = False
 ) -> Comparison:
     """From a baseline's nights to a run: a night is one draw, so the interval is that of one more night."""
-    nights = [night for night in chronicle.measured if Path(night.directory) != run.directory.resolve()]
-    metric, unit = run.rate, run.unit
-    latest = next((night for night in reversed(nights) if not night.rerun), None)  # which has measured all of it
+    own_place, metric = run.directory.resolve(), run.rate
+    others = replace(chronicle, nights=[night for night in chronicle.nights if Path(night.directory) != own_place])
+    latest = others.latest
     if latest is None or latest.metric != metric:
         raise ConfigError(f"{chronicle.nightly}: has no nights measured by {metric}, so nothing to compare with")
     differing = _differences_from(latest, chronicle.nightly, run, say, anyway)
@@ -194,8 +194,7 @@ def compare_with_baseline(
     own_values, of_rest = ([value for value in values(of) if value.metric == metric] for of in (run, rest))
     without = {value.configuration: value.mean for value in of_rest}
     for value in own_values:
-        own = baseline(chronicle, value.configuration)
-        logs = own.rates[[night in nights for night in own.nights]] if len(own) else own.rates
+        logs = baseline(others, value.configuration).rates
         if not len(logs):
             continue
         ratio = _of_one_more(logs, value.mean, len(own_values))
@@ -211,8 +210,8 @@ def compare_with_baseline(
             f"{run.directory} and {chronicle.nightly}: have no configuration in common whose trials are VALID"
         )
     there = {each.configuration for each in judged}
-    lost = [name for name in chronicle.counts(latest) if name not in there and len(baseline(chronicle, name))]
-    return Comparison(chronicle.nightly, run.name, metric, unit, judged, differing, lost)
+    lost = [name for name in others.counts(latest) if name not in there and len(baseline(others, name))]
+    return Comparison(chronicle.nightly, run.name, metric, run.unit, judged, differing, lost)
 
 
 def _of_one_more(logs: Numbers, rate: float, together: int) -> Interval:

@@ -162,6 +162,16 @@ def test_a_rerun_of_the_doubtful_methods_alone_takes_none_out_of_the_baseline(tm
     assert "differs" not in out  # the rerun has other methods, and is none of the nights that the run is held against
 
 
+def test_a_rerun_is_no_part_of_the_baseline_that_it_is_compared_with(tmp_path, nights, runs, capsys):
+    slow = make(runs / "again", rates={"direct": 400.0, "lan-xrootd": 100.0})
+    night(slow, 4, rerun=True)
+    judged = []
+    for folder in (history_of(tmp_path), nights):  # with it, and without
+        assert main(["compare", slow, *against(folder), "--json"]) == 1
+        judged.append(json.loads(capsys.readouterr().out)["configurations"])
+    assert judged[0] == judged[1]
+
+
 def test_what_the_latest_night_has_lost_too_is_not_the_same(tmp_path, runs):
     night(without_lan(runs / "night-5"), 5)
     assert main(["compare", without_lan(tmp_path / "lost"), *against(history_of(tmp_path))]) == 3
