@@ -1,7 +1,6 @@
 """What papers found lies beside their experiments, and stands in the report beside what was measured here."""
 
 import dataclasses
-import json
 
 import pytest
 
@@ -96,6 +95,12 @@ def test_a_claim_where_another_ceiling_was_hit_is_not_tested(tmp_path, expected,
     assert "What was to limit each point, and what did" in text
 
 
+def variant_of(name, folder, more=""):
+    path = folder / "mine.toml"
+    path.write_text(f'extends = "{name}"\nname = "mine"\n{more}')
+    return path
+
+
 @pytest.mark.parametrize(
     ("lines", "complaint"),
     [
@@ -109,8 +114,7 @@ def test_a_claim_where_another_ceiling_was_hit_is_not_tested(tmp_path, expected,
     ],
 )
 def test_a_claim_that_makes_no_sense_is_refused(tmp_path, lines, complaint):
-    path = tmp_path / "mine.toml"
-    path.write_text('extends = "quick"\nname = "mine"\n')
+    path = variant_of("quick", tmp_path)
     metric = "" if "metric" in lines else 'metric = "delivered_mbps"'
     at = "" if "\nat =" in lines else 'at = { workload = "root", access = "direct" }\n'
     rest = f'factor = "access"\n{at}against = "lan-xrootd"'
@@ -122,18 +126,15 @@ def test_a_claim_that_makes_no_sense_is_refused(tmp_path, lines, complaint):
 @pytest.mark.parametrize(
     ("wrong", "complaint"),
     [
-        ({"where": {"acces": "direct"}}, r'expects\[0\]\.where\.acces: there is no "acces" \(did you mean "access"'),
-        ({"where": {"access": "dirct"}}, r'there is no "dirct" \(did you mean "direct"'),
-        ({"where": {"jobs": "mosst"}}, r'there is no "mosst" \(did you mean "most"'),
-        ({"bottleneck": ["WAN lnk"]}, r'expects\[0\]\.bottleneck: there is no "WAN lnk" \(did you mean "WAN link"'),
+        ('where.acces = "direct"', r'expects\[0\]\.where\.acces: there is no "acces" \(did you mean "access"'),
+        ('where.access = "dirct"', r'there is no "dirct" \(did you mean "direct"'),
+        ('where.jobs = "mosst"', r'there is no "mosst" \(did you mean "most"'),
+        ('bottleneck = ["WAN lnk"]', r'expects\[0\]\.bottleneck: there is no "WAN lnk" \(did you mean "WAN link"'),
     ],
 )
 def test_an_expected_bottleneck_that_cannot_be_is_refused(tmp_path, wrong, complaint):
-    path = tmp_path / "mine.toml"
-    asked = {"where": {"access": ["direct"], "jobs": "most"}, "bottleneck": ["storage"], **wrong}
-    where = ", ".join(f"{factor} = {json.dumps(level)}" for factor, level in asked["where"].items())  # type: ignore[attr-defined]
-    text = f"[[expects]]\nwhere = {{ {where} }}\nbottleneck = {json.dumps(asked['bottleneck'])}\n"
-    path.write_text(f'extends = "quick"\nname = "mine"\n{text}')
+    rest = 'where.access = ["direct"]' if "bottleneck" in wrong else 'bottleneck = ["storage"]'
+    path = variant_of("quick", tmp_path, f"[[expects]]\n{wrong}\n{rest}\n")
     with pytest.raises(ConfigError, match=complaint):
         asked_experiment(str(path))
 
@@ -233,8 +234,7 @@ def test_a_direction_is_contradicted_by_what_leaves_nothing_to_speak_of_too(kind
 
 
 def test_a_variant_is_held_to_the_paper_of_what_it_extends_and_a_claim_keeps_all_that_it_says(tmp_path):
-    path = tmp_path / "mine.toml"
-    path.write_text('extends = "kaganas-2014-scaled"\nname = "mine"\n')
+    path = variant_of("kaganas-2014-scaled", tmp_path)
     assert load_experiment(path).claims == find_experiment("kaganas-2014").claims != ()
     first = find_experiment("kaganas-2014").claims[0]
     assert isinstance(first, Claim)

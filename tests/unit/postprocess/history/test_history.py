@@ -7,7 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -169,20 +169,9 @@ def test_an_unknown_nightly_is_told_with_those_that_there_are(history):
 
 
 def test_two_that_open_a_new_history_at_once_make_it_once(tmp_path):
-    place, failures = tmp_path / "history.sqlite", []
-
-    def opened():
-        try:
-            History(place).database.close()
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=opened) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    place = tmp_path / "history.sqlite"
+    with ThreadPoolExecutor(8) as threads:  # each closes its own: SQLite lets no other thread do so
+        list(threads.map(lambda _: History(place).database.close(), range(8)))
     with closing(sqlite3.connect(place)) as opened_again:
         assert opened_again.execute("PRAGMA user_version").fetchone() == (database.VERSION,)
 
