@@ -177,7 +177,7 @@ def test_runs_are_told_apart_by_their_lines_and_keep_the_colour_of_the_access(tm
     with canvas.style():
         drawn = {picture.name: picture for picture in gallery.comparison_pictures(runs)}
     figure = drawn["rate.root"].figure
-    assert len({axes.get_ylim() for axes in figure.axes}) == 1  # ways are compared by eye, too
+    assert len({axes.get_ylim() for axes in figure.axes}) == 1  # methods are compared by eye, too
     for axes, (access, look) in zip(figure.axes, PAPER_METHODS.items(), strict=False):
         lines = [bars.lines[0] for bars in axes.containers]
         assert axes.get_title(loc="left") == access

@@ -20,18 +20,18 @@ REPEATS = (0.99, 1.0, 1.01)
 
 
 def results(rates, verdicts, along=""):
-    """Three repetitions of each way and batch, each way's with a verdict, and the tables that follow."""
+    """Three repetitions of each access method and number of jobs, each with a verdict, and the tables that follow."""
     rows = [
         TrialRow(
-            trial=f"{way} {jobs} {repeat}", configuration=f"{way}/root", repeat=repeat, position=repeat,
-            levels={"access": way, "workload": "root", "jobs": jobs}, delivered_mbps=rate * factor, started="together",
-            state="complete", verdict=verdicts.get(f"{way} {jobs}", "VALID"), direction="sent",
+            trial=f"{access} {jobs} {repeat}", configuration=f"{access}/root", repeat=repeat, position=repeat,
+            levels={"access": access, "workload": "root", "jobs": jobs}, delivered_mbps=rate * factor,
+            started="together", state="complete", verdict=verdicts.get(f"{access} {jobs}", "VALID"), direction="sent",
         )
-        for (way, jobs), rate in rates.items()
+        for (access, jobs), rate in rates.items()
         for repeat, factor in enumerate(REPEATS, 1)
     ]  # fmt: skip
-    ways, batches = (tuple(dict.fromkeys(levels)) for levels in zip(*rates, strict=True))
-    factors = [Factor("access", ways), Factor("workload", ("root",)), Factor("jobs", batches)]
+    accesses, batches = (tuple(dict.fromkeys(levels)) for levels in zip(*rates, strict=True))
+    factors = [Factor("access", accesses), Factor("workload", ("root",)), Factor("jobs", batches)]
     summary, ratios = summary_rows(rows), ratio_rows(rows)
     asked = Scaling(along=along) if along else None
     return Results(
@@ -90,7 +90,7 @@ def test_a_change_between_runs_that_suspect_trials_alone_show_is_not_clear(tmp_p
     assert ("Without the SUSPECT trials that is not so of direct/root" in page) is doubted
 
 
-def test_ways_at_different_distances_are_not_on_one_line():
+def test_methods_at_different_distances_are_not_on_one_line():
     """Each has its own server behind it: what an operation takes is not by the distance alone."""
     far = results({("near", 1): 1.0, ("far", 1): 1.0}, {})
     rows = [with_operations(row, *((1, 0.2) if row.levels["access"] == "near" else (3, 14.0))) for row in far.trials]

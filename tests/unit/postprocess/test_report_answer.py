@@ -143,7 +143,7 @@ def limited(run, label, rates, **changes):
     return answer(read_results(made, silent), Panel({"workload": "root"})).sentence
 
 
-def test_what_limits_all_is_not_taken_for_the_ways_ceiling(tmp_path):
+def test_what_limits_all_is_not_taken_for_the_methods_ceiling(tmp_path):
     sentence = limited(tmp_path / "run", "latency", {"direct": 203.0, "lan-xrootd": 200.0})
     assert "Latency limits both: the jobs received " in sentence
     assert f"% of 500{NBSP}Mb/s, the path's tightest known ceiling. To compare them" in sentence

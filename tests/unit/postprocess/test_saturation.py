@@ -1,4 +1,4 @@
-"""Where a way is full is a number with its interval, or it is said why it cannot be told; a prediction can be held."""
+"""A saturation point is a number with its interval, or it says why it is unknown; a prediction can be held."""
 
 import dataclasses
 import json
@@ -91,7 +91,7 @@ def test_the_next_batch_is_the_ladders_next_step(clients, later):
 
 @pytest.mark.parametrize("started", ["in-turn", "every 5 s"])
 def test_clients_that_do_not_read_at_the_same_time_fill_nothing(tmp_path, started):
-    """One alone gets as much as seven in turn: that says nothing of how many a way can take."""
+    """One alone gets as much as seven in turn: that says nothing of how many a method can take."""
     path = run_of(tmp_path / "run", (32, 64, 128))
     assert [row.state for row in read_results(path, silent).saturations] == [FLAT, FLAT]
     rows = [{**row, "started": started} for row in read_csv(path / names.TRIALS_CSV)]
@@ -101,7 +101,7 @@ def test_clients_that_do_not_read_at_the_same_time_fill_nothing(tmp_path, starte
 
 
 def run_of(path, batches, factor=1.0, repeats=3):
-    """A run whose jobs' rates are those of a way that is full with 16."""
+    """A run whose jobs' rates are those of a method that is full with 16."""
     write_run(path, dataclasses.replace(BARE, batches=batches, repeats=repeats))
     rows = read_csv(path / names.TRIALS_CSV)
     for row in rows:

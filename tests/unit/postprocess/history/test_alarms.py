@@ -65,7 +65,7 @@ def test_one_change(nights, happens, watch, expected):
     assert said(chronicle_of(nights, **happens), **watch) == expected
 
 
-def test_a_way_that_falls_is_named_after_two_nights_with_what_else_changed():
+def test_a_method_that_falls_is_named_after_two_nights_with_what_else_changed():
     versions = {"package xrootd-server": "5.8.1"}, {"package xrootd-server": "5.8.4"}
     known = chronicle_of(
         42, factors={LAN: slower_from(40, 0.14)},
@@ -111,7 +111,7 @@ def test_what_the_control_shares_is_the_environments_and_what_it_does_alone_blam
     assert words in sentence(only, known)
 
 
-def test_a_way_is_seen_through_an_environment_that_goes_up_and_down():
+def test_a_method_is_seen_through_an_environment_that_goes_up_and_down():
     chance = np.random.default_rng(5).normal(0, 0.15, 60)
     factors = {"": lambda n: float(np.exp(chance[n])), LAN: slower_from(40, 0.15)}
     (only,) = findings(chronicle_of(48, factors=factors))
@@ -168,7 +168,7 @@ def from_40(number, _):
     return number >= 40
 
 
-def test_a_way_that_falls_while_its_control_is_not_valid_is_told_by_its_rate_and_its_floor():
+def test_a_method_that_falls_while_its_control_is_not_valid_shows_by_its_rate_and_its_floor():
     fallen = chronicle_of(60, factors={LAN: slower_from(40, 0.5)})
     assert said(fallen, floors={LAN: 120.0}) == [(FLOOR, WORSE, LAN), (STEP, WORSE, LAN)]
     known = without(fallen, CONTROL, from_40)
@@ -213,7 +213,7 @@ def test_what_is_lost_is_acknowledged_by_itself(night, acknowledged):
 
 
 def test_a_night_before_its_last_is_not_suspected_again_and_again():
-    """A way that was slow in its last night that counted asks for no rerun in those that follow."""
+    """A method that was slow in its last night that counted asks for no rerun in those that follow."""
     slow_last = {LAN: lambda number: 0.7 if number == 40 else 1.0}
     known = without(chronicle_of(45, factors=slow_last), LAN, lambda number, _: number > 40)
     assert all(one.certain for one in findings(known))
@@ -254,16 +254,16 @@ COURSES = [
      {45: {LAN}, 60: set(), 94: {LAN}, 104: set(), 114: {LAN}}),
     ("half of the way back is still worse", {LAN: at_levels((50, 0.7), (70, 0.77))}, [], {60: {LAN}, 80: {LAN}}),
     ("further down is the same", {LAN: at_levels((50, 0.6), (70, 0.55))}, [], {60: {LAN}, 80: {LAN}}),
-    ("the control by itself, then a way", {CONTROL: at_levels((50, 0.8)), LAN: at_levels((60, 0.8))}, [],
+    ("the control by itself, then a method", {CONTROL: at_levels((50, 0.8)), LAN: at_levels((60, 0.8))}, [],
      {55: {CONTROL}, 64: {CONTROL, LAN}, 100: {CONTROL, LAN}}),
-    ("the environment, then a way", WITH_ANOTHER, [], {60: {""}, 75: {"", LAN}, 100: {"", LAN}}),
+    ("the environment, then a method", WITH_ANOTHER, [], {60: {""}, 75: {"", LAN}, 100: {"", LAN}}),
     ("a better level that has lasted is what is expected", {LAN: at_levels((40, 1.2), (80, 1.0))}, [],
      {60: set(), 85: {LAN}}),
     ("an acknowledged level, and a lower one", {LAN: at_levels((50, 0.9), (54, 0.5))}, [SEEN_50],
      {53: set(), 57: {LAN}}),
     ("what went back after it was acknowledged, and fell again", {LAN: at_levels((50, 0.8), (60, 1.0), (90, 0.8))},
      [SEEN_50], {55: set(), 70: set(), 95: {LAN}}),
-    ("an acknowledged environment covers no way",
+    ("an acknowledged environment covers no method",
      {name: at_levels((50, 0.8)) for name in (CONTROL, WAN)} | {LAN: at_levels((50, 0.4))}, [ENVIRONMENT_50],
      {56: {LAN}}),
     ("an old acknowledgement covers no drift", {LAN: lambda n: at_levels((50, 0.9))(n) * 0.995 ** max(n - 60, 0)},
