@@ -26,11 +26,8 @@ BESIDE = 1  # nights by which what else changed may lie beside the night that is
 def sentence(finding: alarms.Finding, chronicle: Chronicle) -> str:
     """A finding in words, with what else changed."""
     beside = what_else(chronicle, finding.last, finding.since)
-    more = (
-        f"; {'that night' if finding.kind != alarms.DRIFT else 'when it began,'} {listed(beside[:MOST])}"
-        if beside
-        else ""
-    )
+    when = "when it began," if finding.kind == alarms.DRIFT else "that night"
+    more = f"; {when} {listed(beside[:MOST])}" if beside else ""
     left = f", and {counted(len(beside) - MOST, 'more thing')} changed" if len(beside) > MOST else ""
     return f"{_head(finding, chronicle)}{more}{left}."
 

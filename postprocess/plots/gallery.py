@@ -387,8 +387,7 @@ def comparison_pictures(runs: Sequence[Results]) -> Iterator[Picture]:
 
 def _plot_of_runs(runs: Sequence[Results], panel: Panel, line: str, metric: str) -> ladder.Plot:
     """A line for each run that has the metric, of one panel and one level of what the runs compare."""
-    lines, x = runs[0].layout.lines, runs[0].layout.x
-    look = looks_of(runs[0])[line]
+    x, look = runs[0].layout.x, looks_of(runs[0])[line]
     series = [
         ladder.Series(name, look, run.summaries_at(point), trials, dashes)
         for name, run, dashes in zip(run_names(runs), runs, itertools.cycle(LINES), strict=False)
@@ -396,5 +395,5 @@ def _plot_of_runs(runs: Sequence[Results], panel: Panel, line: str, metric: str)
     ]
     having = [line for line in series if any(row[metric] is not None for row in line.trials)]
     levels = dict.fromkeys(level for run in runs if x in run.factors for level in run.factors[x].levels)
-    title = ", ".join(filter(None, [level_name(lines, line), panel.without(WORKLOAD).name]))
+    title = ", ".join(filter(None, [runs[0].line_name(line), panel.without(WORKLOAD).name]))
     return ladder.Plot(Factor(x, tuple(levels), runs[0].factors[x].label), having, title)
