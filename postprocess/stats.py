@@ -63,9 +63,7 @@ class Interval:
     @property
     def relative_half_width(self) -> float | None:
         """The larger distance of a bound from the value, over the value."""
-        if self.low is None or self.high is None or not self.value:
-            return None
-        return max(self.high - self.value, self.value - self.low) / abs(self.value)
+        return max(self.reach) / abs(self.value) if self.interval and self.value else None
 
     def as_of(self, df: float | None, quantile: float) -> Interval:
         """The interval of a ratio whose 95 % interval this is, at another quantile of its distribution."""

@@ -35,11 +35,6 @@ def _of_unit(unit: str) -> str:
     return f"\N{NO-BREAK SPACE}{unit}" if unit else ""
 
 
-def span(bounded: Interval) -> str:
-    """An interval's two ends; nothing where there is none."""
-    return TO.join(map(figures, bounded.interval or ()))
-
-
 def factor(ratio: float | None) -> str:
     """A ratio: to a hundredth, unless it is so small or large that this says nothing."""
     if ratio is None:
@@ -52,17 +47,17 @@ def _minus(number: str) -> str:
     return number.replace("-", "\N{MINUS SIGN}")
 
 
-def between(low: float, high: float) -> str:
-    """The ends of an interval of ratios."""
-    return f"{factor(low)}{TO}{factor(high)}"
+def bounds(bounded: Interval, write: Callable[[float | None], str] = factor) -> str:
+    """An interval's two ends: 1.13–1.22; nothing where there is none."""
+    return TO.join(map(write, bounded.interval or ()))
 
 
 def with_interval(
     bounded: Interval, label: str = "", write: Callable[[float | None], str] = factor, unit: str = ""
 ) -> str:
     """A ratio, or what else is written so, with its interval: 1.18 (1.13–1.22)."""
-    ends = f" ({label}{TO.join(map(write, bounded.interval))})" if bounded.interval else ""
-    return f"{write(bounded.value)}{_of_unit(unit)}{ends}"
+    interval = f" ({label}{bounds(bounded, write)})" if bounded.interval else ""
+    return f"{write(bounded.value)}{_of_unit(unit)}{interval}"
 
 
 def percent(value: float | None) -> str:
@@ -96,6 +91,12 @@ def numbered(words: Counter[str]) -> str:
 def counted(number: int, noun: str) -> str:
     """1 trial, 2 trials."""
     return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as lines of text, whose cells stand below each other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def moment(wall_ns: int) -> str:

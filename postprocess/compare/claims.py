@@ -75,16 +75,13 @@ class Ceiling:
 
 def findings(results: Results) -> list[Finding]:
     """Each claim of the run's experiment, held against what was measured."""
-    return [_finding(results, claim) for claim in claims_of(results)]
+    path = str(results.directory / names.EXPERIMENT)
+    return [_finding(results, claim) for claim in claims_of(results.experiment, path)]
 
 
 def ceilings(results: Results) -> list[Ceiling]:
     """Each point that was measured and for which the experiment expects a ceiling."""
-    return [
-        ceiling
-        for row in results.summary
-        for ceiling in _ceilings(results, {name: level_of(row, name) for name in row.levels})
-    ]
+    return [ceiling for row in results.summary for ceiling in _ceilings(results, row.point)]
 
 
 def ceilings_at(
@@ -102,10 +99,9 @@ def expected_of(experiment: Mapping[str, Any]) -> list[Expected]:
     return [build(Expected, table, names.EXPERIMENT, "expects") for table in experiment.get("expects") or []]
 
 
-def claims_of(results: Results) -> list[Claim]:
-    """The claims as the run's own experiment.json has them."""
-    path = str(results.directory / names.EXPERIMENT)
-    return [claim_of(table, path) for table in results.experiment.get("claims") or []]
+def claims_of(experiment: Mapping[str, Any], path: str = names.EXPERIMENT) -> list[Claim]:
+    """The claims as experiment.json has them, of a run from before claims had kinds, too."""
+    return [_claim_of(table, path) for table in experiment.get("claims") or []]
 
 
 def problems(claims: Sequence[Claim], expects: Sequence[Expected]) -> Iterator[str]:
@@ -133,8 +129,7 @@ def points_of(trials: Sequence[TrialRow], claim: Claim) -> list[Point]:
     return [point, {**point, claim.factor: _levels(trials, {**claim.at, claim.factor: claim.against})[claim.factor]}]
 
 
-def claim_of(table: Mapping[str, Any], path: str) -> Claim:
-    """A claim as experiment.json has it, of a run from before claims had kinds, too."""
+def _claim_of(table: Mapping[str, Any], path: str) -> Claim:
     given = {key: value for key, value in table.items() if value is not None}
     if "kind" in given:
         return build(Claim, given, path, "claims")

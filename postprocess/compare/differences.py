@@ -91,11 +91,6 @@ def _header(path: Path) -> dict[str, Any]:
         return {}
 
 
-def incomparable(among: Sequence[Difference]) -> list[Difference]:
-    """Of what differs, that which parts two runs."""
-    return [difference for difference in among if difference.parts]
-
-
 @dataclass(frozen=True)
 class Difference:
     """Something that is not the same in two runs; `parts` says that their rates cannot be compared because of it."""

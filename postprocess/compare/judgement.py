@@ -7,7 +7,7 @@ for; equivalent is what is certain to differ by less.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from xml.etree import ElementTree
 
@@ -16,7 +16,7 @@ import numpy as np
 from tierbench.dags.levels import ACCESS, WORKLOAD
 from tierbench.errors import ConfigError
 from tierbench.postprocess import stats
-from tierbench.postprocess.compare.differences import Difference, differences, incomparable
+from tierbench.postprocess.compare.differences import Difference, differences
 from tierbench.postprocess.schema.rows import TrialRow, trial_column
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import batch_name, level_of
@@ -24,7 +24,6 @@ from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import SUSPECT, counts, verdict
 from tierbench.postprocess.wording import change_percent, counted, far_off, figures, with_interval
 
-Point = frozenset[tuple[str, str]]
 METHOD = "moderated t of the logarithms, 95 % for all of them together"
 FASTER, SLOWER, EQUIVALENT, INCONCLUSIVE = "faster", "slower", "equivalent", "inconclusive"
 
@@ -74,61 +73,53 @@ class Change:
 def changes(first: Results, second: Results, metric: str) -> Iterator[Change]:
     """Every point of the factors that both runs have trials at; the intervals hold all together."""
     runs = _trials(first, metric), _trials(second, metric)
-    values = [_values(trials, metric) for trials in runs]
+    values, by_valid = (
+        [{at: row[metric] for at, row in rows.items() if doubtful or verdict(row) != SUSPECT} for rows in runs]
+        for doubtful in (True, False)
+    )
     robust, whole = stats.changes(*values), stats.changes(*values, with_strays=True)
-    of_valid = stats.changes(*(_values(trials, metric, doubtful=False) for trials in runs))
-    far = {
-        f"{row.trial} of {run.name}"
-        for run, rows, of in zip((first, second), runs, values, strict=True)
-        for point, repeat in stats.blocks(of)[1] for row in rows[point] if row.repeat == repeat  # type: ignore[index]
-    }  # fmt: skip
+    of_valid = stats.changes(*by_valid)
+    strays = [stats.blocks(of)[1] for of in values]
     intervals = zip(stats.simultaneous(robust.values()), stats.simultaneous(whole.values()), strict=True)
     for point, (compared, with_strays) in zip(robust, intervals, strict=True):
-        before, after = both = [trials[point] for trials in runs]  # type: ignore[index]
-        doubtful = any(verdict(trial) == SUSPECT for trials in both for trial in trials)
+        before, after = both = [{at: row for at, row in rows.items() if at[0] == point} for rows in runs]
+        doubtful = any(verdict(row) == SUSPECT for rows in both for row in rows.values())
         alone = of_valid[point].ratio if point in of_valid else Interval()
-        named = [f"{row.trial} of {run.name}" for run, rows in zip((first, second), both, strict=True) for row in rows]
         yield Change(
-            point={name: level_of(before[0], name) for name in first.factors},
-            before=tuple(trial[metric] for trial in before),
-            after=tuple(trial[metric] for trial in after),
+            point={name: level_of(next(iter(before.values())), name) for name in first.factors},
+            before=tuple(row[metric] for row in before.values()),
+            after=tuple(row[metric] for row in after.values()),
             ratio=compared.ratio,
             by_valid=alone if doubtful else None,
-            strays=tuple(name for name in named if name in far),
+            strays=tuple(
+                f"{row.trial} of {run.name}"
+                for run, rows, far in zip((first, second), both, strays, strict=True)
+                for at, row in rows.items() if at in far
+            ),
             with_strays=with_strays.ratio,
-        )
+        )  # fmt: skip
 
 
 def left_out(first: Results, second: Results, metric: str) -> list[str]:
-    """The points that either run has trials of, and that are not compared: one of them has none that count."""
-    compared = _trials(first, metric).keys() & _trials(second, metric).keys()
-    names = {batch_name(dict(point)) for point in compared}
+    """The points that either run has trials of, and that are not compared: one of them has none that is usable."""
+    with_trials = ({batch_name(row.levels) for row in usable(run.trials, metric)} for run in (first, second))
+    compared = set.intersection(*with_trials)
     planned = dict.fromkeys(batch_name(trial.levels) for run in (first, second) for trial in run.trials)
-    return [name for name in planned if name not in names]
-
-
-def _values(trials: Mapping[Point, Sequence[TrialRow]], metric: str, doubtful: bool = True) -> stats.Values:
-    return {
-        (point, trial.repeat): trial[metric]
-        for point, rows in trials.items() for trial in rows if doubtful or verdict(trial) != SUSPECT
-    }  # fmt: skip
+    return [name for name in planned if name not in compared]
 
 
 def usable(trials: Iterable[TrialRow], metric: str) -> list[TrialRow]:
-    """The trials that may be compared: those that count, and have the metric."""
+    """The usable trials that have the metric, and so may be compared."""
     return [trial for trial in trials if counts(trial) and (trial[metric] or 0) > 0]
 
 
-def _trials(results: Results, metric: str) -> dict[Point, list[TrialRow]]:
-    """The trials that count and have the metric, by points: workload by workload, then in the order of the levels."""
-    by_point: dict[Point, list[TrialRow]] = {}
-    rows = usable(results.trials, metric)
+def _trials(results: Results, metric: str) -> dict[tuple[Hashable, Hashable], TrialRow]:
+    """The usable trials by point and repetition: workload by workload, then in the order of the levels."""
     names = [WORKLOAD, ACCESS, *(name for name in results.factors if name not in (WORKLOAD, ACCESS))]
     places = {name: factor.texts for name, factor in results.factors.items()}
-    for trial in sorted(rows, key=lambda row: [places[name].index(level_of(row, name)) for name in names]):
-        point = frozenset((name, level_of(trial, name)) for name in names)
-        by_point.setdefault(point, []).append(trial)
-    return by_point
+    rows = usable(results.trials, metric)
+    rows.sort(key=lambda row: [places[name].index(level_of(row, name)) for name in names])
+    return {(frozenset(row.point.items()), row.repeat): row for row in rows}
 
 
 def run_names(runs: Sequence[Results]) -> list[str]:
@@ -248,7 +239,7 @@ def _geometric_mean(rates: Sequence[float]) -> float:
 
 
 def refuse_unlike(first: str, second: str, differing: Sequence[Difference], anyway: bool) -> None:
-    parting = incomparable(differing)
+    parting = [difference for difference in differing if difference.parts]
     if parting and not anyway:
         first_few = "; ".join(difference.words for difference in parting[:4])
         more = f"; and {len(parting) - 4} more" if len(parting) > 4 else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from dataclasses import dataclass, field
 
 from tierbench.dags.levels import SAME_WITHIN
@@ -13,9 +12,7 @@ from tierbench.postprocess.schema.run_rows import SummaryRow
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import Panel, level_of
 from tierbench.postprocess.tables.load_run import Results
-from tierbench.postprocess.verdict.counting import counts, looks_of
-
-MOST_MORE = 20  # repetitions that it is worth while to ask for
+from tierbench.postprocess.verdict.counting import looks_of
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,9 @@ def points(results: Results) -> list[RunPoint]:
     return [point for place in places if (point := point_at(results, *place))]
 
 
-def point_at(results: Results, panel: Panel, x: str) -> RunPoint | None:
+def point_at(results: Results, panel: Panel, x: str | None = None) -> RunPoint | None:
+    """The lines at a place along x, or at the one that decides; none where no line has a rate there."""
+    x = deciding_place(results, panel) if x is None else x
     lines, ranked = results.layout.lines, ranking(results, panel, x)
     if not ranked:
         return None
@@ -108,7 +107,7 @@ def deciding_place(results: Results, panel: Panel) -> str:
 def more_repetitions(results: Results) -> int | None:
     """How many more would resolve 5 % wherever they can; None where nothing is open, or nobody can say."""
     question = Question(
-        results.layout.lines, results.layout.x, results.rate, within(results), claims_of(results),
+        results.layout.lines, results.layout.x, results.rate, within(results), claims_of(results.experiment),
         expected_of(results.experiment), looks_of(results.plan, results.experiment),
     )  # fmt: skip
     return look_at(results.trials, question).more
@@ -118,13 +117,3 @@ def within(results: Results) -> float:
     """How near to 1 all of a ratio's interval lies where two lines are equivalent."""
     asked = (results.experiment.get("report") or {}).get("same_within")
     return SAME_WITHIN if asked is None else float(asked)
-
-
-def minutes_a_repetition(results: Results) -> float | None:
-    """How long a repetition of everything took, from its first submission to its last end, in the median."""
-    spans: dict[int, list[int]] = {}
-    for trial in filter(counts, results.trials):
-        if trial.end_wall_ns:
-            begin = trial.submit_wall_ns or trial.go_wall_ns or trial.end_wall_ns
-            spans.setdefault(trial.repeat, []).extend((begin, trial.end_wall_ns))
-    return statistics.median_high((max(ends) - min(ends)) / 60e9 for ends in spans.values()) if spans else None

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import functools
 import itertools
 import math
 from collections import Counter
@@ -22,24 +23,24 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field
 from typing import Any
 
-from tierbench import names
 from tierbench.dags.claims import NOT_TESTED, Claim, Expected
-from tierbench.dags.levels import ACCESS, JOBS, PAIR, SAME_WITHIN, WORKLOAD, level_text
+from tierbench.dags.levels import ACCESS, JOBS, PAIR, SAME_WITHIN, WORKLOAD
 from tierbench.postprocess import stats
-from tierbench.postprocess.compare.claims import answer, ceilings_at, claim_of, expected_of, points_of
+from tierbench.postprocess.compare.claims import answer, ceilings_at, claims_of, expected_of, points_of
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
 from tierbench.postprocess.measures.bottleneck import LATENCY, NIC, UNEXPLAINED, WINDOW
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, TrialRow
 from tierbench.postprocess.stats import ApartBlocks, Compared, Interval
 from tierbench.postprocess.tables.factors import access_of, batch_name, level_of, rows_at, workload_of
 from tierbench.postprocess.verdict.counting import LEAST_REPEATS, counts, looks_of, values_of
-from tierbench.postprocess.wording import between, counted, factor
+from tierbench.postprocess.wording import INTERVAL, bounds, counted, factor
 from tierbench.starts import IN_TURN
 
 MOST_REPEATS = 1000  # that are foretold
 OF_ONE_HOST = {*NIC.values(), "worker CPU", "door CPU", "gateway CPU"} - {"storage"}  # each access has its own
 
 Point = tuple[tuple[str, str], ...]  # the level of each factor, as texts
+Trials = Mapping[Point, Sequence[TrialRow]]
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Question:
 
     lines: str
     x: str
-    metric: str = RATE
+    metric: str = RATE  # where clients took turns the sum of their own rates stands for it, as in reports
     same_within: float = SAME_WITHIN
     claims: Sequence[Claim] = ()
     expects: Sequence[Expected] = ()  # ceilings, without which a claim is not tested
@@ -57,14 +58,12 @@ class Question:
 
 def question_of(plan: Mapping[str, Any], experiment: Mapping[str, Any]) -> Question:
     """What a run asks by its plan.json and experiment.json."""
-    measure = experiment.get("measure") or "bytes"
-    in_turn = experiment.get("start") == IN_TURN
     return Question(
         lines=plan["report"]["lines"],
         x=plan["report"]["x"],
-        metric=SUMMED if in_turn and measure == "bytes" else RATE_OF[measure],
+        metric=RATE_OF[experiment.get("measure") or "bytes"],
         same_within=(experiment.get("report") or {}).get("same_within", Question.same_within),
-        claims=[claim_of(table, names.EXPERIMENT) for table in experiment.get("claims") or ()],
+        claims=claims_of(experiment),
         expects=expected_of(experiment),
         looks=looks_of(plan, experiment),
     )
@@ -77,7 +76,7 @@ class Comparison:
     first: Point
     second: Point
     name: str  # who and where, or what the claim says
-    result: str  # faster, slower or equivalent; of a claim its own words; or inconclusive
+    result: str = INCONCLUSIVE  # faster, slower or equivalent; of a claim its own words; or inconclusive
     ratio: Interval = field(default_factory=Interval)
     obstacle: str = ""  # why more repetitions cannot answer it
     more: int | None = None  # repetitions until a difference as small as `resolves` shows; None: nobody can say
@@ -94,12 +93,11 @@ class Comparison:
 
     @property
     def sentence(self) -> str:
-        ratio, interval = self.ratio.value, self.ratio.interval
         if self.result == NOT_TESTED:
             return f"{self.name}: {self.result}; {self.obstacle}."
-        if ratio is None or interval is None:
+        if self.ratio.interval is None:
             return f"{self.name}: open, too few repetitions have usable trials of both."
-        stands = f"ratio {factor(ratio)}, 95\N{NO-BREAK SPACE}% interval {between(*interval)}"
+        stands = f"ratio {factor(self.ratio.value)}, {INTERVAL}{bounds(self.ratio)}"
         if not self.is_open:
             return f"{self.name}: {self.result} ({stands})."
         words = f"{self.name}: not distinguishable ({stands})"
@@ -147,15 +145,15 @@ def look_at(trials: Iterable[TrialRow], question: Question) -> Look:
     """Where a question stands by these trials, rows of trials.csv; those that are not usable count for nothing."""
     at: dict[Point, list[TrialRow]] = {}
     for trial in trials:
-        at.setdefault(tuple((name, level_text(level)) for name, level in trial.levels.items()), []).append(trial)
+        at.setdefault(tuple(trial.point.items()), []).append(trial)
+    if question.metric == RATE and any(trial.started == IN_TURN for rows in at.values() for trial in rows):
+        question = dataclasses.replace(question, metric=SUMMED)
     usable = {point: [trial for trial in rows if counts(trial)] for point, rows in at.items()}
     repeats = len({trial.repeat for rows in usable.values() for trial in rows})
     return Look(repeats, (*_of_lines(at, usable, question), *_of_claims(at, usable, question)))
 
 
-def _of_lines(
-    at: Mapping[Point, Sequence[TrialRow]], usable: Mapping[Point, Sequence[TrialRow]], question: Question
-) -> Iterator[Comparison]:
+def _of_lines(at: Trials, usable: Trials, question: Question) -> Iterator[Comparison]:
     model = _model(usable, question.metric, question.lines)
     places = _places(at, question.lines)
     along = [] if question.x in (JOBS, question.lines) else _places(at, question.x)  # notes compare along x, too
@@ -170,18 +168,14 @@ def _of_lines(
 
     for points in places:
         pairs = list(itertools.combinations(points, 2))
-        for first, second in pairs:
-            compared = model.ratio(first, second)
-            quantile = stats.tukey(len(points), compared.df, number) if compared and compared.df else 0.0
-            yield _comparison(
-                usable, first, second, name(first, second), compared, question,
-                quantile, number * len(pairs), lambda ratio: outcome(ratio, question.same_within),
-            )  # fmt: skip
+        for pair in pairs:
+            quantile = functools.partial(stats.tukey, len(points), together=number)
+            result = functools.partial(outcome, same_within=question.same_within)
+            made = Comparison(*pair, name(*pair), resolves=question.same_within)
+            yield _compared(made, model.ratio(*pair), usable, quantile, number * len(pairs), result)
 
 
-def _of_claims(
-    at: Mapping[Point, Sequence[TrialRow]], usable: Mapping[Point, Sequence[TrialRow]], question: Question
-) -> Iterator[Comparison]:
+def _of_claims(at: Trials, usable: Trials, question: Question) -> Iterator[Comparison]:
     number = stats.over_looks(len(question.looks) or 1)
     planned = [rows[0] for rows in at.values()]
     for claim in question.claims:
@@ -189,19 +183,19 @@ def _of_claims(
         points = [[point for point, rows in at.items() if rows_at(rows[:1], levels)] for levels in wanted]
         if any(len(those) != 1 for those in points):
             continue  # nothing of this plan is about it
-        ends = [those[0] for those in points]
+        ends = points[0][0], points[-1][0]
         if claim.factor:
             compared = _model(usable, claim.metric, claim.factor).ratio(*ends)
         else:
             values = values_of(usable[ends[0]], claim.metric)
             compared = Compared(stats.mean_interval(values), len(values) - 1.0 if len(values) > 1 else None)
-        factors = [float(dict(end)[claim.factor]) for end in ends] if claim.factor and claim.levels else [1.0, 1.0]
+        levels = [float(dict(end)[claim.factor]) for end in ends] if claim.factor and claim.levels else [1.0, 1.0]
 
-        def said(ratio: Interval, claim: Claim = claim, steps: float = factors[0] / factors[1]) -> str:
+        def said(ratio: Interval, claim: Claim = claim, steps: float = levels[0] / levels[1]) -> str:
             return answer(claim, ratio.over(steps))
 
-        quantile = stats.student(compared.df, number) if compared and compared.df else 0.0
-        made = _comparison(usable, ends[0], ends[-1], str(claim.says), compared, question, quantile, number, said)
+        made = Comparison(*ends, str(claim.says), resolves=question.same_within)
+        made = _compared(made, compared, usable, functools.partial(stats.student, together=number), number, said)
         missed = [
             ceiling.missed for end in ends for ceiling in ceilings_at(question.expects, usable[end], planned)
             if not ceiling.hit
@@ -210,21 +204,21 @@ def _of_claims(
         yield dataclasses.replace(made, result=result, obstacle=obstacle)
 
 
-def _comparison(
-    usable: Mapping[Point, Sequence[TrialRow]], first: Point, second: Point, name: str, compared: Compared | None,
-    question: Question, quantile: float, together: float, result: Callable[[Interval], str],
+def _compared(
+    made: Comparison, compared: Compared | None, usable: Trials, quantile: Callable[[float], float],
+    together: float, result: Callable[[Interval], str],
 ) -> Comparison:  # fmt: skip
+    """A comparison with what its ratio says, or what keeps it open."""
     if compared is None or not compared.df:
-        return Comparison(first, second, name, INCONCLUSIVE)
-    repeats, near = min(len(usable[point]) for point in (first, second)), question.same_within
-    ratio = compared.ratio.as_of(compared.df, quantile)
+        return made
+    these, those = usable[made.first], usable[made.second]
+    repeats, ratio = min(len(these), len(those)), compared.ratio.as_of(compared.df, quantile(compared.df))
     enough = repeats >= LEAST_REPEATS and ratio.interval is not None
-    said = result(ratio) if enough else INCONCLUSIVE
-    if said != INCONCLUSIVE:
-        return Comparison(first, second, name, said, ratio, more=0, resolves=near)
-    obstacle = _same_ceiling(usable[first], usable[second], near) if enough else ""
-    more = _repeats_to_resolve(compared, repeats, near, together)
-    return Comparison(first, second, name, said, ratio, obstacle, more, near)
+    if enough and (said := result(ratio)) != INCONCLUSIVE:
+        return dataclasses.replace(made, result=said, ratio=ratio, more=0)
+    obstacle = _same_ceiling(these, those, made.resolves) if enough else ""
+    more = _repeats_to_resolve(compared, repeats, made.resolves, together)
+    return dataclasses.replace(made, ratio=ratio, obstacle=obstacle, more=more)
 
 
 def outcome(ratio: Interval, same_within: float = SAME_WITHIN) -> str:

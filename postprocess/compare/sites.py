@@ -20,7 +20,7 @@ from tierbench.postprocess.stats import Compared, Interval
 from tierbench.postprocess.tables.factors import batch_name
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import INVALID, SUSPECT
-from tierbench.postprocess.wording import counted, listed, percent, with_interval
+from tierbench.postprocess.wording import aligned, counted, listed, percent, with_interval
 
 DIFFER, AGREE = "differ", "agree"
 
@@ -72,12 +72,12 @@ def across_sites(runs: Sequence[Results], size: float, metric: str = "") -> Acro
         }
         for site, run in zip(sites, runs, strict=True)
     }  # fmt: skip
-    known = {
+    having = {
         name: [site for site, rows in by_site.items() if name in rows and rows[name].degrees]
         for name in dict.fromkeys(itertools.chain(*by_site.values()))
     }
-    lacking = {name: [site for site in sites if site not in there] for name, there in known.items()}
-    common = [name for name in known if not lacking[name]]
+    lacking = {name: [site for site in sites if site not in there] for name, there in having.items()}
+    common = [name for name in having if not lacking[name]]
     together = len(common) * math.comb(len(sites), 2) * max(run.looks for run in runs)
     shared = []
     for name in common:
@@ -130,11 +130,9 @@ def _compared(row: RatioRow, valid: bool) -> Compared:
 
 def lines(made: AcrossSites) -> Iterator[str]:
     yield f"{made.metric}, ratio to {made.against} within each site (95 % CI):"
-    table = [(["", *made.sites], "")] if made.shared else []
-    table += [([each.name, *map(with_interval, each.ratios.values())], _words(each)) for each in made.shared]
-    widths = [max(map(len, column)) for column in zip(*(cells for cells, _ in table), strict=True)]
-    for cells, words in table:
-        yield ("  " + "  ".join([*map(str.ljust, cells, widths), words])).rstrip()
+    table = [["", *made.sites, ""]] if made.shared else []
+    table += [[each.name, *map(with_interval, each.ratios.values()), _words(each)] for each in made.shared]
+    yield from (f"  {line}" for line in aligned(table))
     for name, sites in made.lacking.items():
         yield f"  {name}  left out: no ratio with an interval at {listed(sites)}"
     results = [shared.result for shared in made.shared]

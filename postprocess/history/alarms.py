@@ -10,8 +10,8 @@ A pure function of the nights and of what people said of them. The rules:
    went at least half as far.
 4. A series is worse or better than its reference: its first level, or a better one that it has had for two weeks. Worse
    lasts until it is back, whatever comes between, and begins where it left the reference.
-5. Who acknowledged has seen the level of that night: what goes lower, and other methods, are told. Who accepted made
-   it the reference.
+5. Who acknowledged has seen the level of that night: what goes lower, and other methods, are reported. Who accepted
+   made it the reference.
 6. A night that lies off alone is suspected: it asks for a rerun, and is no alarm.
 """
 
@@ -198,9 +198,13 @@ class _Nightly:
             edges = (before.begin, after.begin, after.end - 1)
             begin, turn, end = (control.nights[index].planned_ns for index in edges)
             difference = after.level - before.level
-            along = {name: own.goes_along(difference, begin, turn, end, NEAR) for name, own in self.methods.items()}
-            asked = sum(goes is not None for goes in along.values())
-            yield Shift(at, turn, difference, frozenset(name for name, goes in along.items() if goes), asked)
+            along = self._along(difference, begin, turn, end, NEAR)
+            yield Shift(at, turn, difference, frozenset(name for name, goes in along.items() if goes), len(along))
+
+    def _along(self, difference: float, begin: float, at: float, end: float, nights: int = BESIDE) -> dict[str, bool]:
+        """Whether each method changed its level with the control, of those that have nights before and after."""
+        every = {name: own.goes_along(difference, begin, at, end, nights) for name, own in self.methods.items()}
+        return {name: goes for name, goes in every.items() if goes is not None}
 
     def _of_control(self, control: Series) -> Iterator[Finding]:
         """What has become of the environment, and of the control by itself."""
@@ -217,13 +221,10 @@ class _Nightly:
                 along = (len(shared[-1].along), shared[-1].asked) if shared and not name else (0, 0)
                 yield replace(finding, configuration=name, is_control=bool(name), along=along)
         if single and not alarm and control.nights[-1].planned_ns == self.last_ns:
-            finding, last = _alone(control, levels, single), self.last_ns
-            goes = [
-                own.goes_along(single.difference, own.planned[0], last, last) for own in self.methods.values() if own
-            ]
-            asked = [along for along in goes if along is not None]
-            if 2 * sum(asked) > len(asked):
-                yield replace(finding, configuration="", along=(sum(asked), len(asked)))
+            finding = _alone(control, levels, single)
+            goes = self._along(single.difference, -math.inf, self.last_ns, self.last_ns).values()
+            if 2 * sum(goes) > len(goes):
+                yield replace(finding, configuration="", along=(sum(goes), len(goes)))
             else:
                 yield replace(finding, is_control=True)
 
@@ -240,11 +241,10 @@ class _Nightly:
         levels = course(values, self.watch.rule)
         # What earlier nights would have measured in the environment of today.
         now = replace(rate, rates=rates + environment[-1])
-        its_own = set()
-        for at, (before, after) in enumerate(itertools.pairwise(levels.segments), 1):
-            edges = planned[before.begin], planned[after.begin], planned[after.end - 1]
-            if now.goes_along(after.level - before.level, *edges):
-                its_own.add(at)
+        its_own = {
+            at for at, (before, after) in enumerate(itertools.pairwise(levels.segments), 1)
+            if now.goes_along(after.level - before.level, *planned[[before.begin, after.begin, after.end - 1]])
+        }  # fmt: skip
         by_control = share >= ALONG
         # Without a control a change of all is reported for each, and acknowledged for all.
         names = [rate.configuration] if self.control_name else [rate.configuration, ""]
@@ -301,9 +301,8 @@ class _Nightly:
         rates = np.exp(rate.rates[first:])
         seen = False
         for ack in _acknowledgements_of(self.chronicle, rate.configuration):
-            until = rate.planned <= max(ack.since_ns, ack.at_ns)
-            until[:first] = False
-            seen |= bool(until.any()) and bool(rate.rates[-2:].mean() > np.median(rate.rates[until]) - self.size)
+            until = rate.rates[first:][rate.planned[first:] <= max(ack.since_ns, ack.at_ns)]
+            seen |= len(until) > 0 and bool(rate.rates[-2:].mean() > np.median(until) - self.size)
         after, ratio = float(rates.mean()), (float(rates.mean()) / floor, rates.min() / floor, rates.max() / floor)
         nights = rate.nights[first], rate.nights[max(first - 1, 0)]
         yield Finding(FLOOR, WORSE, rate.configuration, *nights, floor, after, ratio, acknowledged=seen)

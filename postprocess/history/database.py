@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from tierbench.checked_text import shown
@@ -147,7 +146,7 @@ class History:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.database.close()
 
     def _prepare(self) -> None:

@@ -15,11 +15,11 @@ from tierbench.postprocess.history.changepoints import LEAST_IN_ALL
 from tierbench.postprocess.history.database import Chronicle
 from tierbench.postprocess.history.rows import MEASURED, Night, Value
 from tierbench.postprocess.history.sentences import sentence, unmeasured, what_else
-from tierbench.postprocess.plots.canvas import looks, page_colors
+from tierbench.postprocess.plots.canvas import looks
 from tierbench.postprocess.report.markup import Frame, Markup, element, svg, table, unbroken
-from tierbench.postprocess.report.page import Sections, document, sections
+from tierbench.postprocess.report.page import Sections, answer_box, document
 from tierbench.postprocess.report.write import writing
-from tierbench.postprocess.wording import NOTHING, counted, figures
+from tierbench.postprocess.wording import counted, figures
 
 LISTED = 60  # nights in the table; the export has all
 
@@ -38,9 +38,8 @@ def history_page(chronicle: Chronicle, watch: Watch) -> str:
         element("h1", chronicle.nightly),
         element("p", ", ".join(f"{number} {outcome}" for outcome, number in outcomes), class_="verdicts"),
     ]
-    return document(
-        f"{chronicle.nightly}, night by night", [element("header", *head), *sections(_sections(chronicle, watch))]
-    )
+    title = f"{chronicle.nightly}, night by night"
+    return document(title, [element("header", *head)], _sections(chronicle, watch))
 
 
 def _sections(chronicle: Chronicle, watch: Watch) -> Sections:
@@ -63,22 +62,18 @@ def _standing(chronicle: Chronicle, watch: Watch) -> Iterator[Markup]:
     changes = findings(chronicle, watch)
     for change in changes:
         note = element("ul", element("li", "acknowledged")) if change.acknowledged else None
-        clear = " clear" if change.certain and not change.acknowledged else ""
-        said = element("p", unbroken(sentence(change, chronicle)), class_="sentence")
-        yield element("div", said, note, class_=f"answer{clear}")
+        yield answer_box(sentence(change, chronicle), change.certain and not change.acknowledged, note)
     if not changes:
-        few = len(chronicle.measured) < LEAST_IN_ALL
-        words = (
-            f"Nothing can be said yet: that takes {LEAST_IN_ALL} nights, and there are {len(chronicle.measured)}."
-            if few
-            else f"Nothing has changed by the night of {chronicle.measured[-1].day}."
+        measured = chronicle.measured
+        few = f"Nothing can be said yet: that takes {LEAST_IN_ALL} nights, and there are {len(measured)}."
+        yield answer_box(
+            few if len(measured) < LEAST_IN_ALL else f"Nothing has changed by the night of {measured[-1].day}."
         )
-        yield element("div", element("p", words, class_="sentence"), class_="answer")
 
 
 def _drawing(chronicle: Chronicle, configuration: str, watch: Watch) -> Markup:
     accesses = [name.split("/", 1)[0] for name in chronicle.configurations]
-    color = page_colors()[looks(ACCESS, accesses)[configuration.split("/", 1)[0]].color]
+    color = looks(ACCESS, accesses)[configuration.split("/", 1)[0]].variable
     changes = history_of(chronicle, configuration, watch)
     of = " (the control)" if configuration == control_of(chronicle) else ""
     items = [element("li", unbroken(sentence(change, chronicle))) for change in changes]
@@ -94,7 +89,7 @@ def _table(chronicle: Chronicle) -> Markup:
     configurations, rows = chronicle.configurations, []
     for night in chronicle.nights[-LISTED:][::-1]:
         values = (chronicle.value(night, name) for name in configurations)
-        rates = [figures(value.mean) if value else NOTHING for value in values]
+        rates = [figures(value.mean if value else None) for value in values]
         before = chronicle.before(night) if night.outcome == MEASURED else None
         otherwise = what_else(chronicle, before, night, beside=0) if before else []
         outcome = f"{night.outcome}{', a rerun' if night.rerun else ''}" + (f": {night.reason}" if night.reason else "")

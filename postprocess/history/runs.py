@@ -1,4 +1,4 @@
-"""Runs and the nights of the history: runs as nights, all taken in again, the samples of old ones removed.
+"""Runs and the nights of the history: runs as nights, all recorded again, the samples of old ones removed.
 
 And whether a run is faster or slower than the nights of a nightly since its baseline started.
 """
@@ -26,6 +26,7 @@ from tierbench.postprocess.schema.rows import SUMMARISED, TrialRow
 from tierbench.postprocess.stats import Interval, mean_interval, student
 from tierbench.postprocess.tables.factors import batch_name
 from tierbench.postprocess.tables.load_run import Results, Say, read_results
+from tierbench.postprocess.tables.load_run import why as why_of
 from tierbench.postprocess.tables.run_tables import strays
 from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, VALID, valid, values_of, verdict
 from tierbench.postprocess.wording import change_percent, listed
@@ -48,13 +49,11 @@ def night_of(run: Path, nightly: str = "", control: str = "", say: Say = print) 
         night = Night(of.nightly or name, planned, FAILED, name, directory, reason, rerun=of.rerun, control=of.control)
         return night, Measured()
     started = min(filter(None, (row.submit_wall_ns or row.go_wall_ns for row in results.trials)), default=None)
-    given = {name: [verdict(row) for row in rows] for name, rows in _by_configuration(results).items()}
-    words = VALID, SUSPECT, INVALID
-    counted = tuple(Verdicts(name, *(own.count(word) for word in words)) for name, own in given.items())
+    given = {name: [*map(verdict, rows)] for name, rows in _by_configuration(results).items()}
+    counted = tuple(Verdicts(name, *map(own.count, (VALID, SUSPECT, INVALID))) for name, own in given.items())
     outcome, reason = MEASURED, ""
     if not any(row.valid for row in counted):
-        reasons = (why for row in results.trials for why in (*row.verdict_reasons, *row.reasons))
-        why = next(reasons, "none has ended")
+        why = next((reason for row in results.trials for reason in why_of(row)), "none has ended")
         outcome, reason = FAILED, f"none of its {len(results.trials)} trials is VALID: {why}"
     night = Night(
         nightly=of.nightly or str(results.plan.get("experiment") or name),
@@ -184,26 +183,24 @@ def compare_with_baseline(
     run: Results, chronicle: Chronicle, size: float, say: Say, anyway: bool = False
 ) -> Comparison:
     """From a baseline's nights to a run: a night is one draw, so the interval is that of one more night."""
-    nights = [night for night in chronicle.measured if Path(night.directory) != run.directory.resolve()]
-    metric, unit = run.rate, run.unit
-    latest = next((night for night in reversed(nights) if not night.rerun), None)  # which has measured all of it
+    own_place, metric = run.directory.resolve(), run.rate
+    others = replace(chronicle, nights=[night for night in chronicle.nights if Path(night.directory) != own_place])
+    latest = others.latest
     if latest is None or latest.metric != metric:
         raise ConfigError(f"{chronicle.nightly}: has no nights measured by {metric}, so nothing to compare with")
     differing = _differences_from(latest, chronicle.nightly, run, say, anyway)
-    judged = []
-    together = max(sum(value.metric == metric for value in values(run)), 1)
-    far = strays(run.trials, metric)
+    judged, far = [], strays(run.trials, metric)
     rest = replace(run, trials=[row for row in run.trials if row not in far])
-    without = {value.configuration: value.mean for value in values(rest) if value.metric == metric}
-    for value in values(run):
-        own = baseline(chronicle, value.configuration)
-        logs = own.rates[[night in nights for night in own.nights]] if len(own) else own.rates
-        if value.metric != metric or not len(logs):
+    own_values, of_rest = ([value for value in values(of) if value.metric == metric] for of in (run, rest))
+    without = {value.configuration: value.mean for value in of_rest}
+    for value in own_values:
+        logs = baseline(others, value.configuration).rates
+        if not len(logs):
             continue
-        ratio = _of_one_more(logs, value.mean, together)
+        ratio = _of_one_more(logs, value.mean, len(own_values))
         result, words = judgement(ratio, size, metric), ""
         if far_off := [row.trial for row in far if batch_name(row.levels) == value.configuration]:
-            other = _of_one_more(logs, without.get(value.configuration, value.mean), together)
+            other = _of_one_more(logs, without.get(value.configuration, value.mean), len(own_values))
             result = agreed(result, other, size, metric)
             words = f"{listed(far_off)} far off all others of the run; without: {change_percent(other.value or 1.0, 1)}"
         level, ends = math.exp(float(logs.mean())), (ratio.value or 1.0, ratio.low, ratio.high)
@@ -213,8 +210,8 @@ def compare_with_baseline(
             f"{run.directory} and {chronicle.nightly}: have no configuration in common whose trials are VALID"
         )
     there = {each.configuration for each in judged}
-    lost = [name for name in chronicle.counts(latest) if name not in there and len(baseline(chronicle, name))]
-    return Comparison(chronicle.nightly, run.name, metric, unit, judged, differing, lost)
+    lost = [name for name in others.counts(latest) if name not in there and len(baseline(others, name))]
+    return Comparison(chronicle.nightly, run.name, metric, run.unit, judged, differing, lost)
 
 
 def _of_one_more(logs: Numbers, rate: float, together: int) -> Interval:

@@ -12,17 +12,7 @@ from typing import Any
 
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.compare.differences import altered, altered_links
-from tierbench.postprocess.history.alarms import (
-    DAY_NS,
-    DRIFT,
-    FLOOR,
-    LOST,
-    SINGLE,
-    Finding,
-    Watch,
-    control_of,
-    findings,
-)
+from tierbench.postprocess.history import alarms
 from tierbench.postprocess.history.database import Chronicle
 from tierbench.postprocess.history.rows import MEASURED, Night
 from tierbench.postprocess.stats import Interval
@@ -33,26 +23,27 @@ MOST = 3  # of what else changed; the page has the rest
 BESIDE = 1  # nights by which what else changed may lie beside the night that is named
 
 
-def sentence(finding: Finding, chronicle: Chronicle) -> str:
+def sentence(finding: alarms.Finding, chronicle: Chronicle) -> str:
     """A finding in words, with what else changed."""
     beside = what_else(chronicle, finding.last, finding.since)
-    more = f"; {'that night' if finding.kind != DRIFT else 'when it began,'} {listed(beside[:MOST])}" if beside else ""
+    when = "when it began," if finding.kind == alarms.DRIFT else "that night"
+    more = f"; {when} {listed(beside[:MOST])}" if beside else ""
     left = f", and {counted(len(beside) - MOST, 'more thing')} changed" if len(beside) > MOST else ""
     return f"{_head(finding, chronicle)}{more}{left}."
 
 
-def _head(finding: Finding, chronicle: Chronicle) -> str:
+def _head(finding: alarms.Finding, chronicle: Chronicle) -> str:
     nights, kind, name = chronicle.measured, finding.kind, finding.configuration
     since, unit = day(finding.since, nights[-1]), nights[-1].unit
-    if kind == LOST:
+    if kind == alarms.LOST:
         control = ", the control, so that no access method is compared with it" if finding.is_control else ""
         return f"No VALID trial since the night of {since}: of {name}{control}"
     before, after = figures(finding.before, unit), figures(finding.after, unit)
-    if kind == FLOOR:
+    if kind == alarms.FLOOR:
         return f"Below its floor of {before} since the night of {since}: {name}, {after}"
     better = finding.direction.capitalize()
     change = f"{_what(finding, chronicle)}, {figures(finding.before)} → {after} ({change_percent(finding.ratio[0])}"
-    if kind == DRIFT and finding.per_night:
+    if kind == alarms.DRIFT and finding.per_night:
         middle, low, high = finding.per_night
         slope = f"{change_percent(middle, 2)} a night, {_bare(low, 2)}…{_bare(high, 2)}"
         return f"Slowly {finding.direction} since about the night of {since}: {change} in all, {slope})"
@@ -60,19 +51,19 @@ def _head(finding: Finding, chronicle: Chronicle) -> str:
     change += " relative to the control" if finding.by_control else ""
     if finding.latest:
         change += f"; the present level since the night of {day(finding.latest, nights[-1])}"
-    if kind != SINGLE:
+    if kind != alarms.SINGLE:
         return f"{better} since the night of {since}: {change})"
     alone = "one night is no change until the next night confirms it"
     return f"{better} in the night of {since} alone, so far: {change}); {alone}"
 
 
-def _what(finding: Finding, chronicle: Chronicle) -> str:
+def _what(finding: alarms.Finding, chronicle: Chronicle) -> str:
     """Whose the change is: an access method's, the environment's, or the control's own."""
     if finding.is_control:
         return f"the control {finding.configuration} by itself, so that ratios to it tell nothing across that night"
     if finding.configuration:
         return finding.configuration
-    control, (along, asked) = control_of(chronicle), finding.along
+    control, (along, asked) = alarms.control_of(chronicle), finding.along
     methods = "all access methods" if along == asked else f"{along} of {asked} access methods"
     return f"the environment, since {methods} changed{f' together with the control ({control})' if control else ''}"
 
@@ -112,7 +103,7 @@ def unmeasured(chronicle: Chronicle) -> list[str]:
 def day(night: Night, today: Night) -> str:
     """The 14th, where that says which; else 14 November, or 2026-11-14."""
     then = datetime.fromtimestamp(night.planned_ns / 1e9, UTC)
-    nights = (today.planned_ns - night.planned_ns) / DAY_NS
+    nights = (today.planned_ns - night.planned_ns) / alarms.DAY_NS
     if nights > 365 - 31:
         return night.day
     if nights > THIS_MONTH:
@@ -140,7 +131,7 @@ def spark(values: Sequence[float | None]) -> str:
 
 
 def overview(
-    chronicle: Chronicle, watch: Watch, pattern: str = "*", metric: str = "", last: int = IN_LINE
+    chronicle: Chronicle, watch: alarms.Watch, pattern: str = "*", metric: str = "", last: int = IN_LINE
 ) -> Iterator[str]:
     """A nightly's configurations over its last nights, and what is to be said of them now."""
     nights = chronicle.nights[-last:]
@@ -156,12 +147,12 @@ def overview(
         newest = next((value for value in reversed(values) if value), None)
         drawn = spark([value.mean if value else None for value in values])
         unit = "" if metric else chronicle.unit
-        mark = "  control" if name == control_of(chronicle) else ""
+        mark = "  control" if name == alarms.control_of(chronicle) else ""
         yield f"  {name:<{width}}  {drawn}  {figures(newest.mean if newest else None):>6} {unit}  of {middle}{mark}"
     yield from (f"  {words}" for words in unmeasured(chronicle))
     yield from (
         f"  {'(acknowledged) ' if finding.acknowledged else ''}{sentence(finding, chronicle)}"
-        for finding in findings(chronicle, watch)
+        for finding in alarms.findings(chronicle, watch)
     )
 
 

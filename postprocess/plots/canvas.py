@@ -23,6 +23,7 @@ from matplotlib.lines import Line2D
 from tierbench import files
 from tierbench.dags.levels import ACCESS
 from tierbench.postprocess.schema.rows import TrialRow
+from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, verdict
 
 INK, MUTED, GRID, PAPER = "#1b1b1e", "#6a6a72", "#d7d7dc", "#fefefe"
@@ -41,6 +42,11 @@ class Look:
     on_dark: str
     marker: str
 
+    @property
+    def variable(self) -> str:
+        """By what name a page sets its colour."""
+        return f"--c{self.color[1:]}"
+
 
 # The papers' access methods keep their colours from run to run.
 PAPER_METHODS = {
@@ -58,6 +64,7 @@ OTHERS = (
     Look("#332288", "#9a8cf0", "h"),
     Look("#5f5f66", "#a8a8b0", "p"),
 )
+LOOKS = (*PAPER_METHODS.values(), *OTHERS)
 LINES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))  # one for each of several runs
 STYLE: Any = {
     "font.family": ["DejaVu Sans"],
@@ -107,6 +114,11 @@ def looks(factor: str, levels: Iterable[str]) -> dict[str, Look]:
     return {name: PAPER_METHODS.get(name) or assigned[name] for name in names}
 
 
+def looks_of(results: Results) -> dict[str, Look]:
+    """The look of each line of a run."""
+    return looks(results.layout.lines, results.compared.texts)
+
+
 @dataclass(frozen=True)
 class Picture:
     """A figure with its place in the report, and what a page shows of it once it is saved."""
@@ -134,7 +146,7 @@ def style() -> Iterator[None]:
         yield
 
 
-def canvas(height_in: float, rows: int = 1, columns: int = 1, **more: Any) -> tuple[Figure, list[Axes]]:
+def blank(height_in: float, rows: int = 1, columns: int = 1, **more: Any) -> tuple[Figure, list[Axes]]:
     """A figure of one column's width, and its axes."""
     figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, **more)
@@ -210,7 +222,8 @@ def inline(picture: Picture) -> str:
     text = re.sub(r"(\d\.\d\d)\d+", r"\1", text)
     text = re.sub(r"\s*\n\s*", "\n", text)
     text = re.sub(r"<g((?: [^>]*)?)>\n((?:<use [^>]*/>\n)+)</g>", _styled_once, text)
-    for color, name in page_colors().items():
+    shades = {INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"}
+    for color, name in {**shades, **{look.color: look.variable for look in LOOKS}}.items():
         text = text.replace(color, f"var({name})")
     # Ids that no other figure on the page has, and only those that something refers to.
     used = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', text))
@@ -226,9 +239,3 @@ def _styled_once(match: re.Match[str]) -> str:
         return match[0]
     (style,) = styles
     return f"<g{match[1]}{style}>\n{match[2].replace(style, '')}</g>"
-
-
-def page_colors() -> dict[str, str]:
-    """The name by which a page may set each colour that figures use."""
-    shades = {INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"}
-    return shades | {look.color: f"--c{look.color[1:]}" for look in (*PAPER_METHODS.values(), *OTHERS)}

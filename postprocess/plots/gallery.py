@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from matplotlib.figure import Figure as Canvas
 
-from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD
+from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD, Factor
+from tierbench.postprocess.compare.judgement import run_names
 from tierbench.postprocess.measures.over_time import read_over_time
-from tierbench.postprocess.plots.canvas import FOLDED, SHOWN, Look, Missing, Picture
-from tierbench.postprocess.plots.ladder import (
-    Plot,
-    Series,
-    error_bars,
-    gain_ladder,
-    ladder_of,
-    metric_ladder,
-    metric_strip,
-    saturation_plot,
-    scaling_plot,
-    slope_ladder,
-)
+from tierbench.postprocess.plots import ladder
+from tierbench.postprocess.plots.canvas import FOLDED, LINES, SHOWN, Missing, Picture, looks_of
 from tierbench.postprocess.plots.single_trials import bottleneck_chart, start_skew, timelines, typical, uses
 from tierbench.postprocess.schema import rows as tables
 from tierbench.postprocess.schema.run_rows import SummaryRow
@@ -39,12 +30,7 @@ class Drawing:
     """What the figures of a run are drawn of."""
 
     results: Results
-    looks: dict[str, Look]
-    plots: Sequence[tuple[Panel, Plot]]  # of each panel
-
-    def caption(self, figure: Figure) -> str:
-        """With its counterpart, where the run is laid out as the papers are."""
-        return f"{figure.caption} {figure.papers if as_the_papers(self.results) else ''}".strip()
+    plots: Sequence[tuple[Panel, ladder.Plot]]  # of each panel
 
 
 Drawn = Iterator[Picture | Missing]
@@ -68,6 +54,12 @@ class Figure:
         """Of the axis."""
         return tables.trial_column(self.column).axis_label
 
+    def caption_of(self, results: Results) -> str:
+        """With its counterpart, where a run is laid out as the papers are: access methods over jobs."""
+        layout = results.layout
+        as_the_papers = (layout.lines, layout.x, layout.counterpart) == (ACCESS, JOBS, "")
+        return f"{self.caption} {self.papers if as_the_papers else ''}".strip()
+
 
 @dataclass(frozen=True)
 class Sheet:
@@ -75,12 +67,12 @@ class Sheet:
 
     id: str
     name: str
-    plots: Sequence[Plot]
+    plots: Sequence[ladder.Plot]
 
 
-def pictures(results: Results, looks: dict[str, Look]) -> Drawn:
+def pictures(results: Results) -> Drawn:
     """Every figure for which the run has the data, the one that shows the answer first."""
-    drawing = Drawing(results, looks, [(panel, plot_of(results, panel, looks)) for panel in results.panels])
+    drawing = Drawing(results, [(panel, plot_of(results, panel)) for panel in results.panels])
     for figure in FIGURES:
         if figure.when(results):
             yield from figure.kind(figure, drawing)
@@ -89,7 +81,7 @@ def pictures(results: Results, looks: dict[str, Look]) -> Drawn:
 def _scaling(figure: Figure, drawing: Drawing) -> Drawn:
     scaled = [replace(plot, series=[line for line in plot.series if line.scaling]) for _, plot in drawing.plots]
     along = drawing.results.factors[drawing.results.scaling[0].factor]
-    plot = scaling_plot([plot for plot in scaled if plot.series], along)
+    plot = ladder.scaling_plot([plot for plot in scaled if plot.series], along)
     yield Picture(figure.name, figure.title, figure.caption, plot, SHOWN)
 
 
@@ -98,7 +90,7 @@ def _start_skew(figure: Figure, drawing: Drawing) -> Drawn:
     if all(trial.natural_skew_ms is None for trial in results.trials):
         yield Missing(figure.title, figure.missing)
         return
-    plot = start_skew(results.trials, results.factors[results.layout.x], results.layout.lines, drawing.looks)
+    plot = start_skew(results.trials, results.factors[results.layout.x], results.layout.lines, looks_of(results))
     yield Picture(figure.name, figure.title, figure.caption, plot)
 
 
@@ -118,9 +110,9 @@ def _of_panels(draw: Callable[[Figure, Drawing, Panel], Iterator[Picture]]) -> C
     return drawn
 
 
-def plot_of(results: Results, panel: Panel, looks: dict[str, Look]) -> Plot:
+def plot_of(results: Results, panel: Panel) -> ladder.Plot:
     """A panel's lines, one for each level of the factor that was asked about."""
-    lines, series = results.layout.lines, []
+    looks, series = looks_of(results), []
     for line in results.lines(panel):
         point = results.at(panel, line)
         saturations = [row for row in rows_at(results.saturations, point) if row.predicted.value is not None]
@@ -130,13 +122,15 @@ def plot_of(results: Results, panel: Panel, looks: dict[str, Look]) -> Plot:
         ]  # fmt: skip
         of_line = results.summaries_at(point), results.trials_at(point)
         saturation = next(iter(saturations), None)
-        series.append(Series(level_name(lines, line), looks[line], *of_line, saturation=saturation, scaling=scaling))
-    return Plot(results.factors[results.layout.x], series, panel.without(WORKLOAD).name)
+        series.append(
+            ladder.Series(results.line_name(line), looks[line], *of_line, saturation=saturation, scaling=scaling)
+        )
+    return ladder.Plot(results.factors[results.layout.x], series, panel.without(WORKLOAD).name)
 
 
-def sheets_of(plots: Sequence[tuple[Panel, Plot]], column: str) -> Iterator[Sheet]:
+def sheets_of(plots: Sequence[tuple[Panel, ladder.Plot]], column: str) -> Iterator[Sheet]:
     """The figures of a column: workloads whose values are of a size have their panels in one, to one scale."""
-    by_workload: dict[str, list[Plot]] = {}
+    by_workload: dict[str, list[ladder.Plot]] = {}
     for panel, plot in plots:
         if any(trial[column] is not None for trial in plot.trials):
             by_workload.setdefault(panel.levels.get(WORKLOAD, ""), []).append(plot)
@@ -169,23 +163,17 @@ def sheets_of(plots: Sequence[tuple[Panel, Plot]], column: str) -> Iterator[Shee
             yield Sheet(own_id, ", ".join(filter(None, [*names, *part])), own[start : start + MANY])
 
 
-def as_the_papers(results: Results) -> bool:
-    """Whether it is laid out as the papers, ways of access over batches, and has no counterpart of its own."""
-    layout = results.layout
-    return (layout.lines, layout.x, layout.counterpart) == (ACCESS, JOBS, "")
-
-
-def _picture(figure: Figure, suffix: str, what: str, caption: str, plot: Canvas, place: str = FOLDED) -> Picture:
+def _picture(figure: Figure, of: Sheet | Panel, caption: str, plot: Canvas, place: str = FOLDED) -> Picture:
     """A figure of some panels, named by what they show."""
-    title = f"{figure.title}, {what}" if what else figure.title
-    return Picture(f"{figure.name}.{suffix or 'all'}", title, caption, plot, place)
+    title = ", ".join(filter(None, [figure.title, of.name]))
+    return Picture(f"{figure.name}.{of.id or 'all'}", title, caption, plot, place)
 
 
 def _ladder(figure: Figure, drawing: Drawing) -> Drawn:
     """A column along x, of all panels that have it."""
     sheets = list(sheets_of(drawing.plots, figure.column))
     for sheet in sheets:
-        yield ladder_picture(figure, sheet, drawing.caption(figure))
+        yield ladder_picture(figure, sheet, figure.caption_of(drawing.results))
     if not sheets and figure.missing:
         yield Missing(figure.title, figure.missing)
 
@@ -194,17 +182,17 @@ def ladder_picture(figure: Figure, sheet: Sheet, caption: str) -> Picture:
     """A metric along x, with a caption that says what its bars are."""
     trials = [trial for plot in sheet.plots for trial in plot.trials]
     directions = {trial.direction for trial in trials}
-    bars = error_bars(sheet.plots, figure.column)
+    bars = ladder.error_bars(sheet.plots, figure.column)
     meaning = f"Error bars: {bars}; cut off where they leave the figure." if bars else "No error bars: single trials."
     # Along a single level there is nothing: its lines stand below each other instead.
-    flat = len(ladder_of(sheet.plots).factor.levels) == 1
+    flat = len(ladder.ladder_of(sheet.plots).factor.levels) == 1
     words = f"Mean over the trials of a point; small marks {'below' if flat else 'beside'} it are the trials. {meaning}"
     invalid = sum(not counts(trial) for trial in trials)
     words += f" {invalid} of {len(trials)} trials INVALID and left out." if invalid else ""
-    draw = metric_strip if flat else metric_ladder
+    draw = ladder.metric_strip if flat else ladder.metric_ladder
     plot = draw(sheet.plots, figure.column, worded(figure.label, directions))
     place = SHOWN if figure.name == RATE_FIGURE.name else FOLDED
-    return _picture(figure, sheet.id, sheet.name, f"{words} {worded(caption, directions)}".strip(), plot, place)
+    return _picture(figure, sheet, f"{words} {worded(caption, directions)}".strip(), plot, place)
 
 
 def volatility_column(rows: list[SummaryRow]) -> str:
@@ -230,7 +218,7 @@ def _volatility(figure: Figure, drawing: Drawing) -> Drawn:
 
 
 def _steps(
-    draw: Callable[[Sequence[Plot]], Canvas], has: Callable[[Plot], bool], place: str = FOLDED
+    draw: Callable[[Sequence[ladder.Plot]], Canvas], has: Callable[[ladder.Plot], bool], place: str = FOLDED
 ) -> Callable[[Figure, Drawing], Drawn]:
     """A figure of what more jobs bring, of the panels that have it; why none has, where it was asked for."""
 
@@ -238,20 +226,22 @@ def _steps(
         results = drawing.results
         there = [(panel, plot) for panel, plot in drawing.plots if has(plot)]
         for sheet in sheets_of(there, figure.column):
-            yield _picture(figure, sheet.id, sheet.name, drawing.caption(figure), draw(sheet.plots), place)
+            yield _picture(figure, sheet, figure.caption_of(results), draw(sheet.plots), place)
         if results.factors[JOBS].several and not there and figure.missing:
-            reasons = (row.why for row in results.saturations if row.why) if draw is saturation_plot else iter(())
+            reasons = (
+                (row.why for row in results.saturations if row.why) if draw is ladder.saturation_plot else iter(())
+            )
             yield Missing(figure.title, next(reasons, figure.missing))
 
     return drawn
 
 
-def _rated(plot: Plot) -> list[SummaryRow]:
+def _rated(plot: ladder.Plot) -> list[SummaryRow]:
     return [row for line in plot.series for row in line.summary if row.means[tables.RATE].value]
 
 
 def _timelines(figure: Figure, drawing: Drawing, panel: Panel) -> Iterator[Picture]:
-    """One typical trial of each line, of its last place along x, mostly its largest batch."""
+    """One typical trial of each line, of its last place along x, mostly the one with most jobs."""
     results = drawing.results
     courses = []
     for line in results.lines(panel):
@@ -261,14 +251,13 @@ def _timelines(figure: Figure, drawing: Drawing, panel: Panel) -> Iterator[Pictu
                 continue
             course = read_over_time(results.directory, trial.trial_id)
             if course.storage is not None:
-                courses.append((trial, drawing.looks[line], course))
+                courses.append((trial, looks_of(results)[line], course))
             break
     if courses:
         x = results.layout.x
         place = f"at its {'largest' if results.factors[x].numeric else 'last'} {x}" if x != JOBS else "with most jobs"
         caption = f"For each {results.layout.lines} the trial {place} whose rate is nearest the median."
-        caption = drawing.caption(replace(figure, caption=caption))
-        yield _picture(figure, panel.id, panel.name, caption, timelines(courses))
+        yield _picture(figure, panel, replace(figure, caption=caption).caption_of(results), timelines(courses))
 
 
 def _resources(figure: Figure, drawing: Drawing, panel: Panel) -> Iterator[Picture]:
@@ -287,8 +276,8 @@ def _resources(figure: Figure, drawing: Drawing, panel: Panel) -> Iterator[Pictu
         " the jobs: mean over the trials; lines reach from the least to the most of them. Of several hosts alike, the"
         " busiest. Resources without a known ceiling, or of which no trial used 5 %, are in resources.csv only."
     )
-    chart = bottleneck_chart(rows, results.layout.lines, drawing.looks)
-    yield _picture(figure, panel.id, f"{panel.name}{short}", caption, chart, SHOWN)
+    chart = bottleneck_chart(rows, results.layout.lines, looks_of(results))
+    yield _picture(figure, Sheet(panel.id, f"{panel.name}{short}", ()), caption, chart, SHOWN)
 
 
 def _of_bytes(results: Results) -> bool:
@@ -343,14 +332,14 @@ FIGURES = (
     ),
     Figure(
         "saturation", "Saturation point",
-        _steps(saturation_plot, lambda plot: any(line.saturation for line in plot.series), SHOWN), when=_of_jobs,
+        _steps(ladder.saturation_plot, lambda plot: any(line.saturation for line in plot.series), SHOWN), when=_of_jobs,
         caption="Mean delivered throughput. A cross is the saturation point, where the straight line meets the plateau:"
         " as wide and high as the 95 % intervals. A hollow mark is predicted of more jobs.",
         missing="no two numbers of jobs have rates",
     ),
     Figure(
         "slope", "Rate of increase",
-        _steps(slope_ladder, lambda plot: len({row.jobs for row in _rated(plot)}) > 1), when=_of_jobs,
+        _steps(ladder.slope_ladder, lambda plot: len({row.jobs for row in _rated(plot)}) > 1), when=_of_jobs,
         caption="Delivered throughput over that with the next smaller number of jobs; small marks are repetitions."
         " Where the line lies at 1, more jobs bring nothing more.",
         papers="Corresponds to the thesis’ Figures 5-2 and 5-5, which are of the rate sent.",
@@ -358,7 +347,7 @@ FIGURES = (
     ),
     Figure(
         "gain", "Gain by more jobs",
-        _steps(gain_ladder, lambda plot: any(row.gain.value is not None for row in _rated(plot))), when=_of_jobs,
+        _steps(ladder.gain_ladder, lambda plot: any(row.gain.value is not None for row in _rated(plot))), when=_of_jobs,
         caption="Delivered throughput less that with the next smaller number of jobs. Error bars: 95 % interval.",
     ),
     WALL_TIME_FIGURE,
@@ -367,7 +356,7 @@ FIGURES = (
     Figure("operations", "Rate of operations", _ladder, tables.OPERATIONS),
     Figure(
         "over-time", "Trials over time", _of_panels(_timelines), papers="Corresponds to the thesis’ Figure 6-1.",
-        missing="no trial that counts has samples that can be read",
+        missing="no usable trial has samples that can be read",
     ),
     Figure(
         "bottleneck", "Resources along the way", _of_panels(_resources),
@@ -380,3 +369,31 @@ FIGURES = (
         missing="no job recorded when its process started",
     ),
 )  # fmt: skip
+
+
+def comparison_pictures(runs: Sequence[Results]) -> Iterator[Picture]:
+    """For each metric a figure with a plot for each panel and line, in which each run has a line, to one scale."""
+    first = runs[0]
+    for metric in (RATE_FIGURE, STEADY_FIGURE, WALL_TIME_FIGURE):
+        plots = [
+            (panel, plot)
+            for panel in first.panels
+            for line in first.compared.texts
+            if len((plot := _plot_of_runs(runs, panel, line, metric.column)).series) > 1
+        ]
+        for sheet in sheets_of(plots, metric.column):
+            yield replace(ladder_picture(metric, sheet, metric.caption_of(first)), place=SHOWN)
+
+
+def _plot_of_runs(runs: Sequence[Results], panel: Panel, line: str, metric: str) -> ladder.Plot:
+    """A line for each run that has the metric, of one panel and one level of what the runs compare."""
+    x, look = runs[0].layout.x, looks_of(runs[0])[line]
+    series = [
+        ladder.Series(name, look, run.summaries_at(point), trials, dashes)
+        for name, run, dashes in zip(run_names(runs), runs, itertools.cycle(LINES), strict=False)
+        if (point := runs[0].at(panel, line)) and (trials := run.trials_at(point))
+    ]
+    having = [line for line in series if any(row[metric] is not None for row in line.trials)]
+    levels = dict.fromkeys(level for run in runs if x in run.factors for level in run.factors[x].levels)
+    title = ", ".join(filter(None, [runs[0].line_name(line), panel.without(WORKLOAD).name]))
+    return ladder.Plot(Factor(x, tuple(levels), runs[0].factors[x].label), having, title)

@@ -19,20 +19,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
 from tierbench.dags.levels import JOBS, Factor, level_text
-from tierbench.postprocess.plots.canvas import (
-    DOT,
-    GREY,
-    HEIGHT_IN,
-    INK,
-    MEAN,
-    MUTED,
-    PAPER,
-    Look,
-    canvas,
-    legend,
-    trial_marks,
-    verdict_handles,
-)
+from tierbench.postprocess.plots import canvas
 from tierbench.postprocess.schema.columns import Row
 from tierbench.postprocess.schema.rows import RATE, TrialRow
 from tierbench.postprocess.schema.run_rows import EXTRAPOLATED, MEASURED, Mean, SaturationRow, ScalingRow, SummaryRow
@@ -61,7 +48,7 @@ class Series:
     """What one line of a ladder shows: a level of the factor that is compared, or a run."""
 
     label: str
-    look: Look
+    look: canvas.Look
     summary: Sequence[SummaryRow]
     trials: Sequence[TrialRow]
     line: Any = "-"
@@ -107,13 +94,10 @@ class Ladder:
     def gap(self) -> float:
         return min((after - before for before, after in pairwise(self._places)), default=1.0)
 
-    def dodged(self, row: Row, number: int, of: int) -> float:
-        """The place of one of several series, so that they do not hide each other."""
-        return self.aside(level_of(row, self.factor.name), number, of)
-
-    def aside(self, text: str, number: int, of: int, beside: float = 0.0) -> float:
-        """The same by its level; `beside`: so much of the way to the next series."""
-        return self.place(text) + (number - (of - 1) / 2 + beside) * min(DODGE, ROOM / of) * self.gap
+    def dodged(self, at: Row | str, number: int, of: int, beside: float = 0.0) -> float:
+        """The place of one of several series, so that they do not hide each other, or `beside` on towards the next."""
+        place = self.place(at if isinstance(at, str) else level_of(at, self.factor.name))
+        return place + (number - (of - 1) / 2 + beside) * min(DODGE, ROOM / of) * self.gap
 
     def mark(self, axes: Axes) -> None:
         if self.scale == "log":
@@ -157,10 +141,10 @@ def metric_ladder(plots: Sequence[Plot], metric: str, label: str) -> Figure:
             place = (number, len(plot.series))
             draw_line(axes, line, [(ladder.dodged(row, *place), bar(row.means[metric], bars)) for row in line.summary])
             trials = [trial for trial in line.trials if trial[metric] is not None]
-            beside = [ladder.aside(level_of(trial, ladder.factor.name), *place, BESIDE) for trial in trials]
-            trial_marks(axes, line.label, line.look, [(t, x, t[metric]) for t, x in zip(trials, beside, strict=True)])
+            marks = [(trial, ladder.dodged(trial, *place, BESIDE), trial[metric]) for trial in trials]
+            canvas.trial_marks(axes, line.label, line.look, marks)
 
-    handles = [*line_handles(plots), *verdict_handles(trial for plot in plots for trial in plot.trials)]
+    handles = [*line_handles(plots), *canvas.verdict_handles(trial for plot in plots for trial in plot.trials)]
     return drawn(plots, ladder, label, draw, handles)
 
 
@@ -177,8 +161,8 @@ def drawn(
     rows = -(-len(plots) // columns)
     titles = [_in_lines(plot.title, TITLE_LETTERS * (BESIDE_EACH_OTHER // columns)) for plot in plots]
     lines = max(title.count("\n") + 1 for title in titles)
-    height = HEIGHT_IN if len(plots) == 1 else (SMALL_IN + TITLE_ROW_IN * lines) * rows
-    figure, panels = canvas(height, rows=rows, columns=columns, sharey=True)
+    height = canvas.HEIGHT_IN if len(plots) == 1 else (SMALL_IN + TITLE_ROW_IN * lines) * rows
+    figure, panels = canvas.blank(height, rows=rows, columns=columns, sharey=True)
     for axes, plot, title in zip(panels, plots, titles, strict=False):
         draw(axes, plot)
         ladder.mark(axes)
@@ -192,7 +176,7 @@ def drawn(
         axes.set_xlabel("")
     if from_zero:
         panels[0].set_ylim(0, _top(panels[: len(plots)]))
-    legend(figure, handles)
+    canvas.legend(figure, handles)
     return figure
 
 
@@ -221,22 +205,17 @@ def bar(mean: Mean, bars: str) -> Interval:
 
 
 def _style(line: Series) -> dict[str, Any]:
-    look = line.look
-    return {
-        "label": line.label, "color": look.color, "marker": look.marker, "linestyle": line.line, "markersize": MEAN,
-    }  # fmt: skip
+    marks = {"color": line.look.color, "marker": line.look.marker, "markersize": canvas.MEAN}
+    return {"label": line.label, "linestyle": line.line, **marks}
 
 
 def line_handles(plots: Sequence[Plot]) -> list[Line2D]:
     """The legend's lines, those of all plots; grey where a line has another colour in each plot."""
-    looks: dict[str, list[Series]] = {}
+    lines: dict[str, Series] = {}
     for line in (line for plot in plots for line in plot.series):
-        looks.setdefault(line.label, []).append(line)
-    alike = [
-        several[0] if len({line.look for line in several}) == 1 else replace(several[0], look=GREY)
-        for several in looks.values()
-    ]
-    return [Line2D([], [], **_style(line)) for line in alike]
+        first = lines.setdefault(line.label, line)
+        lines[line.label] = first if first.look == line.look else replace(first, look=canvas.GREY)
+    return [Line2D([], [], **_style(line)) for line in lines.values()]
 
 
 def _top(panels: Sequence[Axes], along_x: bool = False) -> float | None:
@@ -253,12 +232,12 @@ def metric_strip(plots: Sequence[Plot], metric: str, label: str) -> Figure:
     """A pair of axes for each plot, all to one scale, whose lines stand below each other."""
     rows, bars = [len(plot.series) for plot in plots], error_bars(plots, metric)
     height = FRAME_IN + (TITLE_IN * len(plots) if len(plots) > 1 else 0.0) + ROW_IN * sum(rows)
-    figure, panels = canvas(height, rows=len(plots), sharex=True, height_ratios=[count + 0.4 for count in rows])
+    figure, panels = canvas.blank(height, rows=len(plots), sharex=True, height_ratios=[count + 0.4 for count in rows])
     for axes, plot in zip(panels, plots, strict=True):
         for place, line in enumerate(plot.series):
             draw_line(axes, line, [(place, bar(row.means[metric], bars)) for row in line.summary], sideways=True)
             marks = [(trial, trial[metric], place + BELOW) for trial in line.trials if trial[metric] is not None]
-            trial_marks(axes, line.label, line.look, marks)
+            canvas.trial_marks(axes, line.label, line.look, marks)
         labels = [textwrap.fill(line.label, ROW_LABEL_LETTERS, break_long_words=False) for line in plot.series]
         axes.set_yticks(range(len(plot.series)), labels)
         axes.set_ylim(len(plot.series) - 0.45, -0.55)
@@ -267,7 +246,7 @@ def metric_strip(plots: Sequence[Plot], metric: str, label: str) -> Figure:
             axes.set_title(plot.title, loc="left", pad=3)
     panels[0].set_xlim(0, _top(panels, along_x=True))
     panels[-1].set_xlabel(label)
-    legend(figure, verdict_handles(trial for plot in plots for trial in plot.trials))
+    canvas.legend(figure, canvas.verdict_handles(trial for plot in plots for trial in plot.trials))
     return figure
 
 
@@ -285,27 +264,23 @@ def slope_ladder(plots: Sequence[Plot]) -> Figure:
     full = ladder_of(plots)
     batches, ladder = [int(level) for level in full.factor.levels], full.from_second()
     linear = slopes({jobs: jobs for jobs in batches}, batches)  # if each job brought its share
-    dashed: dict[str, Any] = {"color": MUTED, "linestyle": (0, (3, 3)), "linewidth": 1}
+    dashed: dict[str, Any] = {"color": canvas.MUTED, "linestyle": (0, (3, 3)), "linewidth": 1}
 
     def draw(axes: Axes, plot: Plot) -> None:
-        axes.axhline(1, color=INK, linewidth=0.9)
+        axes.axhline(1, color=canvas.INK, linewidth=0.9)
         places, factors = zip(*((ladder.place(str(jobs)), factor) for jobs, factor in linear), strict=True)
         axes.plot(places, factors, marker="_", markersize=14, **dashed)
         for number, line in enumerate(plot.series):
             place = (number, len(plot.series))
             rows = [row for row in line.summary if row.growth.value is not None]
             draw_line(axes, line, [(ladder.dodged(row, *place), row.growth) for row in rows])
-            steps = list(_of_repetitions(line.trials, batches))
-            beside = [ladder.aside(str(jobs), *place, BESIDE) for jobs, _ in steps]
-            look = line.look
-            axes.plot(
-                beside, [step for _, step in steps], linestyle="none", color=look.color, marker=look.marker,
-                markersize=DOT,
-            )  # fmt: skip
+            steps = [(ladder.dodged(str(jobs), *place, BESIDE), step) for jobs, step in _of_repetitions(line, batches)]
+            marks: dict[str, Any] = {"color": line.look.color, "marker": line.look.marker, "markersize": canvas.DOT}
+            axes.plot([x for x, _ in steps], [step for _, step in steps], linestyle="none", **marks)
         axes.set_ylim(bottom=0)
 
     dashes = Line2D([], [], label="each job brings its share", **dashed)
-    level = Line2D([], [], color=INK, linewidth=0.9, label="more jobs bring nothing")
+    level = Line2D([], [], color=canvas.INK, linewidth=0.9, label="more jobs bring nothing")
     handles = [*line_handles(plots), dashes, level]
     return drawn(plots, ladder, "rate over that with fewer jobs", draw, handles, from_zero=False)
 
@@ -315,7 +290,7 @@ def gain_ladder(plots: Sequence[Plot]) -> Figure:
     ladder = ladder_of(plots).from_second()
 
     def draw(axes: Axes, plot: Plot) -> None:
-        axes.axhline(0, color=INK, linewidth=0.9)
+        axes.axhline(0, color=canvas.INK, linewidth=0.9)
         for number, line in enumerate(plot.series):
             rows = [row for row in line.summary if row.gain.value is not None]
             draw_line(axes, line, [(ladder.dodged(row, number, len(plot.series)), row.gain) for row in rows])
@@ -323,9 +298,9 @@ def gain_ladder(plots: Sequence[Plot]) -> Figure:
     return drawn(plots, ladder, "gain over fewer jobs [Mb/s]", draw, line_handles(plots), from_zero=False)
 
 
-def _of_repetitions(trials: Sequence[TrialRow], batches: Sequence[int]) -> Iterator[Step]:
+def _of_repetitions(line: Series, batches: Sequence[int]) -> Iterator[Step]:
     rates: dict[int, dict[int, float]] = {}
-    for trial in trials:
+    for trial in line.trials:
         if counts(trial) and trial.delivered_mbps:
             rates.setdefault(trial.repeat, {})[trial.jobs] = trial.delivered_mbps
     for repeat in sorted(rates):
@@ -341,32 +316,29 @@ def saturation_plot(plots: Sequence[Plot]) -> Figure:
 
     def draw(axes: Axes, plot: Plot) -> None:
         for line in plot.series:
-            color, marker, saturation = line.look.color, line.look.marker, line.saturation
+            color, bend = line.look.color, line.saturation
             rows = [row for row in line.summary if row.means[RATE].value is not None]
             rates = [row.means[RATE].value or 0.0 for row in rows]
-            axes.plot([row.jobs for row in rows], rates, color=color, marker=marker, markersize=DOT)
-            if (
-                saturation
-                and saturation.full_with.interval
-                and saturation.plateau.interval
-                and saturation.full_with.value
-                and saturation.plateau.value
-            ):
+            axes.plot([row.jobs for row in rows], rates, color=color, marker=line.look.marker, markersize=canvas.DOT)
+            if not bend:
+                continue
+            full, plateau = bend.full_with, bend.plateau
+            if full.interval and full.value and plateau.interval and plateau.value:
                 broad: dict[str, Any] = {"color": color, "linewidth": 2.6, "alpha": 0.6}
-                axes.plot(saturation.full_with.interval, [saturation.plateau.value] * 2, gid="saturation", **broad)
-                axes.plot([saturation.full_with.value] * 2, saturation.plateau.interval, **broad)
-            if saturation and saturation.predicted_jobs:
-                _draw_hollow(axes, line, [(saturation.predicted_jobs, saturation.predicted)], "predicted")
+                axes.plot(full.interval, [plateau.value] * 2, gid="saturation", **broad)
+                axes.plot([full.value] * 2, plateau.interval, **broad)
+            if bend.predicted_jobs:
+                _draw_hollow(axes, line, [(bend.predicted_jobs, bend.predicted)], "predicted")
 
-    none: dict[str, Any] = {"color": MUTED, "linestyle": "none"}
+    none: dict[str, Any] = {"color": canvas.MUTED, "linestyle": "none"}
     cross = Line2D([], [], marker="+", markersize=11, label="saturation point and plateau", **none)
-    hollow = Line2D([], [], marker="o", markerfacecolor=PAPER, label="predicted of more jobs", **none)
+    hollow = Line2D([], [], marker="o", markerfacecolor=canvas.PAPER, label="predicted of more jobs", **none)
     return drawn(plots, ladder, "delivered throughput [Mb/s]", draw, [*line_handles(plots), cross, hollow])
 
 
 def _draw_hollow(axes: Axes, line: Series, points: Sequence[tuple[float, Interval]], what: str) -> None:
     """Marks of what nobody measured."""
-    draw_line(axes, line, points, linestyle="none", markerfacecolor=PAPER, gid=what)
+    draw_line(axes, line, points, linestyle="none", markerfacecolor=canvas.PAPER, gid=what)
 
 
 def scaling_plot(plots: Sequence[Plot], along: Factor) -> Figure:
@@ -378,14 +350,18 @@ def scaling_plot(plots: Sequence[Plot], along: Factor) -> Figure:
         for line in plot.series:
             placed = [(ladder.place(level_of(row, along.name)), row) for row in line.scaling]
             points = sorted(placed, key=lambda pair: pair[0])
-            if any(row.kind == EXTRAPOLATED for row in line.scaling):
+            measured, guessed = (
+                [(place, row.delivered) for place, row in points if row.kind == kind]
+                for kind in (MEASURED, EXTRAPOLATED)
+            )
+            if guessed:
                 values = [row.delivered.value or 0.0 for _, row in points]
                 axes.plot([place for place, _ in points], values, linestyle=":", color=line.look.color)
-            measured = [(place, row.delivered) for place, row in points if row.kind == MEASURED]
             draw_line(axes, line, measured, gid=MEASURED)
-            guessed = [(place, row.delivered) for place, row in points if row.kind == EXTRAPOLATED]
             _draw_hollow(axes, line, guessed, EXTRAPOLATED)
 
-    hollow = Line2D([], [], linestyle=":", color=MUTED, marker="o", markerfacecolor=PAPER, label=EXTRAPOLATED)
+    hollow = Line2D(
+        [], [], linestyle=":", color=canvas.MUTED, marker="o", markerfacecolor=canvas.PAPER, label=EXTRAPOLATED
+    )
     handles = [*line_handles(plots), *([hollow] if any(row.kind == EXTRAPOLATED for row in rows) else [])]
     return drawn(plots, ladder, "delivered throughput [Mb/s]", draw, handles)

@@ -12,19 +12,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from tierbench.dags.levels import Factor
 from tierbench.postprocess.measures.over_time import OverTime
-from tierbench.postprocess.plots.canvas import (
-    GRID,
-    HEIGHT_IN,
-    INK,
-    MEAN,
-    MUTED,
-    Look,
-    canvas,
-    legend,
-    line_handle,
-    trial_marks,
-    verdict_handles,
-)  # fmt: skip
+from tierbench.postprocess.plots import canvas
 from tierbench.postprocess.plots.ladder import Series, draw_line, ladder_along
 from tierbench.postprocess.schema.rows import ResourceRow, TrialRow
 from tierbench.postprocess.stats import Interval
@@ -42,7 +30,7 @@ LEAST_MS = 0.01  # so that a skew of nothing has a place on a logarithmic axis
 
 
 def typical(trials: Sequence[TrialRow]) -> TrialRow | None:
-    """Of the trials that count, the one whose rate is nearest their median."""
+    """Of the usable trials, the one whose rate is nearest their median."""
     rates = [(trial, trial.delivered_mbps) for trial in trials if counts(trial) and trial.delivered_mbps is not None]
     if not rates:
         return None
@@ -50,38 +38,38 @@ def typical(trials: Sequence[TrialRow]) -> TrialRow | None:
     return min(rates, key=lambda pair: (abs(pair[1] - median), pair[0].repeat))[0]
 
 
-def timelines(courses: Sequence[tuple[TrialRow, Look, OverTime]]) -> Figure:
+def timelines(courses: Sequence[tuple[TrialRow, canvas.Look, OverTime]]) -> Figure:
     """A panel for each trial, all to one scale: what the storage moved, and what was delivered."""
-    figure, panels = canvas(0.5 + COURSE_IN * len(courses), rows=len(courses), sharex=True, sharey=True)
+    figure, panels = canvas.blank(0.5 + COURSE_IN * len(courses), rows=len(courses), sharex=True, sharey=True)
     for axes, (trial, look, course) in zip(panels, courses, strict=True):
         moved, delivered = course.storage, course.taken_in
         if moved is None:
             continue
         begin, end = trial.slices.steady_begin_s, trial.slices.steady_end_s
         if begin is not None and end is not None:
-            axes.axvspan(begin, end, color=GRID, alpha=0.55, linewidth=0, gid="steady")
-        axes.stairs(moved.values, moved.edges, color=MUTED, linewidth=0.8, baseline=None)
+            axes.axvspan(begin, end, color=canvas.GRID, alpha=0.55, linewidth=0, gid="steady")
+        axes.stairs(moved.values, moved.edges, color=canvas.MUTED, linewidth=0.8, baseline=None)
         if delivered is not None:
             axes.stairs(delivered.values, delivered.edges, color=look.color, linewidth=1.4, baseline=None)
         for edge in (0.0, trial.window_s):
             if edge is not None:
-                axes.axvline(edge, color=INK, linewidth=0.8, linestyle=(0, (2, 2)))
+                axes.axvline(edge, color=canvas.INK, linewidth=0.8, linestyle=(0, (2, 2)))
         if trial.delivered_mbps is not None:
             window_s = trial.window_s or float(moved.edges[-1])
-            axes.plot([0, window_s], [trial.delivered_mbps] * 2, color=INK, linewidth=1.1)
+            axes.plot([0, window_s], [trial.delivered_mbps] * 2, color=canvas.INK, linewidth=1.1)
         axes.set_title(trial.trial, loc="left", pad=3)
         axes.set_ylim(bottom=0)
     panels[-1].set_xlabel("time since the window began [s]")
     figure.supylabel("rate [Mb/s]", fontsize=10)
     by_storage = worded("sent by the storage", [trial.direction for trial, *_ in courses])
     handles = [
-        Line2D([], [], color=INK, linewidth=0.8, linestyle=(0, (2, 2)), label="first begin, last end"),
-        Line2D([], [], color=INK, linewidth=1.1, label="mean delivered"),
-        Line2D([], [], color=MUTED, linewidth=0.8, label=by_storage),
+        Line2D([], [], color=canvas.INK, linewidth=0.8, linestyle=(0, (2, 2)), label="first begin, last end"),
+        Line2D([], [], color=canvas.INK, linewidth=1.1, label="mean delivered"),
+        Line2D([], [], color=canvas.MUTED, linewidth=0.8, label=by_storage),
     ]
     if any(trial.slices.steady_end_s is not None for trial, *_ in courses):
-        handles.append(Patch(color=GRID, alpha=0.55, linewidth=0, label="steady state"))  # type: ignore[arg-type]
-    legend(figure, handles)
+        handles.append(Patch(color=canvas.GRID, alpha=0.55, linewidth=0, label="steady state"))  # type: ignore[arg-type]
+    canvas.legend(figure, handles)
     return figure
 
 
@@ -107,18 +95,18 @@ def uses(resources: Sequence[ResourceRow], lines: str) -> dict[tuple[str, str], 
     }
 
 
-def bottleneck_chart(resources: Sequence[ResourceRow], lines: str, looks: Mapping[str, Look]) -> Figure:
+def bottleneck_chart(resources: Sequence[ResourceRow], lines: str, looks: Mapping[str, canvas.Look]) -> Figure:
     """A row for each resource along the way, a mark for each line."""
     used = uses(resources, lines)
     places = list(dict.fromkeys(place for place, _ in used))
     levels = [level for level in looks if any(line == level for _, line in used)]
-    figure, (axes,) = canvas(0.6 + RESOURCE_IN * max(len(places), 2))
-    axes.axvline(100, color=INK, linewidth=0.9)
+    figure, (axes,) = canvas.blank(0.6 + RESOURCE_IN * max(len(places), 2))
+    axes.axvline(100, color=canvas.INK, linewidth=0.9)
     for number, level in enumerate(levels):
         aside = (number - (len(levels) - 1) / 2) * min(DODGE, ROOM / len(levels))
         marks = [(places.index(place) + aside, use.over(0.01)) for (place, line), use in used.items() if line == level]
         marked = Series("", looks[level], [], [], "none")
-        draw_line(axes, marked, marks, sideways=True, markersize=MEAN - 1, capsize=0)
+        draw_line(axes, marked, marks, sideways=True, markersize=canvas.MEAN - 1, capsize=0)
     axes.set_yticks(range(len(places)), places)
     axes.set_ylim(len(places) - 0.4, -0.6)
     highest = 100 * max((use.high or 0.0 for use in used.values()), default=1.0)
@@ -126,14 +114,14 @@ def bottleneck_chart(resources: Sequence[ResourceRow], lines: str, looks: Mappin
     axes.set_xlabel("in use [% of its ceiling]")
     axes.grid(axis="y", visible=False)
     for edge in np.arange(0.5, len(places) - 1):
-        axes.axhline(edge, color=INK, linewidth=0.25)
-    legend(figure, [line_handle(level_name(lines, level), looks[level]) for level in levels])
+        axes.axhline(edge, color=canvas.INK, linewidth=0.25)
+    canvas.legend(figure, [canvas.line_handle(level_name(lines, level), looks[level]) for level in levels])
     return figure
 
 
-def start_skew(trials: Sequence[TrialRow], along: Factor, lines: str, looks: Mapping[str, Look]) -> Figure:
+def start_skew(trials: Sequence[TrialRow], along: Factor, lines: str, looks: Mapping[str, canvas.Look]) -> Figure:
     """Both skews of each trial, to one logarithmic scale."""
-    figure, panels = canvas(HEIGHT_IN - 0.3, columns=2, sharey=True)
+    figure, panels = canvas.blank(canvas.HEIGHT_IN - 0.3, columns=2, sharey=True)
     there = {level_of(trial, lines) for trial in trials}
     levels = [level for level in looks if level in there]
     ladder = ladder_along(along, trials)
@@ -143,7 +131,7 @@ def start_skew(trials: Sequence[TrialRow], along: Factor, lines: str, looks: Map
             marks = [
                 (trial, ladder.dodged(trial, number, len(levels)), max(trial[metric], LEAST_MS)) for trial in of_level
             ]
-            trial_marks(axes, level, looks[level], marks)
+            canvas.trial_marks(axes, level, looks[level], marks)
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(numticks=12))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -152,6 +140,6 @@ def start_skew(trials: Sequence[TrialRow], along: Factor, lines: str, looks: Map
         ladder.mark(axes)
         axes.set_xlabel(along.label or along.name)
     panels[0].set_ylabel("first to last job of a trial [ms]")
-    handles = [line_handle(level_name(lines, level), looks[level]) for level in levels]
-    legend(figure, [*handles, *verdict_handles(trials)])
+    handles = [canvas.line_handle(level_name(lines, level), looks[level]) for level in levels]
+    canvas.legend(figure, [*handles, *canvas.verdict_handles(trials)])
     return figure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,17 +10,7 @@ from dataclasses import dataclass
 from tierbench.dags.experiment import SHIPPED, shipped_experiments
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
-from tierbench.postprocess.compare.points import (
-    MOST_MORE,
-    RunPoint,
-    Standing,
-    deciding_place,
-    minutes_a_repetition,
-    more_repetitions,
-    point_at,
-    points,
-    within,
-)
+from tierbench.postprocess.compare.points import RunPoint, Standing, more_repetitions, point_at, points, within
 from tierbench.postprocess.compare.sequential import common_limit
 from tierbench.postprocess.measures.bottleneck import LATENCY
 from tierbench.postprocess.report.grid import bounded, headline, leads_over, what_is_compared
@@ -30,9 +21,10 @@ from tierbench.postprocess.tables.factors import Panel, level_name, level_of, ro
 from tierbench.postprocess.tables.load_run import Results, why
 from tierbench.postprocess.tables.run_tables import strays
 from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, UNJUDGED, counts, verdict
-from tierbench.postprocess.wording import CI, counted, far_off, figures, listed, percent, span, worded
+from tierbench.postprocess.wording import CI, bounds, counted, far_off, figures, listed, percent, worded
 from tierbench.starts import IN_TURN
 
+MOST_MORE = 20  # repetitions that it is worth while to ask for
 FEW = 5  # with fewer repetitions than this the reader is reminded of what their intervals suppose
 WORKERS = "--set private_workers=8 --set public_workers=8"
 REMEDIES = {  # of what limits all lines: what would raise it, and the setting of a testbed that does
@@ -72,7 +64,7 @@ def answer(results: Results, panel: Panel, alone: bool = True) -> Answer:
         all_of = "its one trial is" if len(trials) == 1 else f"all {len(trials)} of its trials are"
         sentence = f"No answer for {panel.name or 'this run'}: {all_of} INVALID."
         return Answer(False, sentence, tuple(f"{reason}." for reason in _most(trials)), compares=False)
-    point = point_at(results, panel, deciding_place(results, panel))
+    point = point_at(results, panel)
     if not point:
         sentence = f"No answer for {panel.name or 'this run'}: no usable trial has a rate."
         return Answer(False, sentence, tuple(_doubts(results, trials, trials)), compares=False)
@@ -145,7 +137,7 @@ def _compared(results: Results, point: RunPoint, where: str) -> Said:
     what, best, its_rate = what_is_compared(results), point.reference.name, rate(point.reference)
     if not point.others:
         mean = point.reference.row.means[results.rate]
-        interval = f" ({CI}{span(mean)})" if mean.interval else ""
+        interval = f" ({CI}{bounds(mean, figures)})" if mean.interval else ""
         return False, f"{where}, {best}: {its_rate}{interval}; no other {what} has usable trials to compare it with."
     if any(not other.result for other in point.others):
         others = [f"{other.name} {rate(other)}" for other in point.others]
@@ -226,7 +218,7 @@ def next_step(results: Results, points: Sequence[RunPoint], trials: Sequence[Tri
     if more > MOST_MORE:
         alone = f"Repetitions alone will not resolve {resolved} ({more} more needed)"
         return [f"{alone}: read longer (size_mb), or at a quiet time."]
-    each = minutes_a_repetition(results)
+    each = _minutes_a_repetition(results)
     minutes = f" (about {max(round(more * each), 1)} min)" if each else ""
     emulated = results.plan.get("site") == TESTBED
     run = (
@@ -236,6 +228,16 @@ def next_step(results: Results, points: Sequence[RunPoint], trials: Sequence[Tri
     )
     would = f"{counted(more, 'more repetition')}{minutes} would resolve {resolved}, if the scatter stays"
     return [f"{would}: `tierbench {run}`."]
+
+
+def _minutes_a_repetition(results: Results) -> float | None:
+    """How long a repetition of everything took, from its first submission to its last end, in the median."""
+    spans: dict[int, list[int]] = {}
+    for trial in filter(counts, results.trials):
+        if trial.end_wall_ns:
+            begin = trial.submit_wall_ns or trial.go_wall_ns or trial.end_wall_ns
+            spans.setdefault(trial.repeat, []).extend((begin, trial.end_wall_ns))
+    return statistics.median_high((max(ends) - min(ends)) / 60e9 for ends in spans.values()) if spans else None
 
 
 def _raise_limit(results: Results, label: str) -> list[str]:

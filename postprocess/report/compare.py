@@ -2,74 +2,32 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD, Factor
-from tierbench.postprocess.compare.differences import Difference, differences, incomparable
+from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD
+from tierbench.postprocess.compare.differences import Difference, differences
 from tierbench.postprocess.compare.judgement import METHOD, Change, changes, left_out, run_names
-from tierbench.postprocess.plots.canvas import LINES, SHOWN, Picture, looks
-from tierbench.postprocess.plots.gallery import (
-    RATE_FIGURE,
-    STEADY_FIGURE,
-    WALL_TIME_FIGURE,
-    as_the_papers,
-    ladder_picture,
-    sheets_of,
-)
-from tierbench.postprocess.plots.ladder import Plot, Series
 from tierbench.postprocess.report.markup import Markup, element, table, unbroken
-from tierbench.postprocess.report.notes import without_suspects
+from tierbench.postprocess.report.notes import WALL_TIME, without_suspects
 from tierbench.postprocess.report.page import (
     Drawn,
     Sections,
+    answer_box,
     began_at,
     document,
     gallery,
     relative,
-    sections,
     site_notes,
 )
 from tierbench.postprocess.report.page_tables import held_predictions
-from tierbench.postprocess.tables.factors import Panel, level_name
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import INVALID, verdict
-from tierbench.postprocess.wording import INTERVAL, NOTHING, between, counted, factor, figures, listed
-
-
-def comparison_pictures(runs: Sequence[Results]) -> Iterator[Picture]:
-    """For each metric a figure with a plot for each panel and line, in which each run has a line, to one scale."""
-    first = runs[0]
-    for metric in (RATE_FIGURE, STEADY_FIGURE, WALL_TIME_FIGURE):
-        plots = [
-            (panel, plot)
-            for panel in first.panels
-            for line in first.compared.texts
-            if len((plot := _plot(runs, panel, line, metric.column)).series) > 1
-        ]
-        for sheet in sheets_of(plots, metric.column):
-            caption = f"{metric.caption} {metric.papers if as_the_papers(first) else ''}"
-            yield replace(ladder_picture(metric, sheet, caption.strip()), place=SHOWN)
-
-
-def _plot(runs: Sequence[Results], panel: Panel, line: str, metric: str) -> Plot:
-    """A line for each run that has the metric, of one panel and one level of what the runs compare."""
-    lines, x = runs[0].layout.lines, runs[0].layout.x
-    look = looks(lines, runs[0].compared.texts)[line]
-    series = [
-        Series(name, look, run.summaries_at(point), trials, dashes)
-        for name, run, dashes in zip(run_names(runs), runs, itertools.cycle(LINES), strict=False)
-        if (point := runs[0].at(panel, line)) and (trials := run.trials_at(point))
-    ]
-    having = [line for line in series if any(row[metric] is not None for row in line.trials)]
-    levels = dict.fromkeys(level for run in runs if x in run.factors for level in run.factors[x].levels)
-    title = ", ".join(filter(None, [level_name(lines, line), panel.without(WORKLOAD).name]))
-    return Plot(Factor(x, tuple(levels), runs[0].factors[x].label), having, title)
+from tierbench.postprocess.wording import INTERVAL, NOTHING, bounds, counted, factor, figures, listed
 
 
 @dataclass(frozen=True)
@@ -87,7 +45,7 @@ class _Pair:
 
     @property
     def parting(self) -> list[Difference]:
-        return incomparable(self.differences)
+        return [difference for difference in self.differences if difference.parts]
 
     def changes(self, metric: str) -> list[Change]:
         return list(changes(self.first, self.second, metric))
@@ -104,7 +62,7 @@ def comparison_page(runs: Sequence[Results], drawn: Drawn, page: Path, plots: Pa
         *(element("p", question) for question in questions if question),
         *site_notes(runs[0]),
     ]
-    return document(title, [element("header", *head), *sections(_sections(runs, drawn, page, plots))])
+    return document(title, [element("header", *head)], _sections(runs, drawn, page, plots))
 
 
 def _sections(runs: Sequence[Results], drawn: Drawn, page: Path, plots: Path) -> Sections:
@@ -113,15 +71,15 @@ def _sections(runs: Sequence[Results], drawn: Drawn, page: Path, plots: Path) ->
     rate = runs[0].rate
     yield "answer", "Answer", [_box(pair) for pair in pairs]
     yield "figures", "Figures", [gallery(drawn, relative(plots, page))]
-    metrics = (rate, "Rate", runs[0].unit), (WALL_TIME_FIGURE.column, "Wall time", "s")
+    metrics = (rate, "Rate", runs[0].unit), (WALL_TIME, "Wall time", "s")
     tables = [_change_table(pair, *metric) for pair in pairs for metric in metrics]
     without = [
-        element("p", f"Not compared, {pair.before} or {pair.after} has no trials of it that count: {listed(missing)}.")
+        element("p", f"Not compared, {pair.before} or {pair.after} has no usable trials of it: {listed(missing)}.")
         for pair in pairs
         if (missing := left_out(pair.first, pair.second, rate))
     ]
     yield "changes", "Changes", [*tables, *without]
-    yield "predictions", "Predictions", list(held_predictions(runs, called))
+    yield "predictions", "Predictions", [held_predictions(runs, called)]
     yield "differences", "What differs", [_difference_table(pair) for pair in pairs]
     rows = []
     for run, name in zip(runs, called, strict=True):
@@ -135,40 +93,37 @@ def _sections(runs: Sequence[Results], drawn: Drawn, page: Path, plots: Path) ->
 def _box(pair: _Pair) -> Markup:
     changed, parting = pair.changes(pair.first.rate), pair.parting
     certain = [change for change in changed if change.certain]
-    clear = certain and not parting and not any(change.is_doubted or change.strays for change in certain)
-    pieces = [element("p", unbroken(_sentence(pair, changed)), class_="sentence")]
-    pieces += [element("p", unbroken(f"{row.name}: {row.stray_words}.")) for row in changed if row.strays]
-    if parting:
-        warning = element(
-            "div",
-            element("b", f"Not like for like: {pair.after} was made differently."),
-            " What changed in the numbers cannot be put down to what was compared. It differs in:",
-            element("ul", *(element("li", difference.words) for difference in parting[:8])),
-            element("p", f"and {len(parting) - 8} more, below") if len(parting) > 8 else None,
-            class_="warning",
-        )
-        pieces.insert(0, warning)
-    return element("div", *pieces, class_="answer" + (" clear" if clear else ""))
+    clear = bool(certain) and not parting and not any(change.is_doubted or change.strays for change in certain)
+    strays = [element("p", unbroken(f"{row.name}: {row.stray_words}.")) for row in changed if row.strays]
+    warning = element(
+        "div",
+        element("b", f"Not like for like: {pair.after} was made differently."),
+        " What changed in the numbers cannot be put down to what was compared. It differs in:",
+        element("ul", *(element("li", difference.words) for difference in parting[:8])),
+        element("p", f"and {len(parting) - 8} more, below") if len(parting) > 8 else None,
+        class_="warning",
+    )
+    return answer_box(_sentence(pair, changed), clear, *strays, before=warning if parting else None)
 
 
 def _sentence(pair: _Pair, changed: Sequence[Change]) -> str:
     from_to = f"From {pair.before} to {pair.after}"
     if not changed:
-        return f"{pair.after} and {pair.before} have no batch in common whose trials count."
+        return f"{pair.after} and {pair.before} have no point in common with usable trials."
     bounded = [change for change in changed if change.ratio.interval]
     if not bounded:
         ratios = [change.factor for change in changed]
         return (
             f"{from_to} the rates changed by factors of"
             f" {' to '.join(dict.fromkeys(map(factor, (min(ratios), max(ratios)))))};"
-            " with a single trial a batch in either there is no telling what of that is chance."
+            " a single trial at a point gives no interval, so this may be chance."
         )
     certain = [change for change in bounded if change.certain]
     if not certain:
         every = f"the intervals of all {counted(len(bounded), 'ratio')}"
         return f"{from_to} no rate has changed for certain: {every} include 1."
     largest = [
-        f"{change.name} by a factor of {factor(change.factor)} ({INTERVAL}{_ends(change)})"
+        f"{change.name} by a factor of {factor(change.factor)} ({INTERVAL}{bounds(change.ratio)})"
         for change in sorted(certain, key=lambda change: -abs(np.log(change.factor)))[:4]
     ]
     doubted = without_suspects([change.name for change in certain if change.is_doubted])
@@ -186,18 +141,14 @@ def _change_table(pair: _Pair, metric: str, what: str, unit: str) -> Markup | No
             *(change.point[name] for name in factors),
             *(f"{figures(float(np.mean(values)))} ({len(values)})" for values in (change.before, change.after)),
             factor(change.factor),
-            element("b", _ends(change)) if change.certain else _ends(change),
+            element("b", bounds(change.ratio)) if change.certain else bounds(change.ratio) or NOTHING,
         ]
         for change in changed
     ]
-    caption = f"{what} in {pair.after} over that in {pair.before}: mean (trials that count). Interval: {METHOD}."
+    caption = f"{what} in {pair.after} over that in {pair.before}: mean (usable trials). Interval: {METHOD}."
     caption += " Not like for like, see above." if pair.parting else ""
     heads = [*factors, f"{pair.before} [{unit}]", f"{pair.after} [{unit}]", "ratio", "95 % interval"]
     return table(heads, rows, words=2, caption=caption)
-
-
-def _ends(change: Change) -> str:
-    return between(*change.ratio.interval) if change.ratio.interval else NOTHING
 
 
 def _difference_table(pair: _Pair) -> Markup:

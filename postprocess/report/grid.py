@@ -12,7 +12,7 @@ from tierbench.postprocess.report.markup import Markup, element, joined, table, 
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import level_name
 from tierbench.postprocess.tables.load_run import Results
-from tierbench.postprocess.wording import CI, counted, factor, figures, listed, percent, with_interval
+from tierbench.postprocess.wording import CI, aligned, counted, factor, figures, listed, percent, with_interval
 
 FASTEST, LEADS, BASELINE, DOUBTED = "fastest", "leads", "baseline", "doubted"
 NO_INTERVAL, NOTHING_USABLE = "no interval", "none"
@@ -129,10 +129,8 @@ def grid_text(results: Results, points: Sequence[RunPoint]) -> str:
     if not any(point.others for point in points):
         return ""
     heads, rows, legend = _grid(results, points, lambda cell: f"{MARKS[cell[0]][0]} {cell[1]}".strip())
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in (heads, *rows)]
     of = "baseline" if results.layout.baseline else "fastest of the point"
-    return "\n".join([*lines, f"{legend}; ratios to the {of}, 95 % CI, all together"])
+    return "\n".join([*aligned([heads, *rows]), f"{legend}; ratios to the {of}, 95 % CI, all together"])
 
 
 def grid_table(results: Results, points: Sequence[RunPoint]) -> Markup | None:

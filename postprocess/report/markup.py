@@ -95,6 +95,16 @@ def table(heads: Iterable[Any], rows: Iterable[Iterable[Any]], *, words: int = 1
     return element("figure", element("figcaption", unbroken(caption)) if caption else None, box, class_="table")
 
 
+def definitions(facts: Iterable[tuple[Any, Any]]) -> Markup:
+    """Names and what stands for each."""
+    return element("dl", *(element("div", element("dt", name), element("dd", value)) for name, value in facts))
+
+
+def details(summary: Any, *content: Any, **attributes: Any) -> Markup:
+    """What opens below its summary."""
+    return element("details", element("summary", summary), *content, **attributes)
+
+
 def unbroken(sentence: str) -> Markup:
     """A sentence whose names and numbers with hyphens stay on one line, and whose commands can be copied."""
     parts = enumerate(sentence.split("`"))

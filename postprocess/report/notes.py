@@ -17,7 +17,7 @@ from tierbench.postprocess.stats import round_trips as fitted
 from tierbench.postprocess.tables.factors import level_name, level_of, rows_at
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import counts
-from tierbench.postprocess.wording import CI, INTERVAL, TIMES, between, figures, listed, percent, with_interval
+from tierbench.postprocess.wording import CI, INTERVAL, TIMES, bounds, figures, listed, percent, with_interval
 from tierbench.starts import IN_TURN, NATURAL, TOGETHER
 
 STARTED = {TOGETHER: "together they get", NATURAL: "started by HTCondor they get"}
@@ -61,9 +61,8 @@ def shares_of_alone(results: Results, point: RunPoint, where: str) -> Said | Non
     """The sentence about what jobs get beside others; None unless one line of them took turns."""
     starts: dict[str, str] = {}
     for standing in point.standings:
-        trials = results.trials_at({name: level_of(standing.row, name) for name in results.factors})
-        begun = {trial.started for trial in trials}
-        starts[standing.line] = begun.pop() if len(begun) == 1 else ""
+        started = {trial.started for trial in results.trials_at(standing.row.point)}
+        starts[standing.line] = started.pop() if len(started) == 1 else ""
     alone = [standing for standing in point.standings if starts[standing.line] == IN_TURN]
     others = [standing for standing in point.standings if starts[standing.line] != IN_TURN]
     if len(alone) != 1 or not others:
@@ -129,7 +128,7 @@ def round_trips(results: Results, point: RunPoint) -> Iterator[str]:
         if fit is None:
             continue
         apart = [level for place, level in enumerate(levels) if len({other[place] for other in groups}) > 1]
-        interval = f" ({INTERVAL}{between(*fit.each.interval)})" if fit.each.interval else ""
+        interval = f" ({INTERVAL}{bounds(fit.each)})" if fit.each.interval else ""
         # A line that begins below nothing is bent: what is near waits for less.
         beside = (
             f" and takes {figures(1e3 * fit.beside_s, 'ms')} beside them" if fit.beside_s >= 0 else ", fewer if near"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,30 +15,11 @@ import tierbench
 from tierbench import names
 from tierbench.postprocess.compare.differences import Headers, conditions, headers
 from tierbench.postprocess.compare.points import points
-from tierbench.postprocess.plots.canvas import (
-    FOLDED,
-    OTHERS,
-    PAPER_METHODS,
-    PAPERS,
-    SHOWN,
-    Look,
-    Missing,
-    Picture,
-    inline,
-    page_colors,
-)
+from tierbench.postprocess.plots.canvas import FOLDED, LOOKS, PAPERS, SHOWN, Missing, Picture, inline
 from tierbench.postprocess.report.answer import Answer, answers
 from tierbench.postprocess.report.grid import grid_table
-from tierbench.postprocess.report.markup import Markup, element, joined, table, unbroken
-from tierbench.postprocess.report.page_tables import (
-    bottleneck_table,
-    link_table,
-    ratio_table,
-    saturation_table,
-    scaling_table,
-    summary_table,
-    volatility_table,
-)
+from tierbench.postprocess.report.markup import Markup, definitions, details, element, joined, table, unbroken
+from tierbench.postprocess.report.page_tables import run_tables
 from tierbench.postprocess.report.papers import papers_table
 from tierbench.postprocess.report.trials import badge, trial_list
 from tierbench.postprocess.tables.load_run import Results
@@ -54,47 +35,38 @@ Sections = Iterator[tuple[str, str, list[Markup | None]]]  # of a page: anchor, 
 FIRST = 3  # answers that stand on the first screen, if there are many more
 
 
-def run_page(results: Results, looks: Mapping[str, Look], drawn: Drawn, page: Path, plots: Path) -> str:
+def run_page(results: Results, drawn: Drawn, page: Path, plots: Path) -> str:
     """The whole page, as a file's text: question, verdicts, answer and the figure that shows it; then the rest."""
     question = str(results.plan.get("question") or "")
     pictures = [picture for picture in drawn if isinstance(picture, Picture)]
     lead = next((picture for picture in pictures if picture.place == SHOWN), None)
     said_by_run = answers(results)
     rest, folder = [picture for picture in drawn if picture is not lead], relative(plots, page)
-    body = [
-        element("header", *_head(results, question)),
-        first_screen(said_by_run, grid_table(results, points(results)), lead, folder),
-        *sections(_sections(results, said_by_run, looks, rest, page, folder)),
-    ]
-    return document(question or results.name, body)
+    grid = grid_table(results, points(results))
+    top = [element("header", *_head(results, question)), first_screen(said_by_run, grid, lead, folder)]
+    return document(question or results.name, top, _sections(results, said_by_run, rest, page, folder))
 
 
 def first_screen(said_by_run: Sequence[Answer], grid: Markup | None, lead: Picture | None, folder: str) -> Markup:
     """The answers' sentences and the grid of all points, beside the one figure that shows them."""
     shown = said_by_run if len(said_by_run) <= FIRST + 1 else said_by_run[:FIRST]
-    boxes = [answer_box(said) for said in shown]
-    if rest := said_by_run[len(shown) :]:
-        summary = element("summary", f"{len(rest)} more answers")
-        boxes.append(element("details", summary, *map(answer_box, rest), class_="fold"))
+    boxes = [answer_box(said.sentence, said.clear) for said in shown]
+    if rest := [answer_box(said.sentence, said.clear) for said in said_by_run[len(shown) :]]:
+        boxes.append(details(f"{len(rest)} more answers", *rest, class_="fold"))
     figure = element("div", _figure(lead, folder), class_="lead") if lead else None
     return element("section", boxes[0], figure, grid, *boxes[1:], id="answer", class_="first")
 
 
-def _sections(
-    results: Results, said_by_run: Sequence[Answer], looks: Mapping[str, Look], drawn: Drawn, page: Path, folder: str
-) -> Sections:
+def _sections(results: Results, said_by_run: Sequence[Answer], drawn: Drawn, page: Path, folder: str) -> Sections:
     """The page's further parts."""
     notes = [_answer_notes(said, alone=len(said_by_run) == 1) for said in said_by_run]
     named = results.layout.counterpart
     counterpart = element("p", element("b", "Counterpart: "), named, class_="note") if named else None
     yield "notes", "Caveats", [*notes, *site_notes(results), counterpart]
     yield "figures", "Figures", [gallery(drawn, folder)]
-    ratios = [ratio_table(results, panel) for panel in results.panels]
-    first, last = (saturation_table, summary_table), (bottleneck_table, volatility_table, link_table)
-    tables = [*(made(results) for made in first), *ratios, *(made(results) for made in last)]
-    yield "tables", "Tables", [*scaling_table(results), *tables]
+    yield "tables", "Tables", list(run_tables(results))
     yield "papers", "Against the papers", [_figures(_at_place(drawn, PAPERS), folder), *papers_table(results)]
-    yield "trials", "Trials", [*_legend_of_trials(results), *trial_list(results, looks)]
+    yield "trials", "Trials", [*_legend_of_trials(results), *trial_list(results)]
     yield "provenance", "Provenance", list(provenance(results))
     yield "files", "Files", [_files(results.directory, page)]
 
@@ -136,10 +108,10 @@ def verdicts_of(results: Results) -> Iterator[Markup]:
             yield joined([element("span", numbers[word], class_="number"), " ", badge(word), " "])
 
 
-def answer_box(said: Answer) -> Markup:
-    """The sentence."""
-    sentence = element("p", unbroken(said.sentence), class_="sentence")
-    return element("div", sentence, class_="answer" + (" clear" if said.clear else ""))
+def answer_box(sentence: str, clear: bool = False, *more: Any, before: Markup | None = None) -> Markup:
+    """A sentence that stands out, coloured if it is clear, between what else there is to say with it."""
+    said = element("p", unbroken(sentence), class_="sentence")
+    return element("div", before, said, *more, class_="answer" + (" clear" if clear else ""))
 
 
 def _answer_notes(said: Answer, alone: bool) -> Markup | None:
@@ -156,8 +128,8 @@ def gallery(drawn: Drawn, folder: str) -> Markup | None:
     parts = [_figures(_at_place(drawn, SHOWN), folder)]
     if folded := _at_place(drawn, FOLDED):
         titles = ", ".join(dict.fromkeys(picture.title.partition(",")[0].lower() for picture in folded))
-        summary = element("summary", element("b", counted(len(folded), "more figure")), f": {titles}")
-        parts.append(element("details", summary, _figures(folded, folder), class_="fold"))
+        summary = joined([element("b", counted(len(folded), "more figure")), f": {titles}"])
+        parts.append(details(summary, _figures(folded, folder), class_="fold"))
     missing = [picture for picture in drawn if isinstance(picture, Missing)]
     lines = [element("li", element("b", picture.title), f": {picture.why}.") for picture in missing]
     parts.append(element("div", "Not drawn:", element("ul", *lines), class_="note") if lines else None)
@@ -192,33 +164,25 @@ def _legend_of_trials(results: Results) -> Iterator[Markup]:
 
 def _files(run: Path, page: Path) -> Markup:
     items = []
-    for name in FILES:
-        if (run / name).is_file():
-            size = (run / name).stat().st_size
-            words = f" {size / 1e6:.1f} MB" if size >= 1e6 else f" {max(size / 1e3, 0.1):.1f} kB"
-            link = element("a", name, href=f"{relative(run, page)}/{name}")
-            items.append(element("li", link, element("span", words, class_="note")))
+    for path in (run / name for name in FILES if (run / name).is_file()):
+        size = path.stat().st_size
+        words = f" {size / 1e6:.1f} MB" if size >= 1e6 else f" {max(size / 1e3, 0.1):.1f} kB"
+        link = element("a", path.name, href=f"{relative(run, page)}/{path.name}")
+        items.append(element("li", link, element("span", words, class_="note")))
     return element("ul", *items, class_="files")
 
 
 def provenance(results: Results) -> Iterator[Markup]:
     """Where a run's numbers come from: site, hosts, versions, tuning, plan, seed, times."""
-    facts = dict(_facts(results))
-    yield element("dl", *(element("div", element("dt", key), element("dd", value)) for key, value in facts.items()))
-    of_hosts = headers(results)
-    if of_hosts:
-        yield from _host_tables(of_hosts)
+    yield definitions(dict(_facts(results)).items())
+    yield from _host_tables(headers(results))
     recorded = conditions(results)
     if recorded is not None:
         text = json.dumps(recorded, indent=1, ensure_ascii=False, sort_keys=True)
-        yield element("details", element("summary", "Recorded conditions"), element("pre", text))
+        yield details("Recorded conditions", element("pre", text))
         yield from _unlike(recorded)
     order = [trial.trial for trial in results.trials]
-    yield element(
-        "details",
-        element("summary", f"The plan: {counted(len(order), 'trial')} in this order"),
-        element("p", ", ".join(order)),
-    )
+    yield details(f"The plan: {counted(len(order), 'trial')} in this order", element("p", ", ".join(order)))
 
 
 def _host_tables(of_hosts: Headers) -> Iterator[Markup]:
@@ -298,7 +262,7 @@ def relative(target: Path, page: Path) -> str:
     return quote(os.path.relpath(target.resolve(), page.resolve().parent))
 
 
-def sections(parts: Sections) -> Iterator[Markup]:
+def _with_links(parts: Sections) -> Iterator[Markup]:
     """The parts that have content, after a line of links to them."""
     shown = [(name, heading, [piece for piece in content if piece]) for name, heading, content in parts]
     shown = [(name, heading, content) for name, heading, content in shown if content]
@@ -307,12 +271,12 @@ def sections(parts: Sections) -> Iterator[Markup]:
         yield element("section", element("h2", heading), joined(content, "\n"), id=name)
 
 
-def document(title: str, body: Sequence[Markup]) -> str:
+def document(title: str, top: Sequence[Markup], parts: Sections | None = None) -> str:
     """A page that needs nothing but itself, with the figures' colours for light and for dark."""
-    names, looks = page_colors(), (*PAPER_METHODS.values(), *OTHERS)
+    body = [*top, *_with_links(parts)] if parts else top
     style = (resources.files("tierbench.postprocess.report") / "report.css").read_text(encoding="utf-8")
-    style = style.replace("/* light */", "".join(f"{names[look.color]}:{look.color};" for look in looks))
-    style = style.replace("/* dark */", "".join(f"{names[look.color]}:{look.on_dark};" for look in looks))
+    style = style.replace("/* light */", "".join(f"{look.variable}:{look.color};" for look in LOOKS))
+    style = style.replace("/* dark */", "".join(f"{look.variable}:{look.on_dark};" for look in LOOKS))
     head = element(
         "head",
         element("meta", charset="utf-8"),

@@ -18,17 +18,7 @@ from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import Panel, batch_name, level_name, level_of, rows_at
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, counts, verdict
-from tierbench.postprocess.wording import (
-    NOTHING,
-    TIMES,
-    between,
-    factor,
-    figures,
-    numbered,
-    percent,
-    span,
-    with_interval,
-)
+from tierbench.postprocess.wording import NOTHING, TIMES, bounds, factor, figures, numbered, percent, with_interval
 
 TAKEN = {
     RATE: "delivered throughput of all jobs, and of each",
@@ -57,8 +47,15 @@ SCALING_CAPTION = (
 )
 
 
+def run_tables(results: Results) -> Iterator[Markup | None]:
+    """All tables of a run's page, in their order."""
+    yield from (scaling_table(results), saturation_table(results), summary_table(results))
+    yield from (ratio_table(results, panel) for panel in results.panels)
+    yield from (bottleneck_table(results), volatility_table(results), link_table(results))
+
+
 def summary_table(results: Results) -> Markup:
-    """One row for each configuration and batch."""
+    """One row for each configuration and number of jobs."""
     bounded = any(row.means[results.rate].low is not None for row in results.summary)
     doubted = results.rate == RATE and any(row.by_valid.value is not None for row in results.summary)
     heads = [*_factors(results), "trials", results.unit, "95 % interval" if bounded else "± trials"]
@@ -66,7 +63,7 @@ def summary_table(results: Results) -> Markup:
     rows = []
     for row in _ordered(results):
         mean = row.means[results.rate]
-        spread = span(mean) if bounded else figures(mean.sd)
+        spread = bounds(mean, figures) if bounded else figures(mean.sd)
         cells = [*_levels(results, row), _trial_numbers(results, row), figures(mean.value)]
         cells += [spread or NOTHING, *([_valid_alone(row)] if doubted else [])]
         rows.append([*cells, *(figures(row.means[name].value) for name in FURTHER.values())])
@@ -155,7 +152,7 @@ def link_table(results: Results) -> Markup | None:
 
 
 def bottleneck_table(results: Results) -> Markup | None:
-    """What held each configuration back at each place along x."""
+    """What limited each configuration at each place along x."""
     x = results.layout.x
     explained = [trial for trial in results.trials if trial.limit.bottleneck and counts(trial)]
     if not explained:
@@ -195,9 +192,8 @@ def _levels(results: Results, row: SummaryRow) -> list[str]:
 
 
 def _trial_numbers(results: Results, row: SummaryRow) -> str:
-    """How many trials count, and what the others are."""
-    point = {name: level_of(row, name) for name in results.factors}
-    verdicts = [verdict(trial) for trial in results.trials_at(point)]
+    """How many trials are usable, and what the others are."""
+    verdicts = [verdict(trial) for trial in results.trials_at(row.point)]
     others = [f"{verdicts.count(word)} {word}" for word in (SUSPECT, INVALID) if word in verdicts]
     return f"{row.trials or 0}" + (f" ({', '.join(others)})" if others else "")
 
@@ -231,13 +227,12 @@ def _bounded_cell(bounded: Interval) -> str:
     return " ".join(ends) or figures(bounded.value)
 
 
-def held_predictions(runs: Sequence[Results], called: Sequence[str]) -> Iterator[Markup]:
-    """What earlier runs predicted of batches that later ones have measured."""
+def held_predictions(runs: Sequence[Results], called: Sequence[str]) -> Markup | None:
+    """What earlier runs predicted of numbers of jobs that later ones have measured."""
     rows = []
     for number, before in enumerate(runs):
         for prediction in before.saturations:
-            point = {name: level_of(prediction, name) for name in before.factors}
-            point[JOBS] = str(prediction.predicted_jobs)
+            point = {**prediction.point, JOBS: str(prediction.predicted_jobs)}
             for name, after in zip(called[number + 1 :], runs[number + 1 :], strict=True):
                 for row in rows_at(after.summary, point):
                     mean, interval = row.means[RATE], prediction.predicted.interval
@@ -246,26 +241,25 @@ def held_predictions(runs: Sequence[Results], called: Sequence[str]) -> Iterator
                     held = "held" if interval[0] <= mean.value <= interval[1] else "did not hold"
                     cells = [_bounded_cell(prediction.predicted), _bounded_cell(mean)]
                     rows.append([batch_name(row.levels), called[number], name, element("b", held), *cells])
-    if rows:
-        heads = ["", "predicted by", "measured by", "", "predicted Mb/s", "measured Mb/s"]
-        caption = "What a run predicted of more jobs, and what another measured there."
-        yield table(heads, rows, words=4, caption=caption)
+    heads = ["", "predicted by", "measured by", "", "predicted Mb/s", "measured Mb/s"]
+    caption = "What a run predicted of more jobs, and what another measured there."
+    return table(heads, rows, words=4, caption=caption) if rows else None
 
 
-def scaling_table(results: Results) -> Iterator[Markup]:
+def scaling_table(results: Results) -> Markup | None:
     """Each point along the factor, measured or extrapolated."""
     if not results.scaling:
-        return
+        return None
     along = results.scaling[0].factor
     columns = [name for name in _factors(results) if name != along and results.factors[name].several]
     places = {name: results.factors[name].in_order.texts.index for name in (*columns, along)}
     rows = []
     for row in sorted(results.scaling, key=lambda row: [place(level_of(row, name)) for name, place in places.items()]):
         guessed = row.kind == EXTRAPOLATED
-        cells = [figures(row.delivered.value), span(row.delivered) or NOTHING]
-        cells += [factor(row.scale.value), between(*row.scale.interval) if row.scale.interval else NOTHING]
+        cells = [figures(row.delivered.value), bounds(row.delivered, figures) or NOTHING]
+        cells += [factor(row.scale.value), bounds(row.scale) or NOTHING]
         marked = [element("i", f"≈ {cell}") if guessed and cell != NOTHING else cell for cell in cells]
         how = element("i", f"extrapolated by {row.by}") if guessed else row.kind
         rows.append([*(level_of(row, name) for name in columns), level_of(row, along), how, *marked])
     heads = [*columns, along, "", "Mb/s", "95 % interval", "scale factor", "95 % interval"]
-    yield table(heads, rows, words=len(columns) + 2, caption=SCALING_CAPTION.format(along=along))
+    return table(heads, rows, words=len(columns) + 2, caption=SCALING_CAPTION.format(along=along))

@@ -12,19 +12,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from tierbench.dags.claims import AT_LEAST, CONTRADICTED, EQUAL, REPRODUCED, VALUE, Claim
-from tierbench.postprocess.compare.claims import Finding, ceilings, claims_of, findings, points_of
-from tierbench.postprocess.plots.canvas import (
-    INK,
-    MEAN,
-    MUTED,
-    PAPER,
-    PAPERS,
-    Look,
-    Picture,
-    canvas,
-    legend,
-    line_handle,
-)
+from tierbench.postprocess.compare.claims import Finding, ceilings, findings, points_of
+from tierbench.postprocess.plots import canvas
 from tierbench.postprocess.plots.ladder import Series, draw_line
 from tierbench.postprocess.report.markup import Markup, element, table
 from tierbench.postprocess.schema.run_rows import EXTRAPOLATED
@@ -43,22 +32,27 @@ LABEL_LETTERS, LABEL_LINES = 30, 2
 ASIDE = 0.16  # of a row: theirs above, ours below
 STEPS = (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 1000)
 ROOM = 1.25
-THEIRS: dict[str, Any] = {"color": MUTED, "marker": "D", "markerfacecolor": PAPER, "markersize": MEAN - 1}
-OURS = Series("here, 95 % interval", Look(INK, INK, "o"), [], [])
+THEIRS: dict[str, Any] = {
+    "color": canvas.MUTED,
+    "marker": "D",
+    "markerfacecolor": canvas.PAPER,
+    "markersize": canvas.MEAN - 1,
+}
+OURS = Series("here, 95 % interval", canvas.Look(canvas.INK, canvas.INK, "o"), [], [])
 
 
-def papers_picture(results: Results) -> Iterator[Picture]:
+def papers_picture(results: Results) -> Iterator[canvas.Picture]:
     """The claims about ratios as shapes, theirs beside ours, if the experiment has any."""
     ratios = [finding for finding in findings(results) if finding.claim.factor]
     if ratios:
         caption = "The papers’ ratios beside ours; what follows from them is in the table."
-        yield Picture("papers", "The papers’ findings as shapes", caption, _shapes_plot(ratios), PAPERS)
+        yield canvas.Picture("papers", "The papers’ findings as shapes", caption, _shapes_plot(ratios), canvas.PAPERS)
 
 
 def papers_table(results: Results) -> Iterator[Markup]:
     """Each claim that the experiment is held to, with what our trials say to it, and the ceilings that it expects."""
-    rows = []
-    for finding in findings(results):
+    rows, made = [], findings(results)
+    for finding in made:
         claim = finding.claim
         source = [" ", element("span", f"({claim.source})", class_="note")] if claim.source else []
         says = element("span", claim.says, *source, class_="finding")
@@ -66,7 +60,7 @@ def papers_table(results: Results) -> Iterator[Markup]:
         of = f"{claim.metric}, scale factor" if claim.levels else claim.metric
         rows.append([says, answer, theirs(claim), ours(results, finding), of])
     if rows:
-        papers = dict.fromkeys(str(claim.paper) for claim in claims_of(results) if claim.paper)
+        papers = dict.fromkeys(str(finding.claim.paper) for finding in made if finding.claim.paper)
         heads = ["finding", "answer", "reference", "here (95 % interval, all together)", "of"]
         yield element("p", NOTE, class_="note")
         yield table(heads, rows, words=2, caption=f"Findings{f' of {listed(list(papers))}' if papers else ''}")
@@ -128,8 +122,8 @@ def _guessed(results: Results, claim: Claim) -> str:
 
 def _shapes_plot(findings: Sequence[Finding]) -> Figure:
     """A row for each finding: the paper's factor, and ours with its interval as far as it was measured."""
-    figure, (axes,) = canvas(FRAME_IN + ROW_IN * max(len(findings), 2))
-    axes.axvline(1, color=INK, linewidth=0.9)
+    figure, (axes,) = canvas.blank(FRAME_IN + ROW_IN * max(len(findings), 2))
+    axes.axvline(1, color=canvas.INK, linewidth=0.9)
     references = [finding.claim.reference for finding in findings]
     axes.plot(references, [row - ASIDE for row in range(len(findings))], linestyle="none", gid="paper", **THEIRS)
     rows = [(row + ASIDE, finding.ours) for row, finding in enumerate(findings)]
@@ -151,5 +145,5 @@ def _shapes_plot(findings: Sequence[Finding]) -> Figure:
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("factor between two rows (1: no difference)")
     theirs = Line2D([], [], linestyle="none", label="the paper", **THEIRS)
-    legend(figure, [theirs, line_handle(OURS.label, OURS.look)])
+    canvas.legend(figure, [theirs, canvas.line_handle(OURS.label, OURS.look)])
     return figure

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from tierbench.dags.levels import BUILT_IN, WORKLOAD
 from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.measures.over_time import HostSeries, OverTime, TimeSeries, read_over_time
-from tierbench.postprocess.plots.canvas import Look
-from tierbench.postprocess.report.markup import Frame, Markup, element, joined, svg
+from tierbench.postprocess.plots.canvas import looks_of
+from tierbench.postprocess.report.markup import Frame, Markup, definitions, element, joined, svg
 from tierbench.postprocess.schema.rows import TrialRow, trial_column
 from tierbench.postprocess.tables.factors import level_of
 from tierbench.postprocess.tables.load_run import Results, why
@@ -43,14 +43,14 @@ LEFT, RIGHT, TOP, BASE = 52, 632, 10, 128  # the chart's frame
 DASHES = ("5 3", "1.5 2.5", "8 2 2 2")
 
 
-def trial_list(results: Results, looks: Mapping[str, Look]) -> Iterator[Markup]:
+def trial_list(results: Results) -> Iterator[Markup]:
     """All trials in the order in which they ran."""
-    steps, tops = steps_of(len(results.trials)), {}
+    looks, steps, tops = looks_of(results), steps_of(len(results.trials)), {}
     for workload in results.factors[WORKLOAD].texts:
         tops[workload] = max(values_of(results.trials_at({WORKLOAD: workload}), "peak_mbps"), default=1.0)
     for trial in results.trials:
         look = looks[level_of(trial, results.layout.lines)]
-        yield _trial(results, trial, f"--c{look.color[1:]}", tops[trial.workload], steps)
+        yield _trial(results, trial, look.variable, tops[trial.workload], steps)
 
 
 def steps_of(trials: int) -> int:
@@ -106,7 +106,7 @@ def _trial_body(results: Results, trial: TrialRow, course: OverTime, color: str)
         facts.append(("began", moment(trial.go_wall_ns)))
     if trial.trial_id:
         facts.append(("folder", f"trials/{trial.trial_id}"))
-    yield element("dl", *(element("div", element("dt", name), element("dd", value)) for name, value in facts))
+    yield definitions(facts)
 
 
 def spark(rate: TimeSeries, top: float, color: str) -> Markup:

@@ -16,10 +16,10 @@ from tierbench.dags.levels import PAIR, Report, layout, report_problems
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.compare.claims import findings
 from tierbench.postprocess.compare.judgement import check_common, run_names
-from tierbench.postprocess.plots.canvas import Missing, Picture, looks, save, style
-from tierbench.postprocess.plots.gallery import pictures
+from tierbench.postprocess.plots.canvas import Missing, Picture, save, style
+from tierbench.postprocess.plots.gallery import comparison_pictures, pictures
 from tierbench.postprocess.report.answer import answers
-from tierbench.postprocess.report.compare import comparison_page, comparison_pictures
+from tierbench.postprocess.report.compare import comparison_page
 from tierbench.postprocess.report.markup import element, joined, table, unbroken
 from tierbench.postprocess.report.page import began_at, document, relative, run_page, verdicts_of
 from tierbench.postprocess.report.papers import papers_picture
@@ -38,12 +38,10 @@ def run_report(run: Path, page: Path | None, say: Say, lines: str = "", x: str =
     called = f"report-{results.layout.lines}-by-{results.layout.x}.html".replace("/", "-") if anew else PAGE
     target = page or run / called
     plots = plots_beside(target)
-    lines = results.layout.lines
-    colors = looks(lines, results.compared.texts)
     with writing(target), style():
-        drawn = saved(chain(pictures(results, colors), papers_picture(results)), plots, say)
+        drawn = saved(chain(pictures(results), papers_picture(results)), plots, say)
         say(f"writing the page, {len(results.trials)} trials")
-        files.replace(target, run_page(results, colors, drawn, target, plots))
+        files.replace(target, run_page(results, drawn, target, plots))
     return target
 
 

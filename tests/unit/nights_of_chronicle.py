@@ -36,7 +36,7 @@ def chronicle_of(
         rows.append(night)
         factor = {name: (factors or {}).get(name, lambda _: 1.0)(number) for name in ("", *RATES)}
         noisy = {name: RATES[name] * factor[""] * factor[name] * np.exp(chance.normal(0, noise)) for name in RATES}
-        values[night.id] = [Value(name, "delivered_mbps", rate, None, None, 3) for name, rate in noisy.items()]
+        values[night.id] = [Value(name, night.metric, rate, None, None, 3) for name, rate in noisy.items()]
         verdicts[night.id] = [Verdicts(name, 3, 0, 0) for name in RATES]
     links = {row.id: [Link("pool public", 190.0, 14.2)] for row in rows}
     return Chronicle("n", rows, values, verdicts, links, environments, list(acks))

@@ -1,11 +1,14 @@
-"""A small run to report on, and a page as a browser reads it."""
+"""Small runs to report on, and a page as a browser reads it."""
 
+from dataclasses import replace
 from html.parser import HTMLParser
 
 from tests.unit.synthetic_report import Shape
 from tierbench.postprocess.report.markup import VOID
 
 SMALL = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(4, 8), repeats=3)
+BARE = replace(SMALL, samples=False)
+ONE_BATCH = replace(BARE, batches=(8,))
 
 
 def silent(_words):

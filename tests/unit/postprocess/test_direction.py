@@ -9,8 +9,9 @@ from tests.unit.doctored_trial import edit_trial as edit
 from tests.unit.postprocess.test_truth import MTU, WIRE, WORKER, both, moving, packets, samples
 from tierbench.postprocess.schema.columns import places
 from tierbench.postprocess.schema.rows import TrialRow
+from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.write import trial_tables
-from tierbench.postprocess.wording import between, figures, worded
+from tierbench.postprocess.wording import bounds, figures, worded
 from tierbench.wrappers.client import Client
 
 OTHER = "oss2.uf.test"
@@ -228,4 +229,4 @@ def test_the_words_follow_the_direction(text, written, both):
 
 
 def test_below_nothing_stands_a_minus():
-    assert (figures(-0.5), between(-1.2, 3)) == ("\N{MINUS SIGN}0.50", "\N{MINUS SIGN}1.20–3.00")
+    assert (figures(-0.5), bounds(Interval(1, -1.2, 3))) == ("\N{MINUS SIGN}0.50", "\N{MINUS SIGN}1.20–3.00")

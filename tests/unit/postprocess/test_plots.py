@@ -30,6 +30,12 @@ def read(folder, shape):
     return read_results(write_run(folder / "run", shape), silent)
 
 
+def pictures(results):
+    """All that is drawn of a run, or is missing, in its order."""
+    with canvas.style():
+        return list(gallery.pictures(results))
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     return read(tmp_path_factory.mktemp("plots"), SHAPE)
@@ -37,8 +43,7 @@ def results(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def drawn(results):
-    with canvas.style():
-        return by_name(gallery.pictures(results, looks("access", results.accesses)))
+    return by_name(pictures(results))
 
 
 def by_name(drawn):
@@ -47,7 +52,7 @@ def by_name(drawn):
 
 def root_of(results, **of_lines):
     """The plot of the workload root; `of_lines` makes other summaries, or trials, of those of a line."""
-    plot = gallery.plot_of(results, ROOT, looks("access", results.accesses))
+    plot = gallery.plot_of(results, ROOT)
     changed = [replace(line, **{name: change(getattr(line, name)) for name, change in of_lines.items()})
                for line in plot.series]  # fmt: skip
     return replace(plot, series=changed)
@@ -117,7 +122,7 @@ def legend_of(figure):
 
 def test_the_legend_says_what_the_marks_mean(results, drawn):
     assert {"a SUSPECT trial", "an INVALID trial, left out"} <= legend_of(drawn["rate.all"].figure)
-    higgs = gallery.plot_of(results, Panel({"workload": "higgs"}), looks("access", results.accesses))
+    higgs = gallery.plot_of(results, Panel({"workload": "higgs"}))
     assert "an INVALID trial, left out" not in legend_of(metric_ladder([higgs], "delivered_mbps", ""))
 
 
@@ -125,27 +130,23 @@ def test_workloads_alike_share_a_figure_and_a_scale_and_a_far_slower_one_has_its
     root, higgs = drawn["rate.all"].figure.axes
     assert [axes.get_title(loc="left") for axes in (root, higgs)] == ["root", "higgs"]
     assert root.get_ylim() == higgs.get_ylim()
-    plots = [(panel, gallery.plot_of(results, panel, looks("access", results.accesses))) for panel in results.panels]
+    plots = [(panel, gallery.plot_of(results, panel)) for panel in results.panels]
     slow = root_of(results, trials=lambda rows: [replace(row, delivered_mbps=9.0) for row in rows])
     plots[1] = (plots[1][0], slow)
     assert [sheet.id for sheet in gallery.sheets_of(plots, "delivered_mbps")] == ["root", "higgs"]
 
 
 def test_what_is_not_drawn_says_why(tmp_path):
-    results = read(tmp_path, Shape(batches=(4,), plain=True, samples=False))
-    with canvas.style():
-        drawn = list(gallery.pictures(results, looks("access", results.accesses)))
+    drawn = pictures(read(tmp_path, Shape(batches=(4,), plain=True, samples=False)))
     missing = {one.title: one.why for one in drawn if isinstance(one, canvas.Missing)}
     assert missing["Delivered throughput in the steady state"] == "no trial had a steady state"
-    assert missing["Trials over time"] == "no trial that counts has samples that can be read"
+    assert missing["Trials over time"] == "no usable trial has samples that can be read"
     assert "Rate of increase" not in missing  # one batch was asked for
 
 
 def test_without_a_ladder_each_line_is_a_row_with_its_mean_and_trials(tmp_path):
-    results = read(tmp_path, Shape(batches=(4,), workloads=("root", "higgs")))
-    with canvas.style():
-        rate = next(gallery.pictures(results, looks("access", results.accesses)))
-    root, higgs = rate.figure.axes
+    results = read(tmp_path, Shape(batches=(4,), workloads=("root", "higgs"), samples=False))
+    root, higgs = pictures(results)[0].figure.axes
     assert [label.get_text() for label in root.get_yticklabels()] == list(RATES)
     assert root.get_xlim() == higgs.get_xlim()
     for row, access in enumerate(RATES):
@@ -173,7 +174,7 @@ def test_volatility_is_drawn_for_itself_and_leaves_no_axis(results, drawn):
 
 
 def test_without_intervals_bars_are_the_spread_and_are_called_so(tmp_path):
-    plot = root_of(read(tmp_path, Shape(plain=True)))
+    plot = root_of(read(tmp_path, Shape(plain=True, samples=False)))
     assert error_bars([plot], "mean_mbps") == SPREAD
     containers = metric_ladder([plot], "mean_mbps", "").axes[0].containers
     (container,) = [bars for bars in containers if bars.get_label() == "direct"]
@@ -182,7 +183,7 @@ def test_without_intervals_bars_are_the_spread_and_are_called_so(tmp_path):
 
 
 def test_one_repetition_has_no_bars_and_the_caption_says_so(tmp_path):
-    plot = root_of(read(tmp_path, Shape(repeats=1, plain=True)))
+    plot = root_of(read(tmp_path, Shape(repeats=1, plain=True, samples=False)))
     assert error_bars([plot], "mean_mbps") == ""
     (sheet,) = gallery.sheets_of([(ROOT, plot)], "delivered_mbps")
     assert "No error bars" in gallery.ladder_picture(gallery.RATE_FIGURE, sheet, "").caption
@@ -226,12 +227,13 @@ def test_looks_do_not_depend_on_what_else_is_there():
     assert len({look.color for look in all_of}) == len({look.marker for look in all_of}) == len(all_of)
 
 
-def test_axes_have_units(drawn):
-    assert "[Mb/s]" in axes_of(drawn["rate.all"]).get_ylabel()
-    assert "[s]" in axes_of(drawn["wall-time.all"]).get_ylabel()
-    assert "[ms]" in axes_of(drawn["start-skew"]).get_ylabel()
-    assert "[%" in axes_of(drawn["bottleneck.root"]).get_xlabel()
-    assert "[s]" in drawn["over-time.root"].figure.axes[-1].get_xlabel()
+@pytest.mark.parametrize(
+    ("name", "axis", "unit"),
+    [("rate.all", "y", "[Mb/s]"), ("wall-time.all", "y", "[s]"), ("start-skew", "y", "[ms]"),
+     ("bottleneck.root", "x", "[%"), ("over-time.root", "x", "[s]")],
+)  # fmt: skip
+def test_axes_have_units(drawn, name, axis, unit):
+    assert unit in " ".join(getattr(axes, f"get_{axis}label")() for axes in drawn[name].figure.axes)
 
 
 def test_a_doubled_batch_with_a_doubled_rate_has_slope_two_and_no_slope_goes_over_a_missing_batch():

@@ -1,12 +1,11 @@
 """The answer on a report's page: it claims what the trials can bear, and tells what it rests on."""
 
-import dataclasses
 import re
 from dataclasses import replace
 
 import pytest
 
-from tests.unit.report_page import SMALL, Page, silent
+from tests.unit.report_page import BARE, SMALL, Page, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tierbench.dags.experiment import load_experiment
 from tierbench.errors import ConfigError
@@ -18,9 +17,9 @@ from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.run_tables import ratio_rows, summary_rows
 
 
-def said(run, shape, workload="root"):
-    found = read_results(write_run(run, replace(shape, samples=False)), silent)
-    return answer(found, Panel({"workload": workload}))
+def said(run, shape):
+    results = read_results(write_run(run, replace(shape, samples=False)), silent)
+    return answer(results, results.panels[0])
 
 
 NBSP = "\N{NO-BREAK SPACE}"
@@ -57,9 +56,23 @@ def test_ratios_below_a_tenth_keep_their_figures(tmp_path):
     assert note.endswith(f"slow 0.0034 (95{NBSP}% CI 0.0033–0.0035).")
 
 
-def test_few_repetitions_are_told(tmp_path):
-    assert "3 repetitions: intervals are wide." in said(tmp_path / "run", SMALL).notes
-    assert "intervals are wide" not in " ".join(said(tmp_path / "more", replace(SMALL, repeats=5)).notes)
+LOST = {"direct.root.x008.r1": ("INVALID", "2 clients lost")}
+
+
+@pytest.mark.parametrize(
+    ("changes", "notes", "without"),
+    [
+        ({}, ["3 repetitions: intervals are wide."], "SUSPECT"),
+        ({"repeats": 5}, [], "intervals are wide"),
+        ({"verdicts": {**LOST, "lan-xrootd.root.x008.r2": ("SUSPECT", "2 gaps")}},
+         ["1 of the 5 trials behind it is SUSPECT: 2 gaps", "1 of 12 trials INVALID and left out"], "clients lost"),
+        ({"verdicts": LOST, "plain": True}, ["1 of 12 trials INVALID"], "SUSPECT"),  # incomplete, without a verdict
+    ],
+)  # fmt: skip
+def test_what_weakens_an_answer_is_noted_with_it(tmp_path, changes, notes, without):
+    noted = " ".join(said(tmp_path / "run", replace(SMALL, **changes)).notes)
+    assert [note for note in notes if note not in noted] == []
+    assert without not in noted
 
 
 def test_invalid_trials_give_no_answer_but_reasons(tmp_path):
@@ -72,37 +85,23 @@ def test_invalid_trials_give_no_answer_but_reasons(tmp_path):
     assert found.notes == ("warm cache (in 12 trials).",)
 
 
-def test_suspect_and_invalid_trials_are_told_with_the_answer(tmp_path):
-    verdicts = {"direct.root.x008.r1": ("INVALID", "late client"), "lan-xrootd.root.x008.r2": ("SUSPECT", "2 gaps")}
-    notes = " ".join(said(tmp_path / "run", replace(SMALL, verdicts=verdicts)).notes)
-    assert "1 of the 5 trials behind it is SUSPECT: 2 gaps" in notes
-    assert "1 of 12 trials INVALID and left out" in notes
-
-
 def test_what_compares_is_said_before_what_has_nothing_to_compare(tmp_path):
     verdicts = {f"direct.cms.x00{jobs}.r{n}": ("INVALID", "warm cache") for jobs in SMALL.batches for n in (1, 2, 3)}
-    rates = {access: SMALL.rates[access] for access in ("direct", "lan-xrootd")}
-    shape = replace(SMALL, rates=rates, workloads=("cms", "root"), verdicts=verdicts, samples=False)
+    shape = replace(BARE, workloads=("cms", "root"), verdicts=verdicts)
     _, first, second = answers(read_results(write_run(tmp_path / "run", shape), silent))
     assert "jobs of root, direct is the fastest" in first.sentence
     assert "jobs of cms, lan-xrootd" in second.sentence
     assert "no other access method has usable trials to compare it with" in second.sentence
 
 
-def test_an_incomplete_trial_is_invalid_even_without_a_verdict(tmp_path):
-    shape = replace(SMALL, plain=True, verdicts={"direct.root.x008.r1": ("INVALID", "2 clients lost")})
-    assert any("1 of 12 trials INVALID" in note for note in said(tmp_path / "run", shape).notes)
-
-
 def two_leaders(run):
     """A run in which direct is faster with 8 jobs, and lan-xrootd with 4."""
-    made = write_run(run, replace(SMALL, samples=False))
+    made = write_run(run, BARE)
     ratios = read_csv(made / "ratios.csv")
+    turned = {"lan-xrootd": (2.2, 2.1, 2.3), "direct": (0.45, 0.43, 0.47)}
     for row in ratios:
         if row["jobs"] == "4" and row["factor"] == "access":
-            row["ratio"], row["low"], row["high"] = (
-                ("2.2", "2.1", "2.3") if row["access"] == "lan-xrootd" else ("0.45", "0.43", "0.47")
-            )
+            row["ratio"], row["low"], row["high"] = turned[row["access"]]
     write_csv(made / "ratios.csv", ratios)
     return read_results(made, silent)
 
@@ -113,7 +112,7 @@ def test_the_first_sentence_is_about_all_points(tmp_path):
     assert "lan-xrootd is the fastest access method at 4 jobs: 2.20 (95" in first.sentence
     assert "direct is the fastest access method at 8 jobs: 2.00 (95" in first.sentence
     assert second.sentence.startswith("With 8 jobs of root, direct")
-    overall, _ = answers(read_results(write_run(tmp_path / "one", SMALL), silent))
+    overall, _ = answers(read_results(write_run(tmp_path / "one", BARE), silent))
     assert overall.clear
     assert overall.sentence.startswith(
         "direct is the fastest access method at all 2 points: 2.00 to 2.00 times the next."
@@ -144,12 +143,12 @@ def limited(run, label, rates, **changes):
     return answer(read_results(made, silent), Panel({"workload": "root"})).sentence
 
 
-def test_what_limits_all_is_not_taken_for_the_ways_ceiling(tmp_path):
+def test_what_limits_all_is_not_taken_for_the_methods_ceiling(tmp_path):
     sentence = limited(tmp_path / "run", "latency", {"direct": 203.0, "lan-xrootd": 200.0})
     assert "Latency limits both: the jobs received " in sentence
-    assert "% of 500\N{NO-BREAK SPACE}Mb/s, the path's tightest known ceiling. To compare them" in sentence
+    assert f"% of 500{NBSP}Mb/s, the path's tightest known ceiling. To compare them" in sentence
     assert "use more jobs (batches), or clients that ask for larger pieces." in sentence
-    sentence = limited(tmp_path / "clear", "latency", {"direct": 400.0, "lan-xrootd": 200.0})
+    sentence = limited(tmp_path / "clear", "latency", BARE.rates)
     assert "Latency limits both" in sentence
     assert "To compare them" not in sentence
     sentence = limited(tmp_path / "one", "client's own CPU", {"direct": 203.0})
@@ -201,12 +200,9 @@ def test_a_files_time_differs_by_the_mean_over_pairs(results):
 
 def test_the_report_says_it_in_round_trips_and_by_how_much_more(results):
     (note,) = (note for note in answer(results, results.panels[0]).notes if note.startswith("The time of a file"))
-    said = note.replace("\N{NO-BREAK SPACE}", " ")
-    assert "session=one 150 ms or 3.00 round trips; session=each 1150 ms or 23.0 round trips" in said
-    assert "1000 ms (95 % interval 975 ms to 1025 ms) more" in said
-
-
-def test_of_trials_without_lists_of_files_it_says_nothing(results):
+    words = note.replace(NBSP, " ")
+    assert "session=one 150 ms or 3.00 round trips; session=each 1150 ms or 23.0 round trips" in words
+    assert "1000 ms (95 % interval 975 ms to 1025 ms) more" in words
     single = replace(results, trials=[replace(trial, job_files=1) for trial in results.trials])
     assert not [note for note in answer(single, single.panels[0]).notes if note.startswith("The time of a file")]
 
@@ -220,38 +216,26 @@ def test_that_a_replays_time_is_not_a_jobs_is_a_caveat(results):
 
 
 FLAVOURS = Shape(
-    rates={"near": 400.0},
-    batches=(1,),
-    samples=False,
-    axes={"flavour": {"none": 1, "krb5": 1.01, "krb5i": 0.6, "krb5p": 0.2}},
+    rates={"near": 400.0}, batches=(1,), axes={"flavour": {"none": 1, "krb5": 1.01, "krb5i": 0.6, "krb5p": 0.2}},
     report={"lines": "flavour", "baseline": "none"},
-)
+)  # fmt: skip
 
 
-def answered(folder, shape):
-    results = read_results(write_run(folder / "run", shape), lambda _: None)
-    return answer(results, results.panels[0])
-
-
-def test_each_level_is_compared_with_the_baseline_and_the_like_are_told_as_such(tmp_path):
-    found = answered(tmp_path, FLAVOURS)
-    assert found.clear
+@pytest.mark.parametrize(
+    ("changes", "clear", "words"),
+    [
+        ({}, True, ["flavour=krb5i 0.60 (0.59–0.61) and flavour=krb5p 0.20 (0.20–0.20) of it",
+                    f"equivalent within 5{NBSP}%: flavour=krb5 1.01 (0.98–1.04)"]),
+        ({"interval": 0.2}, False, ["not distinguishable: flavour=krb5 1.01 (0.75–1.45)"]),
+        ({"repeats": 1}, False, [": no interval, too few repetitions: flavour=krb5 1.01, flavour=krb5i 0.60 and"]),
+    ],
+    ids=["apart and equivalent", "near, but not known well", "without an interval"],
+)  # fmt: skip
+def test_each_level_is_compared_with_the_baseline(tmp_path, changes, clear, words):
+    found = said(tmp_path / "run", replace(FLAVOURS, **changes))
+    assert found.clear == clear
     assert found.sentence.startswith("With 1 job of root by near, against flavour=none (")
-    assert "flavour=krb5i 0.60 (0.59–0.61) and flavour=krb5p 0.20 (0.20–0.20) of it" in found.sentence
-    assert "equivalent within 5\N{NO-BREAK SPACE}%: flavour=krb5 1.01 (0.98–1.04)" in found.sentence
-
-
-def test_what_is_near_but_not_known_well_is_not_called_as_much(tmp_path):
-    found = answered(tmp_path, dataclasses.replace(FLAVOURS, interval=0.2))
-    assert not found.clear
-    assert "not distinguishable: flavour=krb5 1.01 (0.75–1.45)" in found.sentence
-
-
-def test_a_level_without_an_interval_is_said_to_have_none(tmp_path):
-    found = answered(tmp_path, dataclasses.replace(FLAVOURS, repeats=1))
-    assert not found.clear
-    assert "no interval, too few repetitions: flavour=krb5 1.01, flavour=krb5i 0.60 and" in found.sentence
-    assert "distinguishable" not in found.sentence
+    assert [part for part in words if part not in found.sentence] == []
 
 
 EXPERIMENT = """

@@ -6,15 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.report_page import SMALL, Page, silent
+from tests.unit.report_page import BARE, SMALL, Page, silent
 from tests.unit.synthetic_report import read_csv, write_csv, write_run
 from tests.unit.synthetic_run import edit_json
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.report.write import run_report
 from tierbench.postprocess.tables.write import tables
 from tierbench.submit import cli
-
-BARE = replace(SMALL, samples=False)
 
 
 def test_the_command_writes_the_page_and_says_where(tmp_path, capsys):
@@ -79,15 +77,23 @@ def test_a_page_goes_into_no_folder_that_is_not_there(tmp_path):
     assert not (tmp_path / "mistyped").exists()
 
 
+def without(libraries, *arguments, cwd):
+    """tierbench in a process that cannot load these libraries."""
+    program = (
+        f"import sys; sys.modules |= dict.fromkeys({libraries})\n"
+        "from tierbench.submit.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+    assert "Traceback" not in done.stderr
+    return done
+
+
 @pytest.mark.parametrize(
     "arguments", [["report", "nowhere"], ["compare", "nowhere", "."], ["tables", "."], ["tables", ".", "--trial"]]
 )
 def test_what_is_no_run_is_refused_before_libraries_are_loaded(tmp_path, arguments):
-    program = (
-        "import sys; sys.modules['numpy'] = None\nfrom tierbench.submit.cli import main; sys.exit(main(sys.argv[1:]))"
-    )
-    command = [sys.executable, "-c", program, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = without(["numpy"], *arguments, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert "numpy" not in done.stderr
 
@@ -115,24 +121,14 @@ def test_a_damaged_table_is_told_with_its_remedy(tmp_path):
 
 
 def test_without_matplotlib_the_command_says_what_to_install(tmp_path):
-    run = write_run(tmp_path / "run", BARE)
-    program = (
-        "import sys; sys.modules['matplotlib'] = None\n"
-        "from tierbench.submit.cli import main; sys.exit(main(sys.argv[1:]))"
-    )
-    done = subprocess.run([sys.executable, "-c", program, "report", run], capture_output=True, text=True, check=False)
+    done = without(["matplotlib"], "report", write_run(tmp_path / "run", BARE), cwd=tmp_path)
     assert done.returncode == 3
     assert "pip install matplotlib" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_the_tables_of_a_trial_are_made_without_scipy_and_matplotlib(folder):
     """They are made within the DAG, where a second counts."""
-    program = (
-        "import sys; sys.modules['matplotlib'] = None; sys.modules['scipy'] = None\n"
-        "from tierbench.submit.cli import main; sys.exit(main(['tables', '--trial', sys.argv[1]]))"
-    )
-    subprocess.run([sys.executable, "-c", program, folder], check=True)
+    assert without(["matplotlib", "scipy"], "tables", "--trial", folder, cwd=folder).returncode == 0
 
 
 CACHE = replace(BARE, rates={"lan-xrootd": 350.0}, axes={"cache_mb": {0: 1, 30: 1.25}})

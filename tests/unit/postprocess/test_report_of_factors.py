@@ -5,13 +5,12 @@ import itertools
 
 import pytest
 
-from tests.unit.postprocess.test_plots import by_name, read
+from tests.unit.postprocess.test_plots import by_name, pictures, read
 from tests.unit.report_page import Page, silent
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.compare.judgement import changes
-from tierbench.postprocess.plots import canvas, gallery
-from tierbench.postprocess.plots.canvas import looks
+from tierbench.postprocess.plots import canvas
 from tierbench.postprocess.report.answer import answer
 from tierbench.postprocess.report.page_tables import bottleneck_table, summary_table
 from tierbench.postprocess.report.write import comparison, run_report
@@ -19,13 +18,10 @@ from tierbench.postprocess.report.write import comparison, run_report
 NBSP = "\N{NO-BREAK SPACE}"
 CACHE = Shape(rates={"lan-xrootd": 350.0}, batches=(2, 6), samples=False, axes={"cache_mb": {0: 1, 30: 1.25}})
 LATENCY = Shape(
-    rates={"direct": 400.0, "lan-xrootd": 350.0},
-    batches=(6,),
-    repeats=2,
-    samples=False,
+    rates={"direct": 400.0, "lan-xrootd": 350.0}, batches=(6,), repeats=2, samples=False,
     axes={"rtt_ms": {47: 0.3, 0.1: 1, 5: 0.9}, "cache_mb": {0: 1, 30: 1.25}},
     report={"x": "rtt_ms", "lines": "access", "counterpart": "ExTENCI paper, Figure 7"},
-)
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +31,7 @@ def latency(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def drawn(latency):
-    with canvas.style():
-        return by_name(gallery.pictures(latency, looks("access", latency.accesses)))
+    return by_name(pictures(latency))
 
 
 def test_the_first_sentence_has_the_ratio_of_what_was_asked_about(tmp_path):
@@ -66,9 +61,8 @@ def test_panels_of_a_workload_share_a_figure_to_one_scale_with_numbers_along_x_i
     first, second = drawn["rate.root"].figure.axes
     assert [axes.get_title(loc="left") for axes in (first, second)] == ["cache_mb=0", "cache_mb=30"]
     assert first.get_ylim() == second.get_ylim()
-    axes = drawn["rate.root"].figure.axes[0]
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["0.1", "5", "47"]
-    assert axes.get_xlabel() == "rtt_ms (evenly spaced)"
+    assert [label.get_text() for label in first.get_xticklabels()] == ["0.1", "5", "47"]
+    assert first.get_xlabel() == "rtt_ms (evenly spaced)"
 
 
 def test_the_label_of_small_figures_is_along_them_and_not_in_the_legend(drawn):
@@ -86,9 +80,8 @@ def test_the_label_of_small_figures_is_along_them_and_not_in_the_legend(drawn):
 
 def test_titles_side_by_side_leave_each_other_alone(tmp_path):
     axes = {"rtt_ms": {1: 1, 9: 0.5}, "readahead_kb": {0: 1, 4096: 1.2}, "dataset": {"small": 1, "large": 2}}
-    results = read(tmp_path, dataclasses.replace(LATENCY, axes=axes, report={}))
+    figure = pictures(read(tmp_path, dataclasses.replace(LATENCY, axes=axes, report={})))[0].figure
     with canvas.style():
-        figure = next(gallery.pictures(results, looks("rtt_ms", ["1", "9"]))).figure
         figure.draw_without_rendering()
         boxes = [axes._left_title.get_window_extent() for axes in figure.axes]
     assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
@@ -104,10 +97,7 @@ def test_words_along_x_are_as_the_experiment_has_them(tmp_path):
 
 def test_what_is_of_batches_is_drawn_along_batches_only(drawn, tmp_path):
     assert not [name for name in drawn if name.startswith(("slope", "gain"))]
-    results = read(tmp_path, CACHE)
-    with canvas.style():
-        names = set(by_name(gallery.pictures(results, looks("cache_mb", ["0", "30"]))))
-    assert {"slope.root", "gain.root", "bottleneck.root"} <= names
+    assert {"slope.root", "gain.root", "bottleneck.root"} <= set(by_name(pictures(read(tmp_path, CACHE))))
 
 
 def test_no_figure_claims_a_counterpart_that_it_does_not_have(drawn):
@@ -115,15 +105,10 @@ def test_no_figure_claims_a_counterpart_that_it_does_not_have(drawn):
 
 
 def test_of_many_panels_figures_stay_few(tmp_path):
-    axes = {
-        "rtt_ms": {1: 1, 9: 0.5},
-        "cache_mb": {0: 1, 30: 1.25, 60: 1.3},
-        "data": {"small": 1, "large": 2, "huge": 3},
-    }
+    axes = {"rtt_ms": {1: 1, 9: 0.5}, "cache_mb": dict.fromkeys((0, 30, 60), 1), "data": dict.fromkeys("abc", 1)}
     results = read(tmp_path, dataclasses.replace(LATENCY, axes=axes, report={}))
     assert len(results.panels) == 6
-    with canvas.style():
-        names = list(by_name(gallery.pictures(results, looks("rtt_ms", ["1", "9"]))))
+    names = by_name(pictures(results))
     assert len(names) < 12
     assert "rate.root" in names
 

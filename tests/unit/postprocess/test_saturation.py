@@ -1,4 +1,4 @@
-"""Where a way is full is a number with its interval, or it is said why it cannot be told; a prediction can be held."""
+"""A saturation point is a number with its interval, or it says why it is unknown; a prediction can be held."""
 
 import dataclasses
 import json
@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from tests.unit.report_page import Page, silent
-from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
+from tests.unit.report_page import BARE, Page, silent
+from tests.unit.synthetic_report import read_csv, write_csv, write_run
 from tierbench import names
 from tierbench.postprocess.measures.saturation import FLAT, FULL, OPEN, RISING, Rung, next_rung, saturation
 from tierbench.postprocess.report.answer import answer
@@ -49,19 +49,14 @@ def test_what_a_repetition_has_in_common_does_not_blur_the_saturation_point():
     assert found.clients.low < 16 < found.clients.high < 20
 
 
-@pytest.mark.parametrize(
-    ("clients", "state"), [((2, 4, 8, 12), RISING), ((32, 64, 128), FLAT)], ids=["never full", "full at once"]
-)
-def test_a_ladder_that_does_not_bend_bounds_the_saturation_point_from_one_side_only(clients, state):
-    found = saturation(ladder(full_with_16, clients))
-    assert found.state == state
-    if state == RISING:
-        assert (found.clients.high, found.plateau.high) == (None, None)
-        assert 8 < found.clients.low < 16
-    else:
-        assert found.clients.low is None
-        assert found.plateau.low < 800 < found.plateau.high
-        assert found.each.low is None or found.each.high is None
+def test_a_ladder_that_does_not_bend_bounds_the_saturation_point_from_one_side_only():
+    never = saturation(ladder(full_with_16, (2, 4, 8, 12)))
+    assert (never.state, never.clients.high, never.plateau.high) == (RISING, None, None)
+    assert 8 < never.clients.low < 16
+    at_once = saturation(ladder(full_with_16, (32, 64, 128)))
+    assert (at_once.state, at_once.clients.low) == (FLAT, None)
+    assert at_once.plateau.low < 800 < at_once.plateau.high
+    assert at_once.each.low is None or at_once.each.high is None
 
 
 def falling(clients):
@@ -96,7 +91,7 @@ def test_the_next_batch_is_the_ladders_next_step(clients, later):
 
 @pytest.mark.parametrize("started", ["in-turn", "every 5 s"])
 def test_clients_that_do_not_read_at_the_same_time_fill_nothing(tmp_path, started):
-    """One alone gets as much as seven in turn: that says nothing of how many a way can take."""
+    """One alone gets as much as seven in turn: that says nothing of how many a method can take."""
     path = run_of(tmp_path / "run", (32, 64, 128))
     assert [row.state for row in read_results(path, silent).saturations] == [FLAT, FLAT]
     rows = [{**row, "started": started} for row in read_csv(path / names.TRIALS_CSV)]
@@ -106,9 +101,8 @@ def test_clients_that_do_not_read_at_the_same_time_fill_nothing(tmp_path, starte
 
 
 def run_of(path, batches, factor=1.0, repeats=3):
-    """A run whose jobs' rates are those of a way that is full with 16."""
-    shape = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=batches, samples=False, repeats=repeats)
-    write_run(path, shape)
+    """A run whose jobs' rates are those of a method that is full with 16."""
+    write_run(path, dataclasses.replace(BARE, batches=batches, repeats=repeats))
     rows = read_csv(path / names.TRIALS_CSV)
     for row in rows:
         scatter = {"1": 1.0, "2": 1.01, "3": 0.99}[row["repeat"]]
@@ -139,11 +133,11 @@ def test_the_table_of_an_older_run_is_read_by_its_former_name(run, tmp_path):
 
 
 def test_a_row_and_the_page_say_where_it_is_full_and_what_is_predicted(run):
-    row = read_results(run, silent).saturations[0]
+    results = read_results(run, silent)
+    row = results.saturations[0]
     assert (row.state, row.jobs, row.batches, row.repeats, row.predicted_jobs) == (FULL, 32, 4, 3, 64)
     assert row.further.value == pytest.approx(0, abs=0.01)
     assert row.full_with.low < 16 < row.full_with.high
-    results = read_results(run, silent)
     [note] = [note for note in answer(results, results.panels[0]).notes if note.startswith("Saturation point")]
     assert "direct with 16" in note
     page = Page(run_report(run, None, silent).read_text(encoding="utf-8"))

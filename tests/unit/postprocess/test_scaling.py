@@ -1,7 +1,6 @@
 """How a rate scales along a factor is a number with its interval, and what is extrapolated says so everywhere."""
 
 import dataclasses
-import json
 import math
 import re
 
@@ -10,8 +9,8 @@ import pytest
 from tests.unit.postprocess.test_papers import BASE
 from tests.unit.report_page import Page, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
+from tests.unit.synthetic_run import edit_json
 from tierbench.dags.levels import Factor, Scaling, scaling_problems
-from tierbench.postprocess.plots.canvas import looks
 from tierbench.postprocess.plots.gallery import plot_of
 from tierbench.postprocess.plots.ladder import scaling_plot
 from tierbench.postprocess.report.notes import scaling_of
@@ -125,33 +124,28 @@ def results(tmp_path):
     claim = {**BASE, "factor": "jobs", "against": "least", "levels": [12, 1], "values": [78.7, 7.9],
              "extrapolated": True}  # fmt: skip
     claim["at"] = {"workload": "root", "access": "nics", "dataset": "large", "jobs": 4}
-    path = run / "experiment.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "claims": [claim]}))
+    edit_json(run / "experiment.json", claims=[claim])
     return read_results(run, silent)
 
 
 def test_the_table_tells_extrapolated_values_from_measured_ones(results):
-    text = Page("".join(scaling_table(results))).text
+    text = Page(scaling_table(results)).text
     assert text.count("measured") == 3 + text.count("was measured")
     assert "extrapolated by dataset=medium" in text
     assert "≈ 300" in text
 
 
-def test_the_sentence_speaks_of_what_was_measured_alone(results):
+def test_the_sentence_speaks_of_what_was_measured_alone_and_says_of_how_many_the_share_is(results):
     _, sentence = scaling_of(results)
-    assert "0.83 (95\xa0% interval 0.80–0.86) at dataset=medium" in sentence
+    assert "of what one alone does: 0.83 (95\xa0% interval 0.80–0.86) at dataset=medium" in sentence
     assert "large" not in sentence
-
-
-def test_the_sentence_says_of_how_many_the_share_is(results):
-    found = [dataclasses.replace(row, against="4") if row.against == "1" else row for row in results.scaling]
-    assert "of what one alone does" in scaling_of(results)[1]
-    _, sentence = scaling_of(dataclasses.replace(results, scaling=found))
+    of_four = [dataclasses.replace(row, against="4") for row in results.scaling]
+    _, sentence = scaling_of(dataclasses.replace(results, scaling=of_four))
     assert "instead of 4, each brings this share of what each of 4 does" in sentence
 
 
 def test_in_the_figure_what_is_extrapolated_is_hollow(results):
-    plots = [plot_of(results, panel, looks("dataset", ["medium", "large"])) for panel in results.panels]
+    plots = [plot_of(results, panel) for panel in results.panels]
     figure = scaling_plot(plots, results.factors["jobs"])
     faces = {}
     for axes in figure.axes:

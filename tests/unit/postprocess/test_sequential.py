@@ -12,6 +12,19 @@ from tierbench.postprocess.compare.sequential import Question, look_at, question
 from tierbench.postprocess.verdict.counting import looks
 
 QUESTION = Question("access", "jobs", looks=looks(3, 10))
+AT = {"access": "direct", "workload": "root", "jobs": 8}
+DIRECT, WAN = "direct/root \N{MULTIPLICATION SIGN}8", "wan/root \N{MULTIPLICATION SIGN}8"
+
+
+def claim(kind="faster", **of):
+    """A claim, about direct over wan unless it says otherwise."""
+    against = {} if "values" in of or "factor" in of else {"factor": "access", "against": "wan"}
+    return Claim(**{"says": "", "kind": kind, "metric": "delivered_mbps", "at": AT, **against, **of})
+
+
+def asked(*claims, **more):
+    """A question about claims alone."""
+    return Question("workload", "jobs", claims=claims, looks=(4,), **more)
 
 
 def trials(rates, repeats=4, scatter=0.01, seed=1, **changes):
@@ -32,11 +45,10 @@ def test_looks_are_few_and_each_a_third_later():
 
 def test_a_run_asks_by_its_plan_and_experiment():
     plan = {"report": {"lines": "access", "x": "jobs"}, "trials": [{"repeat": repeat} for repeat in range(1, 7)]}
-    asked = question_of(plan, {"repeats": {"until": "answered"}, "report": {"same_within": 0.1}, "start": "in-turn"})
-    assert (asked.looks, asked.same_within, asked.metric) == ((3, 4, 6), 0.1, "summed_mbps")
-    assert question_of(plan, {"repeats": 3, "measure": "events"}) == Question(
-        "access", "jobs", "events_per_s", claims=[], expects=[]
-    )
+    of_run = question_of(plan, {"repeats": {"until": "answered"}, "report": {"same_within": 0.1}})
+    assert of_run == Question("access", "jobs", same_within=0.1, claims=[], expects=[], looks=(3, 4, 6))
+    of_events = question_of(plan, {"repeats": 3, "measure": "events"})
+    assert of_events == Question("access", "jobs", "events_per_s", claims=[], expects=[])
 
 
 def test_what_is_far_apart_or_alike_is_answered():
@@ -45,6 +57,13 @@ def test_what_is_far_apart_or_alike_is_answered():
     assert (look.is_enough, look.needed, look.sentences) == (True, set(), [])
     slower = look_at(trials({"wan": 200, "direct": 400}), QUESTION)
     assert [each.result for each in slower.comparisons] == [SLOWER]
+
+
+def test_where_clients_took_turns_the_sums_of_their_own_rates_are_compared_as_in_the_report():
+    """Of seven in turn, each alone gets all: what they deliver over the whole window says nothing of that."""
+    rows = trials({"together": 400}, repeats=6) + trials({"alone": 57}, repeats=6, seed=2, started="in-turn")
+    rows = [replace(row, summed_mbps=(row.delivered_mbps or 0) * (7 if row.started else 1)) for row in rows]
+    assert [each.result for each in look_at(rows, QUESTION).comparisons] == [EQUIVALENT]
 
 
 def test_two_repetitions_answer_nothing():
@@ -56,10 +75,7 @@ def test_two_repetitions_answer_nothing():
 def test_what_scatters_is_open_and_says_what_it_takes():
     rows = trials({"direct": 400, "wan": 404, "slow": 40}, scatter=0.08)
     look = look_at(rows, QUESTION)
-    assert look.needed == {
-        "direct/root \N{MULTIPLICATION SIGN}8",
-        "wan/root \N{MULTIPLICATION SIGN}8",
-    }  # the slow one is not run again
+    assert look.needed == {DIRECT, WAN}  # the slow one is not run again
     [each] = look.open
     assert each.sentence.startswith("direct and wan, 8 jobs, root: not distinguishable (ratio ")
     assert each.sentence.endswith(f"; {each.more} more repetitions would resolve 5\N{NO-BREAK SPACE}%.")
@@ -92,7 +108,7 @@ def test_who_is_at_one_ceiling_is_told_apart_by_no_repetition(first, second, is_
 def test_trials_that_are_not_usable_answer_nothing():
     rows = trials({"direct": 400, "wan": 200}, verdict="INVALID")
     look = look_at(rows, QUESTION)
-    assert look.needed == {"direct/root \N{MULTIPLICATION SIGN}8", "wan/root \N{MULTIPLICATION SIGN}8"}
+    assert look.needed == {DIRECT, WAN}
     assert look.sentences == ["direct and wan, 8 jobs, root: open, too few repetitions have usable trials of both."]
 
 
@@ -105,21 +121,13 @@ def test_each_place_of_the_ladder_is_compared():
 
 @pytest.mark.parametrize(("kind", "result"), [("faster", "reproduced"), ("slower", "contradicted")])
 def test_a_claim_is_answered_by_its_own_points(kind, result):
-    claim = Claim(
-        says="direct is faster", kind=kind, metric="delivered_mbps", factor="access",
-        at={"access": "direct", "workload": "root", "jobs": "most"}, against="wan",
-    )  # fmt: skip
     rows = trials({"direct": 100, "wan": 101}, jobs=2) + trials({"direct": 400, "wan": 200})
-    question = Question("workload", "jobs", claims=[claim], looks=(4,))
-    [said] = look_at(rows, question).comparisons
+    [said] = look_at(rows, asked(claim(kind, says="direct is faster", at={**AT, "jobs": "most"}))).comparisons
     assert (said.name, said.result) == ("direct is faster", result)
 
 
 def test_each_claim_and_the_answer_has_the_interval_that_it_has_alone():
-    at = {"access": "direct", "workload": "root", "jobs": 8}
-    kinds = ({"factor": "access", "against": "wan"}, {"values": (400,), "within_pct": 8})
-    claims = [Claim(says="", kind="value" if "values" in kind else "faster", metric="delivered_mbps", at=at, **kind)
-              for kind in kinds]  # fmt: skip
+    claims = [claim(), claim("value", values=(400,), within_pct=8)]
     rows = trials({"direct": 400, "wan": 404})
     alone = [look_at(rows, replace(QUESTION, claims=claims[n : n + 1])).comparisons for n in range(3)]
     answer, *said = look_at(rows, replace(QUESTION, claims=claims)).comparisons
@@ -128,17 +136,14 @@ def test_each_claim_and_the_answer_has_the_interval_that_it_has_alone():
 
 @pytest.mark.parametrize(("value", "result"), [(400, "reproduced"), (300, "contradicted"), (370, "inconclusive")])
 def test_a_claim_about_a_value_is_answered_by_its_mean(value, result):
-    at = {"access": "direct", "workload": "root", "jobs": 8}
-    claim = Claim(says="", kind="value", metric="delivered_mbps", at=at, values=(value,), within_pct=8)
-    look = look_at(trials({"direct": 400}), Question("workload", "jobs", claims=[claim], looks=(4,)))
+    look = look_at(trials({"direct": 400}), asked(claim("value", values=(value,), within_pct=8)))
     assert [each.result for each in look.comparisons] == [result]
-    assert look.needed == ({"direct/root \N{MULTIPLICATION SIGN}8"} if result == "inconclusive" else set())
+    assert look.needed == ({DIRECT} if result == "inconclusive" else set())
 
 
 def test_a_claim_of_a_pair_is_of_the_point_with_that_access_and_workload():
     rows = [each for name in ("a", "b") for each in trials({name: 100}, workload="w")]
-    claim = Claim(says="", kind="faster", metric="delivered_mbps", factor="pair", at={"pair": "a/w"}, against="b/w")
-    [said] = look_at(rows, Question("jobs", "jobs", claims=[claim])).comparisons
+    [said] = look_at(rows, asked(claim(factor="pair", at={"pair": "a/w"}, against="b/w"))).comparisons
     assert [dict(point)["access"] for point in (said.first, said.second)] == ["a", "b"]
 
 
@@ -146,31 +151,23 @@ def test_a_claim_of_a_pair_is_of_the_point_with_that_access_and_workload():
     ("bottleneck", "is_enough", "words"),
     [
         ("latency", False, "inconclusive"),
-        (
-            "worker NIC",
-            True,
-            "not tested; wan/root \N{MULTIPLICATION SIGN}8 was limited by worker NIC, not by storage or latency",
-        ),
+        ("worker NIC", True, f"not tested; {WAN} was limited by worker NIC, not by storage or latency"),
     ],
 )
 def test_a_claim_at_another_ceiling_than_expected_is_repeated_no_more(bottleneck, is_enough, words):
-    at = {"access": "direct", "workload": "root", "jobs": "most"}
-    claim = Claim(says="", kind="faster", metric="delivered_mbps", factor="access", at=at, against="wan")
     expected = Expected(where={"access": ["direct", "wan"], "jobs": "most"}, bottleneck=("storage", "latency"))
     rows = trials({"direct": 400}, scatter=0.08, bottleneck="storage")
     rows += trials({"wan": 404}, seed=2, scatter=0.08, bottleneck=bottleneck)
-    look = look_at(rows, Question("jobs", "jobs", claims=[claim], expects=[expected]))
+    look = look_at(rows, asked(claim(), expects=[expected]))
     assert (look.is_enough, look.open[0].result) == (is_enough, words.partition(";")[0])
     assert words in look.sentences[0] or not is_enough
 
 
-@pytest.mark.parametrize("against", [{"factor": "access", "against": "wan", "values": (2, 1)}, {"values": (400,)}])
-def test_a_claim_is_repeated_though_one_thing_limits_all(against):
+@pytest.mark.parametrize("of", [{"factor": "access", "against": "wan", "values": (2, 1)}, {"values": (400,)}])
+def test_a_claim_is_repeated_though_one_thing_limits_all(of):
     """A growth or a value gets narrower with each repetition, whatever limits it."""
-    at = {"access": "direct", "workload": "root", "jobs": 8}
-    claim = Claim(says="", kind="value", metric="delivered_mbps", at=at, within_pct=2, **against)
     rows = trials({"direct": 400, "wan": 200}, scatter=0.08, bottleneck="worker NIC")
-    look = look_at(rows, Question("workload", "jobs", claims=[claim]))
+    look = look_at(rows, asked(claim("value", within_pct=2, **of)))
     assert [each.result for each in look.comparisons] == ["inconclusive"]
     assert look.needed
     assert not look.is_enough

@@ -31,6 +31,9 @@ def spike(number):
     return 0.5 if number == 40 else 1.0
 
 
+GAP = (50, 51, 52)
+ACCEPTED = Acknowledgement("n", LAN, FIRST_NS + 40 * DAY_NS, "admin", 0, accepted=True)
+RAISED_AGAIN = {LAN: lambda n: 1.0 if n < 40 else 0.85 if n < 60 else 1.0}
 NOISELESS = {"noise": 0.003, "factors": {LAN: slower_from(40, 0.03)}}
 ONE_CHANGE = [
     # nights, what happens, what is watched for, and what is said
@@ -39,6 +42,12 @@ ONE_CHANGE = [
      {"factors": {LAN: lambda n: 0.4 if n == 20 else 0.9 if n >= 40 else 1.0}}, {}, [(STEP, WORSE, LAN)]),
     ("all alike, without a control", 45, {"factors": {"": slower_from(40, 0.2)}, "control": ""}, {},
      [(STEP, WORSE, "")]),
+    ("a slow night of all", 41, {"factors": {"": spike}}, {}, [(SINGLE, WORSE, "")]),
+    ("a slow night of all, a night later", 42, {"factors": {"": spike}}, {}, []),
+    ("a gap alarms nobody", 60, {"missed": GAP}, {}, []),
+    ("a gap hides nothing", 54, {"missed": GAP, "factors": {LAN: slower_from(49, 0.15)}}, {}, [(STEP, WORSE, LAN)]),
+    ("what was accepted begins the baseline anew", 58, {"factors": RAISED_AGAIN, "acks": [ACCEPTED]}, {}, []),
+    ("and what differs from it is told", 63, {"factors": RAISED_AGAIN, "acks": [ACCEPTED]}, {}, [(STEP, BETTER, LAN)]),
     ("it went back", 60, {"factors": {LAN: lambda n: 0.8 if 40 <= n < 46 else 1.0}}, {}, []),
     ("below its floor", 3, {}, {"floors": {LAN: 160.0}}, [(FLOOR, WORSE, LAN)]),
     ("above its floor", 3, {}, {"floors": {LAN: 100.0}}, []),
@@ -56,7 +65,7 @@ def test_one_change(nights, happens, watch, expected):
     assert said(chronicle_of(nights, **happens), **watch) == expected
 
 
-def test_a_way_that_falls_is_named_after_two_nights_with_what_else_changed():
+def test_a_method_that_falls_is_named_after_two_nights_with_what_else_changed():
     versions = {"package xrootd-server": "5.8.1"}, {"package xrootd-server": "5.8.4"}
     known = chronicle_of(
         42, factors={LAN: slower_from(40, 0.14)},
@@ -81,46 +90,28 @@ def test_of_many_changes_beside_a_change_three_are_named_and_the_others_counted(
     assert sentence(only, known).endswith(", and 2 more things changed.")
 
 
-def test_one_night_alone_is_suspected_and_no_alarm_though_its_rerun_is_like_it():
-    alone = chronicle_of(41, factors={LAN: slower_from(40, 0.12)})
-    assert said(alone) == [(SINGLE, WORSE, LAN)]
-    assert [(one.configuration, one.certain) for one in findings(alone)] == [(LAN, False)]
-    assert "no change until the next night confirms it" in sentence(findings(alone)[0], alone)
-    again = chronicle_of(41, factors={LAN: slower_from(40, 0.12)}, reruns=(40,))
-    assert said(again) == [(SINGLE, WORSE, LAN)]
-
-
-def test_what_all_ways_share_with_the_control_is_the_environments():
-    known = chronicle_of(45, factors={"": slower_from(40, 0.2)})
+@pytest.mark.parametrize("reruns", [(), (40,)])
+def test_one_night_alone_is_suspected_and_no_alarm_though_its_rerun_is_like_it(reruns):
+    known = chronicle_of(41, factors={LAN: slower_from(40, 0.12)}, reruns=reruns)
     (only,) = findings(known)
-    assert (only.kind, only.configuration) == (STEP, "")
-    assert "the environment, since all access methods changed together with the control" in sentence(only, known)
+    assert (only.kind, only.configuration, only.certain) == (SINGLE, LAN, False)
+    assert "no change until the next night confirms it" in sentence(only, known)
 
 
-def test_a_slow_night_of_all_is_no_alarm_and_the_next_one_says_nothing():
-    factors = {"": lambda n: 0.7 if n == 40 else 1.0}
-    (only,) = findings(chronicle_of(41, factors=factors))
-    assert (only.kind, only.configuration) == (SINGLE, "")
-    assert said(chronicle_of(42, factors=factors)) == []
+ENVIRONMENT = "the environment, since all access methods changed together with the control"
 
 
-def test_without_a_control_what_all_ways_share_can_be_acknowledged():
-    known = chronicle_of(45, factors={"": slower_from(40, 0.2)}, control="")
+@pytest.mark.parametrize(
+    ("slower", "control", "words"), [("", False, ENVIRONMENT), (CONTROL, True, "the control direct/root")]
+)
+def test_what_the_control_shares_is_the_environments_and_what_it_does_alone_blames_no_method(slower, control, words):
+    known = chronicle_of(45, factors={slower: slower_from(40, 0.2)})
     (only,) = findings(known)
-    seen = Acknowledgement("n", only.configuration, only.since.planned_ns, "admin", 0)
-    assert [one.acknowledged for one in findings(replace(known, acknowledgements=[seen]))] == [True]
-    of_one = replace(seen, configuration=LAN)
-    assert [one.acknowledged for one in findings(replace(known, acknowledgements=[of_one]))] == [False]
+    assert (only.kind, only.configuration, only.is_control) == (STEP, slower, control)
+    assert words in sentence(only, known)
 
 
-def test_a_control_that_falls_by_itself_is_told_as_that_and_blames_no_way():
-    known = chronicle_of(45, factors={CONTROL: slower_from(40, 0.2)})
-    (only,) = findings(known)
-    assert only.is_control
-    assert "the control direct/root" in sentence(only, known)
-
-
-def test_a_way_is_seen_through_an_environment_that_goes_up_and_down():
+def test_a_method_is_seen_through_an_environment_that_goes_up_and_down():
     chance = np.random.default_rng(5).normal(0, 0.15, 60)
     factors = {"": lambda n: float(np.exp(chance[n])), LAN: slower_from(40, 0.15)}
     (only,) = findings(chronicle_of(48, factors=factors))
@@ -135,27 +126,30 @@ def test_a_slow_drift_is_told_as_a_drift():
     assert "a night" in sentence(only, known)
 
 
-def test_a_gap_hides_nothing_and_alarms_nobody():
-    assert said(chronicle_of(60, missed=(50, 51, 52))) == []
-    late = chronicle_of(54, missed=(50, 51, 52), factors={LAN: slower_from(49, 0.15)})
-    assert said(late) == [(STEP, WORSE, LAN)]
-    gap = chronicle_of(53, missed=(50, 51, 52))
-    assert len(unmeasured(gap)) == 3
+def test_each_night_that_was_not_measured_is_named():
+    assert len(unmeasured(chronicle_of(53, missed=GAP))) == 3
 
 
-def test_what_was_accepted_begins_the_baseline_anew():
-    accepted = Acknowledgement("n", LAN, FIRST_NS + 40 * DAY_NS, "admin", 0, accepted=True)
-    factors = {LAN: lambda n: 1.0 if n < 40 else 0.85 if n < 60 else 1.0}
-    assert said(chronicle_of(58, factors=factors, acks=[accepted])) == []
-    assert said(chronicle_of(63, factors=factors, acks=[accepted])) == [(STEP, BETTER, LAN)]
+def seen(night, configuration=LAN):
+    return Acknowledgement("n", configuration, FIRST_NS + night * DAY_NS, "admin", 0)
 
 
-def test_what_was_acknowledged_stays_so_and_what_comes_later_is_told():
-    seen = Acknowledgement("n", LAN, FIRST_NS + 41 * DAY_NS, "admin", 0)
-    fallen = findings(chronicle_of(50, factors={LAN: slower_from(40, 0.15)}, acks=[seen]))
-    assert [one.acknowledged for one in fallen] == [True]
-    twice = {LAN: lambda n: 1.0 if n < 40 else 0.85 if n < 55 else 0.7}
-    assert [one.acknowledged for one in findings(chronicle_of(60, factors=twice, acks=[seen]))] == [False]
+FALLEN_TWICE = {LAN: lambda n: 1.0 if n < 40 else 0.85 if n < 55 else 0.7}
+ALL_SLOWER = {"factors": {"": slower_from(40, 0.2)}, "control": ""}
+
+
+@pytest.mark.parametrize(
+    ("nights", "happens", "acknowledgement", "expected"),
+    [
+        (50, {"factors": FALLEN_TWICE}, seen(41), True),
+        (60, {"factors": FALLEN_TWICE}, seen(41), False),  # by what came later
+        (45, ALL_SLOWER, seen(40, ""), True),  # what all share, without a control
+        (45, ALL_SLOWER, seen(40), False),
+    ],
+)
+def test_what_was_acknowledged_stays_so_and_nothing_else(nights, happens, acknowledgement, expected):
+    found = findings(chronicle_of(nights, acks=[acknowledgement], **happens))
+    assert [one.acknowledged for one in found] == [expected]
 
 
 def without(known, configuration, gone):
@@ -174,7 +168,7 @@ def from_40(number, _):
     return number >= 40
 
 
-def test_a_way_that_falls_while_its_control_is_not_valid_is_told_by_its_rate_and_its_floor():
+def test_a_method_that_falls_while_its_control_is_not_valid_shows_by_its_rate_and_its_floor():
     fallen = chronicle_of(60, factors={LAN: slower_from(40, 0.5)})
     assert said(fallen, floors={LAN: 120.0}) == [(FLOOR, WORSE, LAN), (STEP, WORSE, LAN)]
     known = without(fallen, CONTROL, from_40)
@@ -211,25 +205,15 @@ def test_what_has_no_valid_trial_any_more_is_told_from_its_second_night_on():
     assert sentence(only, known).startswith(words)
 
 
-def test_what_is_planned_no_longer_is_not_lost():
-    known = without(chronicle_of(42), LAN, from_40)
-    for night in known.measured[40:]:
-        known.verdicts[night.id] = [one for one in known.verdicts[night.id] if one.configuration != LAN]
-    assert said(known) == []
-
-
-def test_what_is_lost_is_acknowledged_by_itself():
-    """Whoever has seen a way fall the night before has not seen that it is gone."""
-
-    def acknowledged(night):
-        seen = Acknowledgement("n", LAN, FIRST_NS + night * DAY_NS, "admin", 0)
-        return [one.acknowledged for one in findings(without(chronicle_of(42, acks=[seen]), LAN, from_40))]
-
-    assert (acknowledged(39), acknowledged(40)) == ([False], [True])
+@pytest.mark.parametrize(("night", "acknowledged"), [(39, False), (40, True)])
+def test_what_is_lost_is_acknowledged_by_itself(night, acknowledged):
+    """Whoever has seen a method fall the night before has not seen that it is gone."""
+    found = findings(without(chronicle_of(42, acks=[seen(night)]), LAN, from_40))
+    assert [one.acknowledged for one in found] == [acknowledged]
 
 
 def test_a_night_before_its_last_is_not_suspected_again_and_again():
-    """A way that was slow in its last night that counted asks for no rerun in those that follow."""
+    """A method that was slow in its last night that counted asks for no rerun in those that follow."""
     slow_last = {LAN: lambda number: 0.7 if number == 40 else 1.0}
     known = without(chronicle_of(45, factors=slow_last), LAN, lambda number, _: number > 40)
     assert all(one.certain for one in findings(known))
@@ -260,7 +244,7 @@ def at_levels(*pieces):
 
 FALLS_AND_COMES_BACK = at_levels((50, 0.8), (80, 1.0), (110, 0.9))
 WITH_ANOTHER = {name: at_levels((50, 0.8)) for name in (CONTROL, WAN)} | {LAN: at_levels((50, 0.8), (70, 0.48))}
-SEEN_50 = Acknowledgement("n", LAN, FIRST_NS + 50 * DAY_NS, "admin", FIRST_NS + 52 * DAY_NS)
+SEEN_50 = replace(seen(50), at_ns=FIRST_NS + 52 * DAY_NS)
 ENVIRONMENT_50 = replace(SEEN_50, configuration="")
 COURSES = [
     # what happens, who has said what, and who is alarming after how many nights
@@ -270,16 +254,16 @@ COURSES = [
      {45: {LAN}, 60: set(), 94: {LAN}, 104: set(), 114: {LAN}}),
     ("half of the way back is still worse", {LAN: at_levels((50, 0.7), (70, 0.77))}, [], {60: {LAN}, 80: {LAN}}),
     ("further down is the same", {LAN: at_levels((50, 0.6), (70, 0.55))}, [], {60: {LAN}, 80: {LAN}}),
-    ("the control by itself, then a way", {CONTROL: at_levels((50, 0.8)), LAN: at_levels((60, 0.8))}, [],
+    ("the control by itself, then a method", {CONTROL: at_levels((50, 0.8)), LAN: at_levels((60, 0.8))}, [],
      {55: {CONTROL}, 64: {CONTROL, LAN}, 100: {CONTROL, LAN}}),
-    ("the environment, then a way", WITH_ANOTHER, [], {60: {""}, 75: {"", LAN}, 100: {"", LAN}}),
+    ("the environment, then a method", WITH_ANOTHER, [], {60: {""}, 75: {"", LAN}, 100: {"", LAN}}),
     ("a better level that has lasted is what is expected", {LAN: at_levels((40, 1.2), (80, 1.0))}, [],
      {60: set(), 85: {LAN}}),
     ("an acknowledged level, and a lower one", {LAN: at_levels((50, 0.9), (54, 0.5))}, [SEEN_50],
      {53: set(), 57: {LAN}}),
     ("what went back after it was acknowledged, and fell again", {LAN: at_levels((50, 0.8), (60, 1.0), (90, 0.8))},
      [SEEN_50], {55: set(), 70: set(), 95: {LAN}}),
-    ("an acknowledged environment covers no way",
+    ("an acknowledged environment covers no method",
      {name: at_levels((50, 0.8)) for name in (CONTROL, WAN)} | {LAN: at_levels((50, 0.4))}, [ENVIRONMENT_50],
      {56: {LAN}}),
     ("an old acknowledgement covers no drift", {LAN: lambda n: at_levels((50, 0.9))(n) * 0.995 ** max(n - 60, 0)},
@@ -298,17 +282,18 @@ def test_several_changes_one_after_another(factors, acks, expected):
     assert {nights: alarming(nights) for nights in expected} == expected
 
 
-def test_a_way_that_is_planned_no_longer_is_no_alarm():
-    known = chronicle_of(60, factors={LAN: slower_from(50, 0.4)})
+@pytest.mark.parametrize("known", [chronicle_of(60, factors={LAN: slower_from(50, 0.4)}),
+                                   without(chronicle_of(42), LAN, from_40)], ids=["slower", "lost"])  # fmt: skip
+def test_what_is_planned_no_longer_is_no_alarm(known):
     for rows in (known.values, known.verdicts):
         rows[known.nights[-1].id] = [one for one in rows[known.nights[-1].id] if one.configuration != LAN]
     assert said(known) == []
 
 
 def test_an_acknowledged_floor_is_told_again_where_the_rate_falls_further():
-    seen = Acknowledgement("n", LAN, FIRST_NS, "admin", FIRST_NS + 3 * DAY_NS)
+    acks = [replace(seen(0), at_ns=FIRST_NS + 3 * DAY_NS)]
     for factor, acknowledged in (({}, True), ({LAN: slower_from(4, 0.3)}, False)):
-        (only,) = findings(chronicle_of(6, factors=factor, acks=[seen]), Watch(floors={LAN: 160.0}))
+        (only,) = findings(chronicle_of(6, factors=factor, acks=acks), Watch(floors={LAN: 160.0}))
         assert only.acknowledged is acknowledged
 
 

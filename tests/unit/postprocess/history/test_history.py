@@ -1,19 +1,21 @@
 """The history takes each night once, whole or not at all, whoever writes and whenever they are killed."""
 
+import dataclasses
 import json
 import os
 import signal
 import sqlite3
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
-from tests.unit.report_page import silent
-from tests.unit.synthetic_report import Shape, write_run
+from tests.unit.nights_of_chronicle import CONTROL, DAY_NS, LAN
+from tests.unit.report_page import ONE_BATCH, silent
+from tests.unit.synthetic_report import write_run
 from tests.unit.synthetic_run import edit_json
 from tierbench.errors import BusyError, ConfigError
 from tierbench.postprocess.compare.differences import altered
@@ -28,26 +30,22 @@ from tierbench.postprocess.history.rows import (
     Message,
     Night,
     NightMark,
+    Verdicts,
     write_night_mark,
 )
 from tierbench.postprocess.history.runs import add_run, rebuild
 from tierbench.postprocess.history.sentences import what_else
 
-SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(8,), samples=False)
-DAY_NS = 86_400 * 10**9
 FIRST_NS = 1_800_000_000 * 10**9
-LAN = "lan-xrootd/root \N{MULTIPLICATION SIGN}8"
 
 
 def night(number=0, **changes):
     return Night(**{"nightly": "quick", "planned_ns": FIRST_NS + number * DAY_NS, "outcome": MEASURED, **changes})
 
 
-def run_of(folder, number=0, shape=SHAPE, **changes):
-    run = write_run(folder / f"night-{number:03d}", shape)
-    write_night_mark(
-        run, NightMark("quick", FIRST_NS + number * DAY_NS, control="direct/root \N{MULTIPLICATION SIGN}8", **changes)
-    )
+def run_of(folder, number=0, **shape):
+    run = write_run(folder / f"night-{number:03d}", dataclasses.replace(ONE_BATCH, **shape))
+    write_night_mark(run, NightMark("quick", FIRST_NS + number * DAY_NS, control=CONTROL))
     return run
 
 
@@ -75,15 +73,15 @@ def test_an_edited_experiment_is_the_first_thing_that_was_otherwise(history, tmp
 
 def test_a_night_has_the_means_of_its_valid_trials(history, tmp_path):
     doubtful = {"lan-xrootd.root.x008.r1": ("SUSPECT", "late"), "lan-xrootd.root.x008.r2": ("INVALID", "lost")}
-    add_run(history, run_of(tmp_path, shape=Shape(SHAPE.rates, batches=(8,), samples=False, verdicts=doubtful)), silent)
+    doubtful |= {f"direct.root.x008.r{repeat}": ("SUSPECT", "late") for repeat in (1, 2)}
+    add_run(history, run_of(tmp_path, verdicts=doubtful), silent)
     told = database.chronicle(history, "quick")
     (only,) = told.nights
     assert (only.outcome, only.metric, only.unit) == (MEASURED, "delivered_mbps", "Mb/s")
     value = told.value(only, LAN)
     assert (value.n, value.low) == (1, None)
     assert value.mean == pytest.approx(200 * 0.4 * 1.01 / 1.02, rel=1e-3)  # the third repeat's
-    (counted,) = [row for row in told.verdicts[only.id] if row.configuration == LAN]
-    assert (counted.valid, counted.suspect, counted.invalid) == (1, 1, 1)
+    assert told.counts(only) == {CONTROL: Verdicts(CONTROL, 1, 2, 0), LAN: Verdicts(LAN, 1, 1, 1)}
 
 
 def test_a_night_is_there_once_however_often_it_is_added(history, tmp_path):
@@ -97,8 +95,7 @@ def test_a_night_is_there_once_however_often_it_is_added(history, tmp_path):
 
 def test_a_night_without_a_valid_trial_failed_and_says_why(history, tmp_path):
     verdicts = {f"direct.root.x008.r{n}": ("INVALID", "caches were warm; late") for n in (1, 2, 3)}
-    run = run_of(tmp_path, shape=Shape({"direct": 400.0}, batches=(8,), samples=False, verdicts=verdicts))
-    added = add_run(history, run, silent)
+    added = add_run(history, run_of(tmp_path, rates={"direct": 400.0}, verdicts=verdicts), silent)
     assert (added.outcome, added.reason) == (FAILED, "none of its 3 trials is VALID: caches were warm")
     assert database.chronicle(history, "quick").verdicts[1][0].invalid == 3
 
@@ -172,20 +169,9 @@ def test_an_unknown_nightly_is_told_with_those_that_there_are(history):
 
 
 def test_two_that_open_a_new_history_at_once_make_it_once(tmp_path):
-    place, failures = tmp_path / "history.sqlite", []
-
-    def opened():
-        try:
-            History(place).database.close()
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=opened) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    place = tmp_path / "history.sqlite"
+    with ThreadPoolExecutor(8) as threads:  # each closes its own: SQLite lets no other thread do so
+        list(threads.map(lambda _: History(place).database.close(), range(8)))
     with closing(sqlite3.connect(place)) as opened_again:
         assert opened_again.execute("PRAGMA user_version").fetchone() == (database.VERSION,)
 

@@ -6,12 +6,15 @@ import shutil
 import sqlite3
 import sys
 from contextlib import closing
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from tests.unit.postprocess.history.test_history import DAY_NS, FIRST_NS
-from tests.unit.synthetic_report import Shape, write_run
+from tests.unit.nights_of_chronicle import CONTROL, DAY_NS, LAN
+from tests.unit.postprocess.history.test_history import FIRST_NS
+from tests.unit.report_page import ONE_BATCH, silent
+from tests.unit.synthetic_report import write_run
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER, judgement
 from tierbench.postprocess.history.database import History, chronicle
 from tierbench.postprocess.history.rows import NightMark, write_night_mark
@@ -20,11 +23,22 @@ from tierbench.postprocess.history.sentences import COLUMNS, as_csv, table_rows,
 from tierbench.postprocess.stats import Interval
 from tierbench.submit.cli import main
 
-SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(8,), samples=False)
+FASTER_BOTH = {"direct": 800.0, "lan-xrootd": 400.0}
 
 
 def make(path, **changes):
-    return str(write_run(path, dataclasses.replace(SHAPE, **changes)))
+    return str(write_run(path, dataclasses.replace(ONE_BATCH, **changes)))
+
+
+def night(run, number, **mark):
+    """The run as the night of that number."""
+    write_night_mark(Path(run), NightMark("quick", FIRST_NS + number * DAY_NS, **mark))
+
+
+def history_of(folder):
+    """The history of a folder's runs, beside it."""
+    rebuild(folder / "history", [folder / "runs"], silent)
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -62,7 +76,7 @@ def test_what_is_slower_has_exit_status_1_and_fails_its_test_of_junit(tmp_path, 
     junit = tmp_path / "junit.xml"
     assert main(["compare", one, other, "--json", "--junit", str(junit)]) == 1
     told = {one["configuration"]: one for one in json.loads(capsys.readouterr().out)["configurations"]}
-    lan = told["lan-xrootd/root \N{MULTIPLICATION SIGN}8"]
+    lan = told[LAN]
     assert lan["judgement"] == SLOWER
     assert lan["low"] < 0.5 < lan["high"]
     suite = ElementTree.parse(junit).getroot()  # noqa: S314 - our own
@@ -71,9 +85,7 @@ def test_what_is_slower_has_exit_status_1_and_fails_its_test_of_junit(tmp_path, 
 
 
 def test_what_is_faster_has_exit_status_0(tmp_path, capsys):
-    one = make(tmp_path / "a")
-    faster = {"direct": 800.0, "lan-xrootd": 400.0}
-    assert main(["compare", one, make(tmp_path / "b", rates=faster)]) == 0
+    assert main(["compare", make(tmp_path / "a"), make(tmp_path / "b", rates=FASTER_BOTH)]) == 0
     assert "2 configurations faster" in capsys.readouterr().out
 
 
@@ -84,17 +96,16 @@ def without_lan(path, **changes):
 
 
 def test_a_configuration_that_has_no_valid_trial_any_more_is_told_and_is_not_the_same(tmp_path, capsys):
-    faster = {"direct": 800.0, "lan-xrootd": 400.0}
-    one, other = make(tmp_path / "a"), without_lan(tmp_path / "b", rates=faster)
+    one, other = make(tmp_path / "a"), without_lan(tmp_path / "b", rates=FASTER_BOTH)
     junit = tmp_path / "junit.xml"
     assert main(["compare", one, other, "--junit", str(junit)]) == 3
     told = capsys.readouterr().out
-    assert "lan-xrootd/root \N{MULTIPLICATION SIGN}8  inconclusive: no usable trials in b" in told
+    assert f"{LAN}  inconclusive: no usable trials in b" in told
     assert "1 configuration without usable trials" in told
     suite = ElementTree.parse(junit).getroot()  # noqa: S314 - our own
     assert (suite.get("tests"), suite.get("skipped")) == ("2", "1")
     before = without_lan(tmp_path / "c")
-    assert main(["compare", before, make(tmp_path / "d", rates=faster)]) == 0  # what came back costs nothing
+    assert main(["compare", before, make(tmp_path / "d", rates=FASTER_BOTH)]) == 0  # what came back costs nothing
 
 
 def test_what_was_made_differently_is_refused_unless_it_is_meant(tmp_path, capsys):
@@ -120,61 +131,60 @@ def nights(tmp_path_factory):
     """Five nights that scatter by a per cent, and their history."""
     folder = tmp_path_factory.mktemp("nights")
     for number, factor in enumerate((1.0, 1.01, 0.99, 1.005, 0.995)):
-        rates = {name: rate * factor for name, rate in SHAPE.rates.items()}
-        run = write_run(folder / "runs" / f"night-{number}", dataclasses.replace(SHAPE, rates=rates))
-        control = "direct/root \N{MULTIPLICATION SIGN}8"
-        write_night_mark(run, NightMark("quick", FIRST_NS + number * DAY_NS, control=control))
-    rebuild(folder / "history", [folder / "runs"], lambda _: None)
-    return folder
+        rates = {name: rate * factor for name, rate in ONE_BATCH.rates.items()}
+        night(make(folder / "runs" / f"night-{number}", rates=rates), number, control=CONTROL)
+    return history_of(folder)
+
+
+def against(folder):
+    return ["--baseline", "quick", "--history", str(folder / "history")]
 
 
 def test_a_run_is_judged_against_a_nightlys_nights(tmp_path, nights):
     slow = make(tmp_path / "slow", rates={"direct": 400.0, "lan-xrootd": 170.0})
-    against = ["--baseline", "quick", "--history", str(nights / "history")]
-    assert main(["compare", slow, *against]) == 1
-    assert main(["compare", make(tmp_path / "like"), *against]) == 0
-    assert main(["compare", without_lan(tmp_path / "lost"), *against]) == 3
-    assert main(["compare", make(tmp_path / "by"), "--metric", "window_s", *against]) == 2
+    assert main(["compare", slow, *against(nights)]) == 1
+    assert main(["compare", make(tmp_path / "like"), *against(nights)]) == 0
+    assert main(["compare", without_lan(tmp_path / "lost"), *against(nights)]) == 3
+    assert main(["compare", make(tmp_path / "by"), "--metric", "window_s", *against(nights)]) == 2
 
 
 @pytest.fixture
-def of_their_own(tmp_path, nights):
-    """The nights in a folder that a test may change, and how a run is judged against them."""
-    shutil.copytree(nights / "runs", tmp_path / "runs")
-
-    def against():
-        rebuild(tmp_path / "history", [tmp_path / "runs"], lambda _: None)
-        return ["--baseline", "quick", "--history", str(tmp_path / "history")]
-
-    return tmp_path / "runs", against
+def runs(tmp_path, nights):
+    """The nights in a folder that a test may change."""
+    return Path(shutil.copytree(nights / "runs", tmp_path / "runs"))
 
 
-def test_a_rerun_of_the_doubtful_ways_alone_takes_no_way_out_of_the_baseline(tmp_path, of_their_own, capsys):
-    runs, against = of_their_own
-    rerun = write_run(runs / "again", dataclasses.replace(SHAPE, rates={"direct": 400.0}))
-    write_night_mark(rerun, NightMark("quick", FIRST_NS + 4 * DAY_NS, rerun=True))
-    assert main(["compare", without_lan(tmp_path / "lost"), *against()]) == 3
-    told = capsys.readouterr().out
-    assert "1 configuration without usable trials" in told
-    assert "differs" not in told  # the rerun has other ways, and is none of the nights that the run is held against
+def test_a_rerun_of_the_doubtful_methods_alone_takes_none_out_of_the_baseline(tmp_path, runs, capsys):
+    night(make(runs / "again", rates={"direct": 400.0}), 4, rerun=True)
+    assert main(["compare", without_lan(tmp_path / "lost"), *against(history_of(tmp_path))]) == 3
+    out = capsys.readouterr().out
+    assert "1 configuration without usable trials" in out
+    assert "differs" not in out  # the rerun has other methods, and is none of the nights that the run is held against
 
 
-def test_what_the_latest_night_has_lost_too_is_not_the_same(tmp_path, of_their_own):
-    runs, against = of_their_own
-    without_lan(runs / "night-5")
-    write_night_mark(runs / "night-5", NightMark("quick", FIRST_NS + 5 * DAY_NS))
-    assert main(["compare", without_lan(tmp_path / "lost"), *against()]) == 3
+def test_a_rerun_is_no_part_of_the_baseline_that_it_is_compared_with(tmp_path, nights, runs, capsys):
+    slow = make(runs / "again", rates={"direct": 400.0, "lan-xrootd": 100.0})
+    night(slow, 4, rerun=True)
+    judged = []
+    for folder in (history_of(tmp_path), nights):  # with it, and without
+        assert main(["compare", slow, *against(folder), "--json"]) == 1
+        judged.append(json.loads(capsys.readouterr().out)["configurations"])
+    assert judged[0] == judged[1]
 
 
-def test_where_the_latest_night_cannot_be_looked_at_any_more_it_is_refused(tmp_path, of_their_own, capsys):
-    runs, against = of_their_own
-    of_nightly, like = against(), make(tmp_path / "like")
+def test_what_the_latest_night_has_lost_too_is_not_the_same(tmp_path, runs):
+    night(without_lan(runs / "night-5"), 5)
+    assert main(["compare", without_lan(tmp_path / "lost"), *against(history_of(tmp_path))]) == 3
+
+
+def test_where_the_latest_night_cannot_be_looked_at_any_more_it_is_refused(tmp_path, runs, capsys):
+    command = ["compare", make(tmp_path / "like"), *against(history_of(tmp_path))]
     shutil.rmtree(runs / "night-4")
-    assert main(["compare", like, *of_nightly]) == 2
+    assert main(command) == 2
     assert "nobody can say whether like was made as that" in capsys.readouterr().err
-    assert main(["compare", like, *of_nightly, "--anyway"]) == 0
+    assert main([*command, "--anyway"]) == 0
     assert "differs: unknown" in capsys.readouterr().out
-    assert main(["compare", like, *of_nightly, "--anyway", "--json"]) == 0
+    assert main([*command, "--anyway", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["differences"] is None
 
 
@@ -187,7 +197,7 @@ def history(nights, *words):
     return main(["history", "--history", str(nights / "history"), *words])
 
 
-def test_the_nights_are_drawn_and_each_is_told(nights, capsys):
+def test_the_nights_are_listed_shown_and_exported(nights, capsys):
     assert history(nights, "list", "--configuration", "lan-*") == 0
     told = capsys.readouterr().out
     assert "quick: 5 nights, 5 measured" in told
@@ -196,9 +206,6 @@ def test_the_nights_are_drawn_and_each_is_told(nights, capsys):
     assert history(nights, "show", "quick") == 0
     assert "3 VALID, 0 SUSPECT, 0 INVALID" in capsys.readouterr().out
     assert history(nights, "show", "quick", "1999-01-01") == 2
-
-
-def test_the_nights_are_a_tidy_table(nights, capsys):
     assert history(nights, "export", "quick", "--csv") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("nightly,night,planned_ns,run,rerun,outcome")
@@ -238,12 +245,10 @@ def test_parquet_that_cannot_be_written_is_told_without_a_traceback(nights, tmp_
 
 
 def test_old_samples_go_and_tables_stay_and_are_never_made_of_nothing(tmp_path, capsys):
-    run = write_run(tmp_path / "runs" / "night", dataclasses.replace(SHAPE, samples=True))
-    write_night_mark(run, NightMark("quick", FIRST_NS))
-    rebuild(tmp_path / "history", [run], lambda _: None)
+    run = Path(make(tmp_path / "runs" / "night", samples=True))
+    night(run, 0)
+    history_of(tmp_path)
     shown = (run / "trials.csv").read_bytes()
-    database = ["history", "--history", str(tmp_path / "history")]
-    young = ["gc", "--keep-samples", "99999d"]
     old = ["gc", "--keep-samples", "0d"]
 
     def samples():
@@ -253,15 +258,15 @@ def test_old_samples_go_and_tables_stay_and_are_never_made_of_nothing(tmp_path, 
         # The synthetic trials are of a time to come.
         opened.execute("UPDATE night SET ended_ns = 1000")
     before = samples()
-    assert main([*database, *young]) == 0
-    assert main([*database, *old, "--dry-run"]) == 0
+    assert history(tmp_path, "gc", "--keep-samples", "99999d") == 0
+    assert history(tmp_path, *old, "--dry-run") == 0
     assert samples() == before > 0
     assert "would be removed" in capsys.readouterr().out
-    assert main([*database, *old]) == 0
+    assert history(tmp_path, *old) == 0
     assert samples() == 0
     assert main(["tables", str(run)]) == 1
     assert "its samples were removed" in capsys.readouterr().err
     schema = json.loads((run / "schema.json").read_text()) if (run / "schema.json").exists() else {}
     (run / "schema.json").write_text(json.dumps({**schema, "schema_version": 1}))
-    assert rebuild(tmp_path / "history", [run], lambda _: None) == 1
+    assert rebuild(tmp_path / "history", [run], silent) == 1
     assert (run / "trials.csv").read_bytes() == shown

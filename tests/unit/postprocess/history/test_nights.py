@@ -7,7 +7,7 @@ import pytest
 
 from tierbench.postprocess.history.sentences import sentence
 
-NEWER = 7  # the night in which a way falls and xrootd is another one
+NEWER = 7  # the night in which a method falls and xrootd is another one
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +21,8 @@ def nights():
 
 
 def test_a_fall_is_named_in_its_second_night_with_the_version_that_changed(nights):
-    def factor(way, night):
-        return 0.85 if way == "lan-xrootd" and night >= NEWER else 1.0
+    def factor(method, night):
+        return 0.85 if method == "lan-xrootd" and night >= NEWER else 1.0
 
     known = nights.measured(NEWER + 2, factor, (0.003, -0.003, 0.0), seed=1, missed=(3,), newer=NEWER)
     assert [night.outcome for night in known.nights].count("measured") == NEWER + 1
