@@ -35,6 +35,7 @@ def stage(bed: Bed) -> None:
             broker="$(COLLECTOR_HOST)" if host.host.user_network else "",
             daemons=MANAGER_DAEMONS if host.name == ACCESS_POINT else EXECUTE_DAEMONS,
             slots=bed.settings.slots_per_worker + 1,  # one for the sampler, which is a job too
+            update_s=3 if host.host.is_worker or host.name == ACCESS_POINT else 20,
         )  # fmt: skip
         host.stage(f"{CONFIG}/10-testbed.conf", common)
         if host.name != ACCESS_POINT:
