@@ -257,6 +257,11 @@ class Layout:
     baseline: str = ""  # the level of the lines that all others are compared with; "": the fastest is
 
 
+def no_difference(within: float) -> tuple[float, float]:
+    """Between which ratios a difference does not matter: as far above 1 as below, as factors."""
+    return 1 - within, 1 / (1 - within)
+
+
 def layout(report: Report, factors: Sequence[Factor], *, apart: bool = False) -> Layout:
     """The layout that a report asks for, or that suggests itself; `apart`: no two accesses share a workload.
 

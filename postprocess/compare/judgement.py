@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from tierbench.dags.levels import ACCESS, WORKLOAD
+from tierbench.dags.levels import ACCESS, WORKLOAD, no_difference
 from tierbench.errors import ConfigError
 from tierbench.postprocess import stats
 from tierbench.postprocess.compare.differences import Difference, differences
@@ -222,7 +222,7 @@ def agreed(result: str, other: Interval, size: float, metric: str) -> str:
 
 def judgement(ratio: Interval, size: float, metric: str) -> str:
     """What to make of a ratio and its interval."""
-    factor, least, most = ratio.value or 1.0, 1 - size, 1 / (1 - size)
+    factor, (least, most) = ratio.value or 1.0, no_difference(size)
     if ratio.interval is None:
         return INCONCLUSIVE
     low, high = ratio.interval

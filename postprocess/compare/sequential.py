@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tierbench.dags.claims import NOT_TESTED, Claim, Expected
-from tierbench.dags.levels import ACCESS, JOBS, PAIR, SAME_WITHIN, WORKLOAD
+from tierbench.dags.levels import ACCESS, JOBS, PAIR, SAME_WITHIN, WORKLOAD, no_difference
 from tierbench.postprocess import stats
 from tierbench.postprocess.compare.claims import answer, ceilings_at, claims_of, expected_of, points_of
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
@@ -226,7 +226,8 @@ def outcome(ratio: Interval, same_within: float = SAME_WITHIN) -> str:
     if ratio.interval is None:
         return ""
     low, high = ratio.interval
-    if 1 / (1 + same_within) < low and high < 1 + same_within:
+    least, most = no_difference(same_within)
+    if least < low and high < most:
         return EQUIVALENT
     return FASTER if low > 1 else SLOWER if high < 1 else INCONCLUSIVE
 
