@@ -76,6 +76,7 @@ def experiment_tables(folder):
     options = needed_options(folder)
     reads = {
         "dd": ("mount", "files"), "fio": ("mount", "files"), "xrdcp": ("bridge", "files"), "http": ("web", "files"),
+        "davix": ("web", "files"),
         "httptpc": ("copies", "files"), "gridftp": ("ftp", "doubling"), "globus": ("service", "files"),
         "writer": ("mount", "written"), "iperf3": ("network", "streamed"), "command": ("network", "streamed"),
     }  # fmt: skip
