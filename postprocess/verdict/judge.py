@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tierbench.dags.measure import RECEIVED, SENT
 from tierbench.postprocess.measures.bottleneck import LATENCY, UNEXPLAINED
 from tierbench.postprocess.measures.traffic import idle_mbps
 from tierbench.postprocess.records import clocks, host_settings
@@ -50,8 +51,8 @@ def unlike_its_repetitions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials
     without a tenth of that; and how far what was read is."""
     for repetitions in grouped(trials, lambda trial: (trial.configuration, trial.jobs)):
         for column, words, of_excess in (
-            ("closure", "the storage sent {:+.1%} beyond what was read, its repetitions {:+.1%}", OF_EXCESS),
-            ("bytes_app", "its clients moved {:.0f} B, those of its repetitions {:.0f} B", 0.0),
+            ("closure", "the storage {} {:+.1%} beyond what was {}, its repetitions {:+.1%}", OF_EXCESS),
+            ("bytes_app", "its clients moved {1:.0f} B, those of its repetitions {3:.0f} B", 0.0),
         ):
             values = values_of((trial for trial in repetitions if counts(trial)), column)
             usual = statistics.median(values) if len(values) >= FEWEST else None
@@ -61,7 +62,8 @@ def unlike_its_repetitions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials
                     continue  # as much as the rate was
                 if usual is not None and whole and trial[column] is not None and trial.job_for_s is None:
                     beyond = 100 * (abs(trial[column] - usual) - of_excess * abs(usual)) / whole
-                    yield trial.trial, beyond, words.format(trial[column], usual)
+                    done = "written" if trial.direction == RECEIVED else "read"
+                    yield trial.trial, beyond, words.format(trial.direction or SENT, trial[column], done, usual)
 
 
 @run_rule(

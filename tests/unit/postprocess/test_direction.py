@@ -10,7 +10,7 @@ from tests.unit.postprocess.test_truth import MTU, WIRE, WORKER, both, moving, p
 from tierbench.postprocess.schema.columns import places
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.stats import Interval
-from tierbench.postprocess.tables.write import trial_tables
+from tierbench.postprocess.tables.write import tables, trial_tables
 from tierbench.postprocess.wording import bounds, figures, worded
 from tierbench.wrappers.client import Client
 
@@ -70,6 +70,15 @@ def test_what_was_written_and_what_arrived_must_agree(tmp_path, there, here, wor
     _, writing = mirrored(tmp_path, there, here)
     assert writing["verdict"] == "INVALID"
     assert all(each in writing["verdict_reasons"] for each in words)
+
+
+def test_a_trial_that_writes_is_compared_with_its_repetitions_in_its_words(tmp_path):
+    for repeat in (1, 2, 3, 4):
+        folder = synthetic.write_trial(tmp_path, repeat=repeat, index=repeat)
+        does(folder, "writes")
+        samples(folder, rx_bytes=synthetic.during(400 / 1.02 * (1.085 if repeat == 3 else 1.04), 20))
+    reasons = tables(tmp_path).trials[2]["verdict_reasons"]
+    assert "the storage received +8.5% beyond what was written, its repetitions +4.0%" in reasons
 
 
 def test_somebody_who_reads_meanwhile(tmp_path):
