@@ -1,6 +1,7 @@
 """The sampler, run as the process it is on a host: what it writes, and how it ends."""
 
 import json
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,14 @@ def read(path):
 def finish(process):
     _, stderr = process.communicate(timeout=PATIENCE_S)
     return process.returncode, stderr.decode()
+
+
+def sample(command, out, records):
+    """Has a sampler write until so many records are there."""
+    with out.open("wb") as file, subprocess.Popen(command, stdout=file) as process:
+        until(records_in(out, records))
+        process.terminate()
+    assert process.returncode == 0
 
 
 def records_in(out, count):

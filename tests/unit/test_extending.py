@@ -182,9 +182,11 @@ from tierbench.single_file_script import single_file
 from tierbench.postprocess.records.samples import read_samples
 folder = Path(sys.argv[1])
 (folder / "sampler.py").write_text(single_file("tierbench.monitors.sampler"))
-with (folder / "lo.samples").open("wb") as file:
-    options = ["--trial", "t", "--role", "worker", "--interface", "lo", "--period", "0.05", "--max-seconds", "0.3"]
-    subprocess.run([sys.argv[2], "-I", folder / "sampler.py", *options], stdout=file, check=True)
+options = ["--trial", "t", "--role", "worker", "--interface", "lo", "--period", "0.05"]
+with subprocess.Popen([sys.argv[2], "-I", folder / "sampler.py", *options], stdout=subprocess.PIPE) as sampler:
+    seen = [sampler.stdout.readline() for _ in range(4)]
+    sampler.terminate()
+    (folder / "lo.samples").write_bytes(b"".join(seen) + sampler.stdout.read())
 samples = read_samples(folder / "lo.samples")
 print(json.dumps([samples.columns["runnable"].tolist(), samples.damage]))
 """

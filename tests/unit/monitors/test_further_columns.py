@@ -2,12 +2,12 @@
 
 import csv
 import json
-import subprocess
 import sys
 
 import pytest
 
 from tests.unit import synthetic_run as synthetic
+from tests.unit.sampler_process import sample
 from tierbench import names
 from tierbench.postprocess.tables.write import tables
 from tierbench.single_file_script import single_file
@@ -45,9 +45,8 @@ def run(tmp_path):
     sources = {"tierbench.monitors.sources": LISTED, "tierbench.monitors.sources.door": DOOR}
     script = tmp_path / "sampler.py"
     script.write_text(single_file("tierbench.monitors.sampler", sources))
-    options = ["--trial", "t", "--role", "storage", "--interface", "lo", "--period", "0.05", "--max-seconds", "0.4"]
-    with (folder / f"samples/{synthetic.OSS}.samples").open("wb") as file:
-        subprocess.run([sys.executable, str(script), *options], stdout=file, check=True, timeout=120)
+    options = ["--trial", "t", "--role", "storage", "--interface", "lo", "--period", "0.05"]
+    sample([sys.executable, str(script), *options], folder / f"samples/{synthetic.OSS}.samples", records=4)
     tables(tmp_path)
     return tmp_path
 

@@ -1,12 +1,12 @@
 """What is read from a sample file, and how counters that fell are understood."""
 
 import json
-import subprocess
 
 import numpy as np
 import pytest
 
 from tests.unit import synthetic_run as synthetic
+from tests.unit.sampler_process import sample
 from tests.unit.shipped import PYTHON, ship
 from tierbench.postprocess.digits import Choice, Number, csv_lines, integers
 from tierbench.postprocess.records.increments import intervals
@@ -72,9 +72,8 @@ def test_columns_are_found_by_the_header_whatever_their_order(path):
 
 
 def test_what_the_sampler_writes_is_read(path, tmp_path):
-    with path.open("wb") as file:
-        options = ["--trial=t", "--role=storage", "--interface=lo", "--period=0.05", "--max-seconds=0.3"]
-        subprocess.run([PYTHON, ship(tmp_path, "sampler.py"), *options], stdout=file, check=True, timeout=120)
+    options = ["--trial=t", "--role=storage", "--interface=lo", "--period=0.05"]
+    sample([PYTHON, ship(tmp_path, "sampler.py"), *options], path, records=3)
     samples = read_samples(path)
     assert samples.damage is None
     assert len(samples) == samples.trailer.records
