@@ -51,7 +51,7 @@ NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 SHIPPED = sites.SHIPPED / "testbed.toml"
 SOURCE = "/opt/tierbench"
 INSTALLED = "/etc/tierbench/testbed.toml"  # on each host: there the name `testbed` means this file
-# The hosts' Python is another one than this, and may not write beside the package: it would compile it for each command.
+# The hosts' Python is another one than this, and may not write beside the package: it would compile it each time.
 COMPILED = """
 mount -t tmpfs tmpfs "$0/mnt"
 for part; do
