@@ -99,6 +99,12 @@ def test_all_is_well_on_a_fresh_testbed(testbed: Testbed) -> None:
     assert [reply for reply in testbed.status() if not reply.well] == []
 
 
+def test_its_hosts_need_not_compile_tierbench(testbed: Testbed) -> None:
+    asked = "import os, tierbench.submit.cli as cli; print(os.path.exists(cli.__cached__))"
+    said = testbed.host("ce").run("env", "PYTHONPATH=/opt/tierbench", "python3", "-c", asked, user=USER).stdout
+    assert said.strip() == "True"
+
+
 def has_its_own_distance(beside: Testbed, rtt_ms: float) -> bool:
     stated = "from tierbench.site_configs.site import find_site; print(find_site('testbed').links.rtt_ms)"
     assert float(beside.host("ce").run("env", "PYTHONPATH=/opt/tierbench", "python3", "-c", stated).stdout) == rtt_ms
