@@ -52,7 +52,7 @@ SHIPPED = sites.SHIPPED / "testbed.toml"
 SOURCE = "/opt/tierbench"
 INSTALLED = "/etc/tierbench/testbed.toml"  # on each host: there the name `testbed` means this file
 # The hosts' Python is another one than this, and may not write beside the package: it would compile it each time.
-COMPILED = """
+COMPILE = """
 mount -t tmpfs tmpfs "$0/mnt"
 for part; do
     mkdir "$0/mnt/$#" && mount --bind "$part" "$0/mnt/$#" && shift
@@ -233,7 +233,7 @@ def assemble(bed: Bed, site: str, rootfs: Path, say: Say) -> None:
     stage(bed, site)
     parts = {"root": tierbench, **{stage: import_module(f"tierbench.{stage}") for stage in STAGES}}
     binds = [(Path(part.__file__ or "").parent, f"{SOURCE}/parts/{name}") for name, part in parts.items()]
-    subprocess.run(["unshare", "--mount", "sh", "-c", COMPILED, rootfs, *(folder for folder, _ in binds)], check=False)
+    subprocess.run(["unshare", "--mount", "sh", "-c", COMPILE, rootfs, *(folder for folder, _ in binds)], check=False)
     for host in bed.where(lambda host: host.nics):  # the wan's delay line needs the root group's real-time priority
         host.namespaces.cgroup.make()
     if means().lacking:

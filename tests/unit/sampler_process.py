@@ -49,8 +49,10 @@ def finish(process):
 def sample(command, out, records):
     """Has a sampler write until so many records are there."""
     with out.open("wb") as file, subprocess.Popen(command, stdout=file) as process:
-        until(records_in(out, records))
-        process.terminate()
+        try:
+            until(records_in(out, records))
+        finally:
+            process.terminate()
     assert process.returncode == 0
 
 
