@@ -47,6 +47,24 @@ for path in glob.glob("/extenci/tierbench/replicas/numbers-*/*.root"):
     print(ROOT.RDataFrame("tree", path).Define("x", "b3 + b39").Sum("x").GetValue())
 """
 
+HELD = """
+import glob, os, subprocess
+os.mkfifo("held.report")
+path, = [path for path in glob.glob("/extenci/tierbench/replicas/numbers-*/*.root") if "rntuple" not in path]
+def libraries(process):
+    with open("/proc/%d/maps" % process.pid) as maps:
+        return {line.split()[-1] for line in maps if ".so" in line}
+command = ["./root_read", path, "", "0", "0", "1", "1", "1", "1", "held.report"]
+with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
+    reader.stdout.readline()
+    ready = libraries(reader)
+    reader.stdin.write(b"go\\n")
+    reader.stdin.flush()
+    with open("held.report") as report:  # for which the program waits when it has read
+        print(*(libraries(reader) - ready))
+        assert '"ok"' in report.read()
+"""
+
 
 @pytest.fixture(scope="module")
 def root_file(testbed: Testbed) -> str:
@@ -96,3 +114,11 @@ def test_what_the_chosen_columns_take_is_read_and_counted(ends: dict[str, Any], 
     assert end["bytes_app"] == detail["column_bytes"] + detail["opening_bytes"] + detail.get("gap_bytes", 0)
     assert 0.2 < detail["column_bytes"] / detail["file_bytes"] < 0.3
     assert detail["vector_reads"] in vector_reads
+
+
+@pytest.mark.usefixtures("ends")
+def test_root_has_started_before_the_go_for_files_on_a_mount_too(access_point: AccessPoint, testbed: Testbed) -> None:
+    """Its interpreter alone takes 0.2 s of CPU, which a client of a mount alone would spend in the trial's time."""
+    host, program = testbed.host("vmuf"), access_point.there("formats") / names.PROGRAMS / "root_read"
+    host.put("/home/bench/root_read", program.read_bytes(), 0o755, user=USER)
+    assert host.run("python3", "-c", HELD, user=USER).stdout.split() == []

@@ -125,7 +125,7 @@ def test_clients_that_could_take_every_slot_come_after_flush_and_samplers(writte
     ],
 )
 def test_clients_are_dealt_evenly_where_they_divide_and_fit(site, load, planned, batch, cores, lines):
-    experiment = load(f"batches = [{batch}]")
+    experiment = load(f"batches = [{batch}]\nreplicas.root-tree.count = 6")
     plan = planned(experiment, cores)
     ((_, text),) = place_lists(site, experiment, plan, plan.configurations[0])
     meant = [f'Machine == "wn{number}.example" || time() - QDate > 120' for number in lines]

@@ -70,7 +70,7 @@ def test_an_axis_has_clients_begin_together_and_in_turn(variant):
     plan = expand(find_site("testbed"), experiment, {})
     starts = {experiment.at(trial.configuration.levels).start for trial in plan.trials}
     assert starts == {"together", "in-turn"}
-    assert "direct.root.start=in-turn.x008.r1" in {trial.id for trial in plan.trials}
+    assert "direct.root.start=in-turn.x004.r1" in {trial.id for trial in plan.trials}
 
 
 def test_an_axis_has_clients_begin_at_several_distances(variant):

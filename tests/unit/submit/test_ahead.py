@@ -92,9 +92,9 @@ def test_the_plan_says_that_slots_for_two_trials_are_missing(site, ahead, plan):
             found.seen for found in enough_slots(Planned(plan, site, experiment, slots)) if "pool private" in found.seen
         )
 
-    assert "and as many for the next trial (ahead = true)" in told(ahead, 15)
-    assert told(dataclasses.replace(ahead, ahead=False), 15) == ""
-    assert told(ahead, 32) == ""
+    assert "and as many for the next trial (ahead = true)" in told(ahead, 9)
+    assert told(dataclasses.replace(ahead, ahead=False), 9) == ""
+    assert told(ahead, 10) == ""
 
 
 @pytest.fixture

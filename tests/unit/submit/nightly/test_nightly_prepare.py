@@ -31,7 +31,7 @@ def only(way):
 
 def test_the_control_is_what_is_asked_for_or_the_access_method_with_the_fewest_servers():
     for asked, access in (("", "direct"), ("lan-xrootd", "lan-xrootd")):
-        assert choose_control(SITE, QUICK, asked).name == f"{access}/root \N{MULTIPLICATION SIGN}8"
+        assert choose_control(SITE, QUICK, asked).name == f"{access}/root \N{MULTIPLICATION SIGN}4"
     with pytest.raises(ConfigError, match="--control"):
         choose_control(SITE, QUICK, "lan-xrotd")
 
