@@ -97,8 +97,10 @@ int higgs(const char *url, const char *tree = "", int combinatorics = 20, double
     tierbench::Replica replica(url);
     long long selected = 0, pairings = 0, events = 0;
     double massSum = 0, computed = 0;
+    tierbench::Core worker(core); // ROOT's start is work of this core, too, where it falls within the time
     if (replica.waitForGo(hold)) {
-        tierbench::Core worker(core);
+        if (hold)
+            worker = tierbench::Core(core);
         if (!replica.open(tree))
             return replica.report(report);
         replica.setCache(cacheMb, true);
