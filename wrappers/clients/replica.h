@@ -292,10 +292,11 @@ private:
     // an interpreter, loads classes and finds plugins, 0.2 s of CPU.
     void start()
     {
-        gEnv->SetValue("Root.PluginPath", "/dev/null"); // its macros would be compiled; the one plugin that reading needs is named here
+        gEnv->SetValue("Root.PluginPath", "/dev/null"); // its macros would be compiled; the plugins that reading needs are named here
         TPluginManager *plugins = gROOT->GetPluginManager();
         plugins->AddHandler("TFile", "^roots?:", "TNetXNGFile", "NetxNG",
                             "TNetXNGFile(const char*, Option_t*, const char*, Int_t, Int_t, Bool_t)");
+        plugins->AddHandler("TSystem", "^roots?:", "TNetXNGSystem", "NetxNG", "TNetXNGSystem(const char*, Bool_t)");
         plugins->AddHandler("ROOT::Internal::RRawFile", "^roots?:", "ROOT::Internal::RRawFileNetXNG", "NetxNG",
                             "RRawFileNetXNG(std::string_view, ROOT::Internal::RRawFile::ROptions)");
         if (TPluginHandler *handler = plugins->FindHandler("TFile", url_.c_str()))
