@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -167,14 +167,14 @@ class Samples:
         return self.columns["mono_ns"] + (self.header.clock_wall_ns - self.header.clock_mono_ns)
 
 
-def read_samples(path: Path, only: Collection[str] | None = None) -> Samples:
-    """The samples of a file, of all or some columns; what follows its last whole record is left out, and said to be."""
+def read_samples(path: Path) -> Samples:
+    """The samples of a file; what follows its last whole record is left out, and said to be."""
     with _opened(path) as (file, header):
         begin = file.tell()
         trailer, end, unread = _trailer(file, begin)
         count, rest = divmod(end - begin, header.record_bytes)
         file.seek(begin)
-        columns = _read_records(file, header, count, only)
+        columns = _read_records(file, header, count)
     damage = _damage(columns["mono_ns"], count, rest, trailer) or unread or _other_times(header, columns)
     cut = bool(rest) and len(columns["mono_ns"]) == count and trailer is None and not unread
     return Samples(header, columns, trailer, damage, cut, header.cards[0] if len(header.cards) == 1 else None)
@@ -225,12 +225,10 @@ def _other_times(header: Header, columns: dict[str, Integers]) -> str | None:
     return f"its header's clocks are {apart / 1e9:.1f} s off its records'" if abs(apart) > ALIKE_NS else None
 
 
-def _read_records(file: BinaryIO, header: Header, count: int, only: Collection[str] | None) -> dict[str, Integers]:
+def _read_records(file: BinaryIO, header: Header, count: int) -> dict[str, Integers]:
     """The columns of so many records, or of as many as come before the first damaged one."""
     record = header.record_bytes
-    names = [column.name for column in header.columns]
-    chosen = [name for name in names if only is None or plain(name) in only or name == "mono_ns"]
-    columns = {name: np.empty(count, np.int64) for name in chosen}
+    columns = {column.name: np.empty(count, np.int64) for column in header.columns}
     done = 0
     while done < count:
         wanted = min(CHUNK_RECORDS, count - done)
@@ -239,7 +237,7 @@ def _read_records(file: BinaryIO, header: Header, count: int, only: Collection[s
         block = block[: sound * record]
         start = 1  # a space stands before each column
         for column in header.columns:
-            if sound and column.name in columns:
+            if sound:
                 columns[column.name][done : done + sound] = integers(block, record, start, column.width)
             start += column.width + 1
         backwards = np.flatnonzero(np.diff(columns["mono_ns"][max(done - 1, 0) : done + sound]) <= 0)

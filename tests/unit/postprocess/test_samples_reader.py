@@ -59,11 +59,6 @@ def test_more_records_than_a_chunk_are_all_read(path):
     assert samples.columns["tx_bytes"].sum() == 200_000
 
 
-def test_only_the_wanted_columns_and_the_clock_are_kept(path):
-    synthetic.write_samples(path, [0, 1], synthetic.steady(1))
-    assert read_samples(path, only=["tx_bytes"]).columns.keys() == {"mono_ns", "tx_bytes"}
-
-
 def test_columns_are_found_by_the_header_whatever_their_order(path):
     widths = {"tx_bytes": 6, "new_thing": 3, "rx_bytes": 3, "mono_ns": 12}
     columns = [{"name": name, "width": width} for name, width in widths.items()]
