@@ -17,7 +17,7 @@ from tierbench.checked_text import shown
 from tierbench.errors import BusyError, ConfigError, TierbenchError
 from tierbench.host import MOUNTS, mounts
 from tierbench.postprocess.compare.differences import Environment, Link
-from tierbench.postprocess.history.rows import MEASURED, Acknowledgement, Measured, Message, Night, Value, Verdicts
+from tierbench.postprocess.history.rows import MEASURED, Acknowledgement, Measured, Night, Value, Verdicts
 
 TABLES = """
 CREATE TABLE night (
@@ -80,17 +80,6 @@ CREATE TABLE acknowledgement (
     accepted INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (nightly, configuration, since_ns)
 ) WITHOUT ROWID;
-CREATE TABLE message (
-    id INTEGER PRIMARY KEY,
-    nightly TEXT NOT NULL,
-    planned_ns INTEGER NOT NULL,
-    channel TEXT NOT NULL,
-    state TEXT NOT NULL,
-    text TEXT NOT NULL,
-    at_ns INTEGER NOT NULL,
-    delivered INTEGER NOT NULL
-);
-CREATE INDEX message_of ON message (nightly, planned_ns);
 """
 
 # Each makes a database of one version into one of the next; never changed once it has been released.
@@ -260,10 +249,6 @@ class History:
     def acknowledge(self, acknowledgement: Acknowledgement) -> None:
         with self.transaction():
             self._insert("acknowledgement", asdict(acknowledgement), verb="INSERT OR REPLACE")
-
-    def note_message(self, message: Message) -> None:
-        with self.transaction():
-            self._insert("message", asdict(message))
 
 
 def digest(environment: Environment) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from tierbench import json_files, names
 from tierbench.postprocess.compare.differences import Environment, Link
 
-MEASURED, MISSED, RUNNING, FAILED = "measured", "missed", "running", "failed"
+MEASURED, MISSED, FAILED = "measured", "missed", "failed"
 
 
 @dataclass(frozen=True)
@@ -96,19 +96,6 @@ class Acknowledgement:
     at_ns: int
     note: str = ""
     accepted: bool = False
-
-
-@dataclass(frozen=True)
-class Message:
-    """What was sent about a night, so that nothing is said twice; `state` is what it said, by which it is known."""
-
-    nightly: str
-    planned_ns: int
-    channel: str
-    state: str
-    text: str
-    at_ns: int
-    delivered: bool
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ def add_run(history: History, run: Path, say: Say, nightly: str = "", control: s
 def rebuild(place: Path, directories: Sequence[Path], say: Say, nightly: str = "", control: str = "") -> int:
     """Put all runs at or below these directories into the history; one that is damaged is put aside first.
 
-    What only the history knows (missed nights, acknowledgements, what was sent) stays, unless it was damaged.
+    What only the history knows (missed nights, acknowledgements) stays, unless it was damaged.
     """
     runs: list[Path] = []
     for directory in directories:

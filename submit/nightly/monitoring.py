@@ -16,7 +16,7 @@ from tierbench.postprocess.history import alarms, database
 from tierbench.postprocess.history.alarms import Finding, Watch
 from tierbench.postprocess.history.changepoints import Rule
 from tierbench.postprocess.history.database import Chronicle, History, doubt_of_place
-from tierbench.postprocess.history.rows import FAILED, MISSED, Acknowledgement, Message, Value
+from tierbench.postprocess.history.rows import FAILED, MISSED, Acknowledgement, Value
 from tierbench.postprocess.history.rows import Night as NightRow
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.messages import shown_channel
@@ -42,14 +42,6 @@ def record_in_history(nightly: Nightly, night: Night, measured: list[Path]) -> N
             if each.outcome in UNMEASURED and not record.run_directories(record.folder(nightly, each)):
                 planned = int(each.planned_wall_s * 1e9)
                 history.record(NightRow(nightly.name, planned, UNMEASURED[each.outcome], reason=each.reason))
-
-
-def note_message(nightly: Nightly, night: Night, state: str, text: str, deliveries: dict[str, bool]) -> None:
-    """Keep in the history what was said of a night by which channel, and whether it arrived."""
-    with _history(nightly) as history:
-        for channel, delivered in deliveries.items():
-            planned = round(night.planned_wall_s * 1e9)
-            history.note_message(Message(nightly.name, planned, channel, state, text, time.time_ns(), delivered))
 
 
 def _history(nightly: Nightly) -> History:

@@ -32,8 +32,8 @@ from tierbench.submit import pool, programs
 from tierbench.submit.links import leave_ceilings
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.messages import Message, deliver
-from tierbench.submit.nightly.monitoring import changes, note_message, record_in_history, suspected, write_textfile
-from tierbench.submit.nightly.record import DELIVERED, NOBODY, Change, Night, Nightly, duration
+from tierbench.submit.nightly.monitoring import changes, record_in_history, suspected, write_textfile
+from tierbench.submit.nightly.record import NOBODY, Change, Night, Nightly, duration
 from tierbench.submit.nightly.schedule import local_zone
 from tierbench.submit.planning import Planned, asked_experiment, expanded, preflight, refuse
 from tierbench.submit.pool import PoolError
@@ -290,10 +290,6 @@ def _conclude(nightly: Nightly, night: Night, runs: list[Path], problems: Proble
     deliveries = deliver(message) if message.sentences else {NOBODY: "there was nothing to tell"}
     for channel, how in deliveries.items():
         nightly.say(f"message to {channel}: {how}")
-    if message.sentences:
-        arrived = {channel: how == DELIVERED for channel, how in deliveries.items() if channel != NOBODY}
-        text = "\n".join(message.sentences)
-        problems.attempt("the history", note_message, nightly, night, message.state, text, arrived)
     night = night.now(sentences=message.sentences, reported=message.changes, deliveries=deliveries)
     problems.attempt("the night's record", record.write, nightly, night)
     problems.attempt("the text file", write_textfile, nightly, changed)

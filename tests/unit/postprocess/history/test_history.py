@@ -25,9 +25,7 @@ from tierbench.postprocess.history.rows import (
     FAILED,
     MEASURED,
     MISSED,
-    RUNNING,
     Acknowledgement,
-    Message,
     Night,
     NightMark,
     Verdicts,
@@ -102,9 +100,9 @@ def test_a_night_without_a_valid_trial_failed_and_says_why(history, tmp_path):
 
 def test_what_was_missed_gives_way_to_a_run_and_takes_no_runs_place(history):
     history.record(night(outcome=MISSED, reason="the machine was off"))
-    history.record(night(outcome=RUNNING, run="late"))
+    history.record(night(outcome=FAILED, run="late"))
     history.record(night(outcome=MISSED))
-    assert [(one.outcome, one.run) for one in database.nights(history, "quick")] == [(RUNNING, "late")]
+    assert [(one.outcome, one.run) for one in database.nights(history, "quick")] == [(FAILED, "late")]
 
 
 def test_a_rerun_stands_behind_the_night_that_it_confirms(history):
@@ -122,13 +120,11 @@ def test_a_rebuild_from_run_directories_gives_the_same_and_keeps_what_only_the_h
     with History(place) as history:
         history.record(night(3, outcome=MISSED))
         history.acknowledge(Acknowledgement("quick", LAN, FIRST_NS, "admin", FIRST_NS))
-        history.note_message(Message("quick", FIRST_NS, "mail", "worse", "text", FIRST_NS, True))
         before = database.chronicle(history, "quick")
     assert rebuild(place, [tmp_path / "runs"], silent) == 3
     with History(place) as history:
         assert database.chronicle(history, "quick") == before
         assert [one.outcome for one in before.nights] == [MEASURED] * 3 + [MISSED]
-        assert history.rows("SELECT delivered FROM message") == [(True,)]
 
 
 def test_a_damaged_history_is_told_and_put_aside_by_a_rebuild(tmp_path):

@@ -13,7 +13,6 @@ import pytest
 
 from tests.unit.submit.nightly.conftest import LAST, SINCE_NS, WORSE, close, fails, measured
 from tierbench import names
-from tierbench.postprocess.history.database import History
 from tierbench.submit import pool
 from tierbench.submit.nightly import messages, record, steps
 from tierbench.submit.nightly.monitoring import Health
@@ -87,7 +86,8 @@ def test_nobody_gets_a_message_of_a_night_in_which_nothing_new_has_changed(defin
 def test_a_change_is_told_once_by_one_message_that_names_number_interval_and_report(define, receiver, smtp, found):
     found.append(WORSE)
     nightly = define(webhook=receiver.url, mail="admin@site.example", since=LAST - timedelta(minutes=1))
-    close(nightly, measured(nightly))
+    night = close(nightly, measured(nightly))
+    assert night.deliveries == {"webhook 127.0.0.1": "delivered", "admin@site.example": "delivered"}
     (body,) = receiver.bodies
     assert (body["state"], body["sentences"]) == ("WARNING", [WORSE.sentence])
     assert Path(str(body["report"])).is_relative_to(nightly.directory)
@@ -96,9 +96,6 @@ def test_a_change_is_told_once_by_one_message_that_names_number_interval_and_rep
     assert "Subject: tierbench nightly quick: WARNING" in said.replace("\n ", " ") or "=?utf-8?" in said
     close(nightly, measured(nightly, LAST + timedelta(days=1)))
     assert len(receiver.bodies) == 1
-    with History() as history:
-        kept = history.database.execute("SELECT channel, text, delivered FROM message ORDER BY id").fetchall()
-    assert kept == [("webhook 127.0.0.1", WORSE.sentence, 1), ("admin@site.example", WORSE.sentence, 1)]
 
 
 def test_a_webhook_that_never_answers_is_given_up_and_told_of_by_the_next_message(
