@@ -19,7 +19,6 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from email.message import EmailMessage
-from urllib.parse import urlsplit
 
 from tierbench import files, names
 from tierbench.errors import ConfigError
@@ -125,7 +124,7 @@ def _undelivered(nights: list[Night]) -> Iterator[str]:
             return
         own = [sentence for sentence in night.sentences if not sentence.startswith(QUOTED)]
         for channel, how in night.undelivered.items() if own else ():
-            yield f"{QUOTED} {night.label} did not reach {shown_channel(channel)} ({how}): {own[0]}"
+            yield f"{QUOTED} {night.label} did not reach {channel} ({how}): {own[0]}"
 
 
 def _cause(night: Night) -> str:
@@ -138,7 +137,7 @@ def deliver(message: Message) -> dict[str, str]:
     terms = message.nightly.terms
     channels: dict[str, Callable[[], None]] = {}
     if terms.webhook:
-        channels[_webhook_channel(terms.webhook)] = lambda: _post(webhook_url(message.nightly), message)
+        channels[f"webhook {terms.webhook}"] = lambda: _post(webhook_url(message.nightly), message)
     if terms.mail:
         channels[terms.mail] = lambda: _mail(terms.mail, message)
     sent = {channel: _within_limit(send) for channel, send in channels.items()}
@@ -217,26 +216,5 @@ def write_webhook(nightly: Nightly, url: str) -> None:
 
 
 def webhook_url(nightly: Nightly) -> str:
-    """Where to post; a nightly of an older version has it in nightly.json."""
-    webhook = nightly.terms.webhook
-    return webhook if _is_url(webhook) else (nightly.directory / names.WEBHOOK).read_text(encoding="utf-8").strip()
-
-
-def webhook_host(webhook: str) -> str:
-    try:
-        return urlsplit(webhook).hostname or "" if _is_url(webhook) else webhook
-    except ValueError:
-        return ""
-
-
-def shown_channel(channel: str) -> str:
-    """A channel as it may be shown; older records name a webhook by its URL."""
-    return _webhook_channel(channel) if _is_url(channel) else channel
-
-
-def _webhook_channel(webhook: str) -> str:
-    return f"webhook {webhook_host(webhook)}".strip()
-
-
-def _is_url(text: str) -> bool:
-    return "://" in text
+    """Where to post."""
+    return (nightly.directory / names.WEBHOOK).read_text(encoding="utf-8").strip()

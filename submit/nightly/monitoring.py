@@ -19,7 +19,6 @@ from tierbench.postprocess.history.database import Chronicle, History, doubt_of_
 from tierbench.postprocess.history.rows import FAILED, MISSED, Acknowledgement, Value
 from tierbench.postprocess.history.rows import Night as NightRow
 from tierbench.submit.nightly import record
-from tierbench.submit.nightly.messages import shown_channel
 from tierbench.submit.nightly.record import Change, Night, Nightly, duration
 
 CRITICAL_RATIO = 0.75  # of what an access method had
@@ -154,7 +153,7 @@ class Health:
         if measured is None:
             return "UNKNOWN", f"no night yet; {nightly.calendar}"
         if measured.undelivered:
-            lost = ", ".join(f"{shown_channel(to)} {how}" for to, how in measured.undelivered.items())
+            lost = ", ".join(f"{to} {how}" for to, how in measured.undelivered.items())
             return "WARNING", f"the message of the night of {measured.label} was not delivered: {lost}"
         summary = f"{len(changes)} changes, of which none is an alarm" if changes else "nothing has changed"
         return "OK", f"{summary}; last measured {measured.label}"

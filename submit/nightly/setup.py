@@ -20,7 +20,7 @@ from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.history.database import default_place, doubt_of_place
 from tierbench.site_configs.site import Site, find_site
 from tierbench.spec import resolved, unknown_name
-from tierbench.submit.nightly.messages import webhook_host, write_webhook
+from tierbench.submit.nightly.messages import write_webhook
 from tierbench.submit.nightly.record import Nightly, Say, Terms, locked, new_nightly
 from tierbench.submit.nightly.schedule import SCHEDULERS, parse_calendar
 from tierbench.submit.nightly.steps import point
@@ -53,7 +53,7 @@ def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) 
     control = choose_control(site, asked_experiment(str(nightly.experiment)), chosen.asked).name  # as its axes call it
     textfile = str(Path(terms.textfile).resolve()) if terms.textfile else ""
     terms = dataclasses.replace(
-        terms, control=control, textfile=textfile, webhook=webhook_host(terms.webhook),
+        terms, control=control, textfile=textfile, webhook=urlsplit(terms.webhook).hostname or "",
         history=str(default_place().absolute()), since_wall_s=time.time(),
     )  # fmt: skip
     nightly.change(terms)

@@ -37,10 +37,12 @@ def _alone_here(monkeypatch, tmp_path):
 def define(tmp_path):
     """Defines a nightly of two days ago, at 02:30 unless told otherwise."""
 
-    def define(since=NOW - timedelta(days=2), **terms):
+    def define(since=NOW - timedelta(days=2), webhook="", **terms):
         nightly = Nightly(tmp_path / "nights" / "quick")
         nightly.directory.mkdir(parents=True)
+        messages.write_webhook(nightly, webhook)
         asked = {"site": "testbed", "at": "02:30", "days": "", "by": "condor", "control": "", **terms}
+        asked["webhook"] = "127.0.0.1" if webhook else ""
         nightly.change(Terms(**asked, since_wall_s=since.timestamp()))
         return nightly
 

@@ -16,7 +16,6 @@ from tierbench import names
 from tierbench.submit import pool
 from tierbench.submit.nightly import messages, record, steps
 from tierbench.submit.nightly.monitoring import Health
-from tierbench.submit.nightly.record import Night, Terms
 
 
 @pytest.fixture
@@ -109,7 +108,7 @@ def test_a_webhook_that_never_answers_is_given_up_and_told_of_by_the_next_messag
     assert night.deliveries == {"webhook 127.0.0.1": "timed out"}
     state = Health(nightly, [], LAST + timedelta(hours=1))
     assert (state.state, "not delivered" in state.summary) == ("WARNING", True)
-    nightly.change(Terms(**{**vars(nightly.terms), "webhook": receiver.url}))
+    messages.write_webhook(nightly, receiver.url)
     close(nightly, measured(nightly, LAST + timedelta(days=1)))
     assert "did not reach" in str(receiver.bodies[0]["text"])
     assert WORSE.sentence in str(receiver.bodies[0]["text"])
@@ -117,8 +116,7 @@ def test_a_webhook_that_never_answers_is_given_up_and_told_of_by_the_next_messag
 
 def test_a_webhook_is_told_of_by_its_host_alone(define, receiver, found, tmp_path):
     found.append(WORSE)
-    nightly = define(webhook="127.0.0.1")
-    messages.write_webhook(nightly, f"{receiver.url}/T000/secret")
+    nightly = define(webhook=f"{receiver.url}/T000/secret")
     said = []
     nightly.say = said.append
     night = steps.finish(nightly, record.folder(nightly, measured(nightly)))
@@ -126,16 +124,6 @@ def test_a_webhook_is_told_of_by_its_host_alone(define, receiver, found, tmp_pat
     assert "message to webhook 127.0.0.1: delivered" in said
     holding = [path for path in tmp_path.rglob("*") if path.is_file() and b"T000" in path.read_bytes()]
     assert holding == [nightly.directory / names.WEBHOOK]
-
-
-def test_an_older_record_that_names_a_webhook_by_its_url_shows_its_host(define):
-    nightly = define()
-    before = {"sentences": ["Worse."], "deliveries": {"https://chat.example/T000/secret": "timed out"}}
-    measured(nightly, run=False, **before)
-    summary = Health(nightly, [], LAST + timedelta(hours=1)).summary
-    next_night = Night((LAST + timedelta(days=1)).timestamp(), "measured")
-    for text in (summary, messages.Message.of(nightly, next_night, [], []).text):
-        assert ("webhook chat.example" in text, "T000" in text) == (True, False)
 
 
 @pytest.fixture
