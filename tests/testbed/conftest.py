@@ -60,16 +60,6 @@ def testbed() -> Iterator[Testbed]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _allows_clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests' own clients are read without a question."""
-    allowed = tmp_path_factory.mktemp("allowed") / "allowed"
-    allowed.write_text("/\n")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TIERBENCH_ALLOWED", str(allowed))
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
 def machine() -> Iterator[Machine]:
     with Machine().watched() as machine:
         yield machine

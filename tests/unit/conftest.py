@@ -31,16 +31,6 @@ def _coarse_pictures():
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _allows_clients(tmp_path_factory):
-    """Tests' own clients are read without a question."""
-    allowed = tmp_path_factory.mktemp("allowed") / "allowed"
-    allowed.write_text("/\n")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TIERBENCH_ALLOWED", str(allowed))
-        yield
-
-
 @pytest.fixture(autouse=True)
 def _ends_its_threads():
     """A thread that outlives its test fails in another one, and that one is blamed."""
