@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from tierbench import files, json_files, names
 from tierbench.json_files import Damaged
 from tierbench.postprocess.records.ceilings import measured_links
-from tierbench.postprocess.records.definition import by_role
 from tierbench.postprocess.tables.factors import batch_name
 from tierbench.postprocess.wording import NOTHING, listed
 
@@ -149,7 +148,7 @@ def _asked(run: Results, points: Collection[str]) -> Iterator[Fact]:
     for pool, workers in (plan.get("pools") or {}).items():
         yield Fact(f"pool {pool}", f"workers of pool {pool}", listed(list(workers)))
     yield Fact("", "conditions", experiment.get("conditions") or {})
-    yield from (Fact("", f"stated {link}", value) for link, value in by_role(site.get("links") or {}).items())
+    yield from (Fact("", f"stated {link}", value) for link, value in (site.get("links") or {}).items())
     for replicas in plan.get("replicas") or []:  # the folder's name holds a digest of how a set was made
         name = f"replicas {replicas['name']}"
         for key, what in {"directory": "folder", "nominal_bytes": "size [B]", "suffix": "suffix"}.items():

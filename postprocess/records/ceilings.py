@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from tierbench import json_files, names
 from tierbench.json_files import Damaged
-from tierbench.postprocess.records.definition import by_role, read_or_report, role_of
+from tierbench.postprocess.records.definition import read_or_report
 
 if TYPE_CHECKING:
     from tierbench.postprocess.records.samples import Card  # which loads numpy; the doctor does without
@@ -125,9 +125,9 @@ def read_ceilings(run: Path, pool: str, tell: Callable[[str], None]) -> Ceilings
     """The ceilings for a pool from a run directory; what is not there is unknown, what is damaged is reported."""
     site = read_or_report(Stated, run / names.SITE, tell) or Stated()
     content = read_or_report(Lines, run / names.CEILINGS, tell) or Lines()
-    stated = by_role(site.get("links") or {})
+    stated = dict(site.get("links") or {})
     if own_link := site.get("pools", {}).get(pool, {}).get("link"):
-        stated["worker"] = stated.get(role_of(own_link))
+        stated["worker"] = stated.get(own_link)
     of_pool = ceilings(stated, content.get("measured", []), pool)
     own = {
         str(sampler.get("host")): Ceiling(rate, STATED)
@@ -201,6 +201,5 @@ def _understood(lines: list[Any]) -> Iterator[dict[str, Any]]:
     """The lines, by the roles of this version; a later one may measure what this one does not know."""
     for line in lines:
         with contextlib.suppress(Damaged):
-            role = role_of(json_files.typed(Measured, line, "a line")["role"])
-            if role in LINKS:
-                yield {**line, "role": role}
+            if json_files.typed(Measured, line, "a line")["role"] in LINKS:
+                yield line

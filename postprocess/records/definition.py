@@ -11,7 +11,6 @@ from tierbench import json_files, trials
 from tierbench.dags.clients import shipped_clients
 from tierbench.dags.measure import MEASURES, Measure
 from tierbench.json_files import Damaged
-from tierbench.starts import NATURAL, TOGETHER
 from tierbench.trials import UNLIMITED
 from tierbench.wrappers.client import Client
 
@@ -27,19 +26,6 @@ def read_or_report(shape: type[T], path: Path, tell: Callable[[str], None]) -> T
     except Damaged as error:
         tell(str(error))
         return None
-
-
-FORMERLY = {"xrootd": "door"}  # when no other server was thought of
-
-
-def role_of(name: str) -> str:
-    """The role that a record names."""
-    return FORMERLY.get(name, name)
-
-
-def by_role(stated: Mapping[str, T]) -> dict[str, T]:
-    """What a record has by roles, as a site's [links]."""
-    return {role_of(name): value for name, value in stated.items()}
 
 
 @dataclass(frozen=True)
@@ -92,27 +78,18 @@ class Definition(trials.Trial):
     @property
     def roles(self) -> dict[str, str]:
         """What each sampled host does on the path of the data."""
-        return {sampler.host: role_of(sampler.role) for sampler in self.samplers}
+        return {sampler.host: sampler.role for sampler in self.samplers}
 
 
 def definition(content: Mapping[str, Any], where: str) -> Definition:
-    """A trial.json of this version, or of an earlier one, as this one has it."""
+    """A trial.json; what an earlier version did not limit is not limited."""
     missing = [name for name in NEEDED if name not in content]
     if missing:
         raise Damaged(f"{where} is damaged: {', '.join(f'{name}: missing' for name in missing[:3])}")
-    formerly = {
-        "start": {"kind": TOGETHER if content.get("gate") else NATURAL},  # which knew no other start but none
-        "placement": {"asked": "as-matched"},
-        "limits": {},
-        **{name: value for name, value in content.items() if value is not None},
-    }
-    if isinstance(formerly["limits"], dict):
-        formerly["limits"] = UNLIMITED_ALL | formerly["limits"]
-    if isinstance(formerly.get("samplers"), list):
-        formerly["samplers"] = [
-            {"via": "", **each} if isinstance(each, dict) else each for each in formerly["samplers"]
-        ]
-    return json_files.typed(Definition, formerly, where)
+    said: dict[str, Any] = {"limits": {}, **{name: value for name, value in content.items() if value is not None}}
+    if isinstance(said["limits"], dict):
+        said["limits"] = UNLIMITED_ALL | said["limits"]
+    return json_files.typed(Definition, said, where)
 
 
 def read_definition(path: Path) -> Definition:

@@ -16,7 +16,7 @@ from tierbench.dags.measure import RECEIVED
 from tierbench.dags.records import read_outcome
 from tierbench.json_files import Damaged
 from tierbench.postprocess.records.ceilings import Ceilings, read_ceilings
-from tierbench.postprocess.records.definition import Definition, definition, read_definition, read_or_report, role_of
+from tierbench.postprocess.records.definition import Definition, definition, read_definition, read_or_report
 from tierbench.postprocess.records.increments import intervals
 from tierbench.postprocess.records.jobs import Job, read_jobs
 from tierbench.postprocess.records.samples import UnreadableSamples, read_samples
@@ -127,7 +127,7 @@ def _ceilings(folder: Path, trial: Definition, conditions: list[ConditionState],
     ceilings = read_ceilings(folder.absolute().parents[1], trial.pool, optional.append)
     if trial.measure.direction == RECEIVED:
         ceilings = ceilings.towards_storage()
-    arranged = {role_of(state.condition.link): state.number for state in conditions if state.condition.link}
+    arranged = {state.condition.link: state.number for state in conditions if state.condition.link}
     distances = [state for state in conditions if state.condition.link == "rtt_ms"]
     if len({state.number for state in distances}) > 1:  # who is how far by which of them, nobody says
         arranged["rtt_ms"] = None

@@ -17,7 +17,6 @@ from tierbench.errors import TierbenchError
 from tierbench.json_files import Damaged
 from tierbench.monitors.sources import SOURCES
 from tierbench.postprocess.digits import Booleans, Integers, integers
-from tierbench.postprocess.records.definition import role_of
 
 FORMAT = 1
 CHUNK_RECORDS = 16_384  # a chunk's working set stays in the CPU's cache
@@ -128,7 +127,7 @@ class Samples:
 
     @property
     def role(self) -> str:
-        return role_of(self.header.role)
+        return self.header.role
 
     @property
     def interface(self) -> str:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD
 from tierbench.postprocess.compare.points import deciding_place, ranking
 from tierbench.postprocess.plots.gallery import interval_words, volatility_column
-from tierbench.postprocess.records.definition import by_role
 from tierbench.postprocess.report.answer import conditions
 from tierbench.postprocess.report.markup import Markup, element, table
 from tierbench.postprocess.schema.rows import EVENTS, OPERATIONS, RATE, SENT, SUMMED
@@ -142,7 +141,7 @@ def link_table(results: Results) -> Markup | None:
         each = f"{figures(min(rates))}–{figures(max(rates))}" if len(rates) > 1 else NOTHING
         where = f"{results.ceilings['from']} to {line['to']}"
         rows.append([where, "measured by iperf3", figures(line["mbps"]), each, figures(line["rtt_ms"])])
-    for link, rate in by_role(results.site.get("links") or {}).items():
+    for link, rate in (results.site.get("links") or {}).items():
         if rate and link != "rtt_ms":
             rows.append([f"{link} link", "stated by the site’s file", figures(rate), NOTHING, NOTHING])
     if not rows:

@@ -210,6 +210,7 @@ def write_trial(
         "workers": ["wn01.private.fiu.test"], "flush": {"strategy": "fadvise", "hosts": []},
         "samplers": [{"host": OSS, "interface": "eth0", "role": "storage", "via": "pool"}],
         "sample_period_s": 1.0, "start": {"kind": "together", "every_s": 0.0},
+        "placement": {"asked": "as-matched"},
         "options": {}, "bytes": size * jobs, **changes,
     }  # fmt: skip
     (folder / "trial.json").write_text(json.dumps(trial), encoding="utf-8")

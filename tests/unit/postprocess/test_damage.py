@@ -12,7 +12,6 @@ import pytest
 from tests.unit.synthetic_run import rows
 from tierbench import names
 from tierbench.errors import TierbenchError
-from tierbench.postprocess.records.ceilings import read_ceilings
 from tierbench.postprocess.schema.rows import TRIAL_FILES
 from tierbench.postprocess.tables.write import tables, trial_tables
 from tierbench.submit.cli import main
@@ -242,13 +241,3 @@ def test_columns_may_come_and_none_changes(run, table):
     if table == names.TRIALS_CSV:
         now = [{name: value for part in TRIAL_FILES for name, value in rows(run.trial / part)[0].items()}]
     assert [{name: row.get(name) for name in before[0]} for row in now] == before
-
-
-def test_what_an_older_run_calls_an_xrootd_server_is_a_door(run):
-    for path in (run.trial / names.TRIAL, run.trial / names.sample_file("wn04.fiu.test")):
-        text, count = re.subn(r'("host": ?"wn04[^{}]*"role": ?)"worker"', r'\1"xrootd"', path.read_text())
-        assert count
-        path.write_text(text)
-    assert "door" in read_ceilings(run.directory, "public", print).links
-    assert "by their header" not in trial_tables(run.trial)["verdict_reasons"]
-    assert {row["role"] for row in rows(run.trial / names.SAMPLES_CSV)} == {"storage", "worker", "door"}

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tests.unit.doctored_trial import edit_client, edit_trial
+from tests.unit.doctored_trial import edit_client
 from tests.unit.synthetic_start import EACH_S, GAP_S, every, in_turn
 from tierbench import names
 from tierbench.dags.experiment import find_experiment
@@ -183,14 +183,6 @@ def test_a_go_that_was_anothers_is_told(turns):
     go["turns_wall_ns"][2] += 10**9
     (turns / names.GO).write_text(json.dumps(go))
     assert "the gate and the clients report 2 different go times" in trial_row(read_trial(turns))["reasons"]
-
-
-def test_a_trial_of_an_earlier_version_began_as_its_gate_says(tmp_path):
-    folder = synthetic.write_trial(tmp_path)
-    for gate, started in ((True, "together"), (False, "natural")):
-        edit_trial(folder, start=None, gate=gate)
-        row = trial_row(read_trial(folder))
-        assert (row["started"], row["placed"]) == (started, "as-matched")
 
 
 @pytest.fixture(scope="module")

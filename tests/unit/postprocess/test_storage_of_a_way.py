@@ -34,7 +34,7 @@ NOTHING = synthetic.during(0, SECONDS)
 
 def two_servers(run, near, far):
     """A trial by a way that leads to the far server alone, of two that send so much."""
-    samplers = [{"host": host, "interface": "eth0", "role": "storage"} for host in (synthetic.OSS, FAR)]
+    samplers = [{"host": host, "interface": "eth0", "role": "storage", "via": "pool"} for host in (synthetic.OSS, FAR)]
     folder = synthetic.write_trial(run, mbps=MBPS, samplers=samplers, servers=[FAR], access="far-pool")
     synthetic.write_host(folder, synthetic.OSS, "storage", tx_bytes=synthetic.during(near, SECONDS))
     synthetic.write_host(folder, FAR, "storage", tx_bytes=synthetic.during(far, SECONDS))
@@ -44,8 +44,8 @@ def two_servers(run, near, far):
 def on_disk(run, *, fetched=SIZE, sent=NOTHING, **counters):
     """A trial whose storage is the worker's disk, by its samples' counters and the kernel's count for each client."""
     samplers = [
-        {"host": synthetic.OSS, "interface": "eth0", "role": "storage"},
-        {"host": WORKER, "interface": "eth0", "role": "worker"},
+        {"host": synthetic.OSS, "interface": "eth0", "role": "storage", "via": "pool"},
+        {"host": WORKER, "interface": "eth0", "role": "worker", "via": "pool"},
     ]
     folder = synthetic.write_trial(
         run, mbps=MBPS, samplers=samplers, on_disk=True, access="local-disk", protocol="file"
