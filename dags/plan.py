@@ -21,9 +21,9 @@ from tierbench import json_files, names
 from tierbench.checked_text import shown
 from tierbench.dags.experiment import Experiment, Use, shipped_experiments
 from tierbench.dags.levels import SIMULTANEOUS, Factor, Layout, Level, Levels, layout, level_text, named_levels
-from tierbench.dags.limits import ahead_problems as ahead_problems
+from tierbench.dags.limits import ahead_problems
 from tierbench.dags.replicas import Entry, WrittenFiles
-from tierbench.dags.shipping import submission_problems as submission_problems
+from tierbench.dags.shipping import submission_problems
 from tierbench.dags.trial_settings import most_repeats, placement_problems
 from tierbench.errors import ConfigError, refuse
 from tierbench.site_configs.site import Site

@@ -41,18 +41,18 @@ def opened_text(path: "str | Path", newline: "str | None" = None) -> io.TextIOWr
     return io.TextIOWrapper(opened(path), encoding="utf-8", newline=newline)
 
 
-def read_bytes(path: "str | Path", largest: int = LARGEST) -> bytes:
+def read_bytes(path: "str | Path") -> bytes:
     """The whole of a regular file; OSError where it is larger than anything that we write."""
     with opened(path) as file:
-        content = file.read(largest + 1)
-    if len(content) > largest:
-        raise OSError(errno.EFBIG, f"is larger than {largest >> 20} MB", str(path))
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise OSError(errno.EFBIG, f"is larger than {LARGEST >> 20} MB", str(path))
     return content
 
 
-def read_text(path: "str | Path", errors: str = "strict", largest: int = LARGEST) -> str:
+def read_text(path: "str | Path", errors: str = "strict") -> str:
     """The whole of a regular file of text."""
-    text = read_bytes(path, largest).decode("utf-8", errors)
+    text = read_bytes(path).decode("utf-8", errors)
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 

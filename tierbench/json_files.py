@@ -60,9 +60,9 @@ def read_as(shape: type[T], path: Path, where: str = "") -> T:
     return typed(shape, read(path, where), where or str(path))
 
 
-def read_table(path: Path, where: str = "") -> dict[str, Any]:
+def read_table(path: Path) -> dict[str, Any]:
     """A JSON file that holds an object, whatever is in it."""
-    return read_as(dict[str, Any], path, where)
+    return read_as(dict[str, Any], path)
 
 
 def read_or(default: T, path: Path) -> T:
