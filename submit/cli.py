@@ -20,12 +20,21 @@ Tierbench turns a question about storage access into HTCondor DAGs, runs them so
 can be trusted, and hands back tables, plots and a verdict.
 """
 
-# The modules that add commands, in the order of the help.
-PARTS = (
-    "submit.preview", "submit.init_site", "submit.doctor", "submit.replication", "submit.commands",
-    "submit.try_commands", "submit.watch", "submit.results", "submit.clean", "submit.nightly.cli", "submit.history",
-    "testbed.cli",
-)  # fmt: skip
+# The modules that add commands, and which, in the order of the help.
+PARTS = {
+    "submit.preview": ("list", "show"),
+    "submit.init_site": ("init-site",),
+    "submit.doctor": ("doctor",),
+    "submit.replication": ("replicas",),
+    "submit.commands": ("plan", "write", "run", "submit", "watch", "stop"),
+    "submit.try_commands": ("try",),
+    "submit.watch": ("status",),
+    "submit.results": ("tables", "enough", "report", "compare"),
+    "submit.clean": ("clean",),
+    "submit.nightly.cli": ("nightly",),
+    "submit.history": ("history",),
+    "testbed.cli": ("testbed",),
+}
 RUNS = ("RUN", "A", "B", "FOLDER")  # what arguments are called that are run directories
 COMPLETION = """\
   tierbench completion bash > ~/.local/share/bash-completion/completions/tierbench
@@ -80,14 +89,14 @@ class Parser(argparse.ArgumentParser):
 
 
 def command_line(word: str = "") -> argparse.ArgumentParser:
-    """The commands; the one that this word begins alone, where it can do without loading all others."""
+    """The commands; of one that this word begins its module alone, as all of them take half a second to load."""
     parser = Parser(prog="tierbench", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
     subcommands = parser.add_subparsers(dest="subcommand", metavar="COMMAND")
-    if word != "nightly":  # a monitoring system gives its plugins little time
-        parser.add_argument("--version", action="version", version=f"tierbench {version()}")
-    for part in ("submit.nightly.cli",) if word == "nightly" else PARTS:
+    alone = [part for part, words in PARTS.items() if word in words]
+    for part in alone or PARTS:
         import_module(f"tierbench.{part}").register(subcommands)
-    if word != "nightly":
+    if not alone:
+        parser.add_argument("--version", action="version", version=f"tierbench {version()}")
         text = "Print a script by which a shell completes commands, options, names of experiments, sites and runs"
         completion = add_command(subcommands, "completion", partial(_completion, parser), text, examples=COMPLETION)
         completion.add_argument("shell", choices=("bash", "zsh"))

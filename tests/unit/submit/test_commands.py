@@ -14,6 +14,8 @@ from tierbench.dags.experiment import shipped_experiments
 from tierbench.submit import cli, pool
 from tierbench.submit.pool import Slots
 
+WORDS = [word for words in cli.PARTS.values() for word in words]
+
 
 @pytest.fixture
 def no_slots(monkeypatch):
@@ -51,6 +53,12 @@ def test_show_says_what_is_varied_and_without_a_command_there_is_help(capsys):
     assert "  in all trials: worker-rtts 5-14-47-60\n" in shown
     cli.main(["show", "kaganas-2014-bridge"])
     assert "in all trials" not in capsys.readouterr().out  # its levels differ in every condition
+
+
+def test_each_command_is_found_in_the_module_that_adds_it():
+    found = {word: {leaf.prog.split()[1] for leaf in cli.leaves(cli.command_line(word))} for word in WORDS}
+    assert all(word in commands for word, commands in found.items())
+    assert {leaf.prog.split()[1] for leaf in cli.leaves(cli.command_line())} == {*WORDS, "completion"}
 
 
 @pytest.mark.parametrize("mistaken", [["pln"], ["testbed", "attatch"], ["completion", "bsh"]])
