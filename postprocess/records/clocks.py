@@ -107,6 +107,15 @@ def step_of_access_point_ms(data: TrialData) -> float:
     return max(0, first.low_ns - last.high_ns, last.low_ns - first.high_ns) / 1e6 if first and last else 0.0
 
 
+def drifts_ms(data: TrialData) -> dict[str, float]:
+    """How far at least each host's clock ran apart from the access point's uptime during the trial, where it did.
+
+    Its wall and monotonic clocks do so together where a virtual machine is paused, or a clock is slewed fast.
+    """
+    apart = {host: max(low for low, _ in of) - min(high for _, high in of) for host, of in _compared(data).items()}
+    return {host: apart_ns / 1e6 for host, apart_ns in apart.items() if apart_ns > 0}
+
+
 def wall_time(data: TrialData) -> tuple[float | None, float | None]:
     """From the submission to the last end in seconds, by the access point's uptime, and by how much it may be wrong.
 
@@ -145,6 +154,16 @@ def _uptime(job: Job, record: Record) -> tuple[float, float]:
 
 def _bounds(data: TrialData) -> dict[str, Bounds]:
     """Between which two times each host's wall clock is ahead of the access point's uptime."""
+    narrowest = {}
+    for host, pairs in _compared(data).items():
+        # All bounds hold at once, unless the clock was set, or ran apart; then those of the first moment are taken.
+        low, high = max(low for low, _ in pairs), min(high for _, high in pairs)
+        narrowest[host] = (low, high) if low <= high else pairs[0]
+    return narrowest
+
+
+def _compared(data: TrialData) -> dict[str, list[Bounds]]:
+    """The same, each time that a host has compared them."""
     bounds: dict[str, list[Bounds]] = defaultdict(list)
     for sampled in data.sampled:
         clocks = sampled.samples.trailer.clocks if sampled.samples.trailer else []
@@ -152,9 +171,4 @@ def _bounds(data: TrialData) -> dict[str, Bounds]:
     for job in data.jobs:
         if job.start and job.clock:
             bounds[job.host].append((job.clock.low_ns, job.clock.high_ns))
-    narrowest = {}
-    for host, pairs in ((host, pairs) for host, pairs in bounds.items() if pairs):
-        # All bounds hold at once, unless the clock was set in between; then those of the first moment are taken.
-        low, high = max(low for low, _ in pairs), min(high for _, high in pairs)
-        narrowest[host] = (low, high) if low <= high else pairs[0]
-    return narrowest
+    return {host: pairs for host, pairs in bounds.items() if pairs}

@@ -182,6 +182,22 @@ def clock_error(data: TrialData, row: TrialRow) -> Measured:
 
 
 @rule(
+    Limits("% of the window", suspect=0.5, invalid=5),
+    remedy="a virtual machine was paused or moved, or a clock slewed fast, so times by it are wrong by as much: see its"
+    " hypervisor's log and chronyc tracking, and repeat",
+    worst=True,
+)
+def clock_drift(data: TrialData, row: TrialRow) -> Measured:
+    """How far the clock of a storage server or of a worker that read ran apart from the access point's during the
+    trial."""
+    matter = clocks.reading_and_storage(data)
+    for host, apart_ms in clocks.drifts_ms(data).items():
+        if host in matter:
+            words = f"the clock of {host} and that of the access point ran {apart_ms:.0f} ms apart during the trial"
+            yield from of_window(row, apart_ms / 1e3, words)
+
+
+@rule(
     Limits("hosts", suspect=0),
     remedy="sample by jobs of the pool and let jobs use chirp, or see for yourself that the clocks agree",
 )

@@ -14,12 +14,14 @@ READ = 1e9 / 1.02  # bytes that a synthetic trial's clients read
 TICKS = synthetic.ticks(-2, 23)
 
 
-def sampled(folder, tx_bytes=None, times=TICKS, *, ahead_ms=0.0, late=0, missed=0, wall_step=None, **changes):
+def sampled(
+    folder, tx_bytes=None, times=TICKS, *, ahead_ms=0.0, late=0, missed=0, wall_step=None, clocks=(), **changes
+):
     """Write the storage server's samples anew, with something about them changed."""
     since_s, step_ms = wall_step or (0, 0)
     counters = {"tx_bytes": tx_bytes or synthetic.during(400, 20)}
     counters["wall_ns"] = lambda time: synthetic.times(time + step_ms / 1e3 * (time > since_s))["wall_ns"]
-    end = {"late_ticks": late, "missed_ticks": missed, "clocks": [synthetic.clock(ahead_ms)]}
+    end = {"late_ticks": late, "missed_ticks": missed, "clocks": [*clocks] or [synthetic.clock(ahead_ms)]}
     host, role = changes.pop("host", OSS), changes.pop("role", "storage")
     synthetic.write_host(folder, host, role, times=times, head=changes, end=end, **counters)
 

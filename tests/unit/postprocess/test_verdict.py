@@ -126,6 +126,11 @@ def stepped(folder, milliseconds):
     sampled(folder, wall_step=(10, milliseconds))
 
 
+def drifted(folder, milliseconds):
+    """Have the storage server's clocks, both of them, fall behind the access point's in the trial."""
+    sampled(folder, clocks=[synthetic.clock(), synthetic.clock(-milliseconds)])
+
+
 def paused(folder, missing):
     sampled(folder, times=[time for time in TICKS if time not in missing])
 
@@ -248,6 +253,9 @@ CASES = [
     ("clock error", stepped, -990, -1010, INVALID, "was set by 1010.0 ms during the trial"),
     ("clock error", apart, 103, 105, SUSPECT,
      f"the clock of oss.uf.test is 105.0 ± 4.0 ms ahead of that of {WORKER}, 0.5 %"),
+    ("clock drift", drifted, 103, 105, SUSPECT,
+     "the clock of oss.uf.test and that of the access point ran 101 ms apart during the trial, 0.5 % of the window"),
+    ("clock drift", drifted, 1000, -1010, INVALID, "that of the access point ran 1006 ms apart during the trial"),
     ("started beside", begun_beside, 0.9, 1.1, SUSPECT,
      "5 jobs of the next trial were started within 2.1 s, 10.5 % of the window"),
     ("clock not compared", started, None, {"boot_id": "another"}, SUSPECT, f"the clock of {WORKER} was not compared"),
