@@ -5,6 +5,7 @@ Here are also the rules that take all trials of a run: whether one is unlike the
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
 from collections import Counter, defaultdict
@@ -25,11 +26,13 @@ from tierbench.postprocess.wording import abridged
 from tierbench.starts import IN_TURN
 
 Hosts = Mapping[str, Mapping[str, Any]]  # what conditions.json says of each trial's hosts, by the trial's name
+Ran = tuple[int, int, TrialRow]  # when a trial's window began and ended, by the wall clock
 OfTrials = Iterator[tuple[str, float, str]]  # a trial's name, a value in the rule's unit, and words
 
 FEWEST = 3  # repetitions; of two nobody knows which one is odd
 OF_EXCESS = 0.1  # of the usual excess: a way that wastes much does not waste just as much each time
 STREAM = "iperf3"  # protocol of clients that send for a time where their set has no size
+APART_H, TIMES_USUAL = 1.0, 10.0  # between trials of one repetition; and so often what is usual between two
 ADDS_UP = 0.75  # behind latency, a client among many gets at least so much of what it gets among few
 
 
@@ -92,6 +95,38 @@ def split_otherwise(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
             yield name, 100 * (most - 1), words
 
 
+@run_rule(
+    Limits("h", suspect=APART_H),
+    remedy="ratios take a repetition's trials for simultaneous, so what changed meanwhile is in them: add whole"
+    " repetitions (`tierbench run --more N RUN`)",
+)
+def far_from_its_repetition(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
+    """Time between a trial and most of its repetition, where it is also ten times what usually lies between two trials.
+
+    As where trials of one repetition were submitted again the day after.
+    """
+    ran = sorted(((begin, end, trial) for trial in trials if counts(trial) and (begin := trial.go_wall_ns)
+                  and (end := trial.end_wall_ns)), key=lambda each: each[:2])  # fmt: skip
+    usual_h = statistics.median_low([_hours(*pair) for pair in itertools.pairwise(ran)] or [0.0])
+    for repetition in {trial.repeat: None for _, _, trial in ran}:
+        parts: list[list[Ran]] = []
+        for each in (each for each in ran if each[2].repeat == repetition):
+            if parts and _hours(parts[-1][-1], each) <= max(APART_H, TIMES_USUAL * usual_h):
+                parts[-1].append(each)
+            else:
+                parts.append([each])
+        most = max(parts, key=len)
+        for part in parts:
+            hours = max(_hours(most[-1], part[0]), _hours(part[-1], most[0]))
+            for _, _, trial in part if part is not most else ():
+                yield trial.trial, hours, f"it was measured {hours:.1f} h from the rest of its repetition"
+
+
+def _hours(earlier: Ran, later: Ran) -> float:
+    """From the one's end to the other's begin."""
+    return (later[0] - earlier[1]) / 3600e9
+
+
 @run_rule(Limits("settings", suspect=0), remedy="conditions.json has them all: compare only trials under the same ones")
 def other_conditions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
     """Settings and versions of the trial's hosts that are not those of most of the run's trials with the same arranged
@@ -102,7 +137,9 @@ def other_conditions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
 
 SUBJECTS = (byte_rules, cache_rules, client_rules, sampling_rules)
 OF_TRIALS = (each for subject in SUBJECTS for each in vars(subject).values() if isinstance(each, Rule))
-RULES = (incomplete, *OF_TRIALS, unlike_its_repetitions, split_otherwise, other_conditions)
+RULES = (
+    incomplete, *OF_TRIALS, unlike_its_repetitions, split_otherwise, far_from_its_repetition, other_conditions,
+)  # fmt: skip
 
 
 def judge(data: TrialData, row: TrialRow) -> TrialRow:

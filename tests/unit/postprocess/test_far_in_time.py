@@ -1,0 +1,50 @@
+"""Trials that were measured long before or after the rest of their repetition: ratios take both for simultaneous."""
+
+import pytest
+
+from tests.unit.postprocess.test_uncertainty import trial
+from tests.unit.synthetic_run import GO_NS
+from tierbench.postprocess.tables.run_tables import ratio_rows
+from tierbench.postprocess.verdict.judge import judge_run
+
+ACCESSES = ("direct", "lan", "wan")
+
+
+def judged(begins_h):
+    """The trials of all access methods, repetition by repetition, each of 20 s that began at its hour."""
+    rows = [
+        trial(
+            access, repeat, 400.0, trial=f"{access} {repeat}", verdict="VALID",
+            go_wall_ns=GO_NS + round(hour * 3600e9), end_wall_ns=GO_NS + round(hour * 3600e9) + 20 * 10**9,
+        )
+        for repeat, hours in enumerate(begins_h, 1)
+        for access, hour in zip(ACCESSES, hours, strict=True)
+    ]  # fmt: skip
+    return judge_run(rows, {row.trial: {"hosts": {}} for row in rows})
+
+
+@pytest.mark.parametrize(
+    ("begins_h", "suspect"),
+    [
+        pytest.param([(0, 0.1, 0.2), (0.3, 0.4, 0.5)], [], id="one after the other"),
+        pytest.param([(0, 0.1, 24), (0.3, 0.4, 0.5)], ["wan 1"], id="one submitted again the day after"),
+        pytest.param([(24, 0.1, 0.2), (24.1, 0.4, 0.5)], ["direct 1", "direct 2"], id="all of an access method"),
+        pytest.param([(0, 24, 24.1), (24.2, 24.3, 24.4)], ["direct 1"], id="a run that was stopped over night"),
+        pytest.param([(0, 0.1, 0.2), (24, 24.1, 24.2)], [], id="whole repetitions that were added"),
+        pytest.param([(0, 2, 4), (6, 8, 10)], [], id="a pool in which each trial waits for two hours"),
+        pytest.param([(0, 24, 48)], [], id="nothing says what is usual"),
+    ],
+)
+def test_they_are_suspect(begins_h, suspect):
+    rows = judged(begins_h)
+    assert [row.trial for row in rows if row.verdict == "SUSPECT"] == suspect
+    reasons = [reason for row in rows for reason in row.verdict_reasons]
+    assert all("h from the rest of its repetition (at most 1 h)" in reason for reason in reasons)
+
+
+def test_so_ratios_of_an_access_method_of_another_day_rest_on_no_valid_trials():
+    rows = judged([(24, 0.1, 0.2), (24.1, 0.4, 0.5), (24.2, 0.7, 0.8)])
+    ratios = [
+        row for row in ratio_rows(rows) if row.metric == "delivered_mbps" and "direct" in (row.access, row.against)
+    ]
+    assert {row.valid_pairs for row in ratios} == {0}
