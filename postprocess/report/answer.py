@@ -180,11 +180,17 @@ def limit_of_lines(results: Results, trials: Sequence[TrialRow], lines: Iterable
 
 
 def causes(results: Results, trials: Sequence[TrialRow], lines: Sequence[str]) -> list[str]:
-    """What limited each side, in a sentence; none where that is unknown."""
+    """What limited each side, in a sentence, and in how many trials where not in all; none where that is unknown."""
     limits = limit_of_lines(results, trials, lines)
     if len(limits) > 1 or len(lines) == 1:
+
+        def side(line: str, label: str) -> str:
+            its = [trial for trial in trials if level_of(trial, results.layout.lines) == line]
+            often = _in_some(its, label)
+            return results.line_name(line) + (f" ({often})" if often else "")
+
         named = [
-            f"{listed([*map(results.line_name, those)])} by {'' if label == LATENCY else 'the '}{label}"
+            f"{listed([side(line, label) for line in those])} by {'' if label == LATENCY else 'the '}{label}"
             for label, those in limits.items()
             if label
         ]
@@ -200,8 +206,15 @@ def causes(results: Results, trials: Sequence[TrialRow], lines: Sequence[str]) -
         # The ceiling is that of the access: it may be another resource's than what limits, as behind latency.
         ends = "–".join(dict.fromkeys(f"{end:.0f}" for end in (min(used), max(used))))
         share = f": the jobs received {ends}\N{NO-BREAK SPACE}% of {ceilings.pop()}, the path's tightest known ceiling"
-    whose = "Latency" if label == LATENCY else f"The {label}"
-    return [f"{whose} limits {'both' if len(lines) == 2 else f'all {len(lines)}'}{share}."]
+    whose, often = "Latency" if label == LATENCY else f"The {label}", _in_some(trials, label)
+    those = "both" if len(lines) == 2 else f"all {len(lines)}"
+    return [f"{whose} limits {those}{f' in {often}' if often else ''}{share}."]
+
+
+def _in_some(trials: Sequence[TrialRow], label: str) -> str:
+    """In how many of some trials it is what limited, where it is not in all: another thing did in the others."""
+    number = sum(trial.limit.bottleneck == label for trial in trials)
+    return f"{number} of {counted(len(trials), 'trial')}" if number < len(trials) else ""
 
 
 def next_step(results: Results, points: Sequence[RunPoint], trials: Sequence[TrialRow]) -> list[str]:

@@ -155,6 +155,32 @@ def test_what_limits_all_is_not_taken_for_the_methods_ceiling(tmp_path):
     assert sentence.endswith("What limited: direct by the client's own CPU.")
 
 
+CPU = "client's own CPU"
+
+
+@pytest.mark.parametrize(
+    ("of_direct", "of_lan", "words"),
+    [
+        (("storage",) * 3, ("storage",) * 3, "The storage limits both: the jobs received "),
+        (("latency", "storage", "storage"), ("storage",) * 3,
+         "The storage limits both in 15 of 18 trials: the jobs received "),
+        ((CPU,) * 3, ("storage",) * 3, "What limited: direct by the client's own CPU; lan-xrootd by the storage."),
+        ((CPU,) * 3, ("storage", "storage", "latency"),
+         "What limited: direct by the client's own CPU; lan-xrootd (6 of 9 trials) by the storage."),
+    ],
+)  # fmt: skip
+def test_what_limits_most_trials_is_not_said_of_all(tmp_path, of_direct, of_lan, words):
+    """Where the number of jobs decides what limits, the sentence about all points says of how many trials it speaks."""
+    made = write_run(
+        tmp_path / "run", Shape(rates={"direct": 400.0, "lan-xrootd": 400.0}, batches=(2, 4, 8), samples=False)
+    )
+    labels = {"direct": of_direct, "lan-xrootd": of_lan}
+    rows = read_csv(made / "trials.csv")
+    rows = [{**row, "bottleneck": labels[row["access"]][("2", "4", "8").index(row["jobs"])]} for row in rows]
+    write_csv(made / "trials.csv", rows)
+    assert words in answers(read_results(made, silent))[0].sentence
+
+
 @pytest.mark.parametrize(
     ("scatter", "words"),
     [
