@@ -17,6 +17,7 @@ from tierbench.postprocess.records.ceilings import Ceiling
 from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import TrialData, by_host
 from tierbench.postprocess.schema.rows import Limit, ResourceRow
+from tierbench.postprocess.wording import listed
 
 # The thresholds: shares of a ceiling.
 LINK_FULL = 0.90  # mean rate: headers, and the gaps between requests, take the rest
@@ -74,7 +75,7 @@ def limit_of(data: TrialData, delivered_mbps: float | None) -> Limit:
     if of is None or not data.storage:
         return limit
     rate = sum(r.value for r in used if (r.role, r.resource) == ("storage", f"NIC {data.measure.direction}"))
-    label, words = explain(used, clients_of(data, of, used, rate))
+    label, words = explain(used, clients_of(data, of, used, rate), not_known(data, of, used))
     window_s = data.window_s or of.seconds
     where = f"{of.words}, {of.seconds:.1f} s"
     share, least = SHORT_PART
@@ -92,7 +93,14 @@ def resource_rows(data: TrialData, leading: Mapping[str, Any]) -> Iterator[Resou
         yield ResourceRow(**leading, **own, utilisation=r.utilisation, ceiling_from=r.source, on_the_way=on_the_way)
 
 
-def explain(used: Sequence[Resource], clients: Clients) -> tuple[str, str]:
+def not_known(data: TrialData, of: Part, used: Sequence[Resource]) -> list[str]:
+    """The hosts that may be on the way, were to be sampled, and of which nothing is known."""
+    known = {r.host for r in used if r.resource.startswith("NIC ")}
+    roles = {host: role for host, role in data.trial.roles.items() if role in ("gateway", "door") or host in of.hosts}
+    return [f"{role} {host}" for host, role in roles.items() if host not in known]
+
+
+def explain(used: Sequence[Resource], clients: Clients, unknown: Sequence[str] = ()) -> tuple[str, str]:
     candidates = sorted(_candidates(used, clients), key=lambda candidate: candidate.use, reverse=True)
     full = [candidate for candidate in candidates if candidate.full]
     sent_again = list(_sent_again(used))
@@ -107,7 +115,7 @@ def explain(used: Sequence[Resource], clients: Clients) -> tuple[str, str]:
         return WINDOW, "; ".join([windows.words, f"busiest: {busiest}", *sent_again])
     sent_again = [*([windows.words] if windows else []), *sent_again]
     waiting = why_latency((candidate.use for candidate in candidates), clients)
-    if waiting:
+    if waiting and not unknown:  # or one of those may be what is full
         return LATENCY, "; ".join([waiting, f"busiest: {busiest}", *sent_again])
     # A full machine that hosts share is named here, where none of them is to blame more than the others.
     cores = sum(r.value for r in used if r.resource == "CPU" and r.unit == "cores")
@@ -116,7 +124,8 @@ def explain(used: Sequence[Resource], clients: Clients) -> tuple[str, str]:
         for r in used
         if r.role == "machine" and (r.utilisation or 0) >= MACHINE_FULL
     ]
-    reasons = ["nothing that is known of is full", busiest, *shared, *why_not_latency(clients), *sent_again]
+    missing = [f"what {listed(unknown)} carried is not known"] if unknown else []
+    reasons = ["nothing that is known of is full", *missing, busiest, *shared, *why_not_latency(clients), *sent_again]
     return UNEXPLAINED, "; ".join(reasons)
 
 

@@ -20,6 +20,8 @@ EDGES = 0.1  # of the window, at each end, that its middle leaves out
 NEARLY_FULL = 0.9  # a sample whose rate is above this of the ceiling counts as one at the ceiling
 LEAST_COVERED = 0.5  # of the part, for a mean over it
 CARRIES = 0.5  # of what the storage server moved: who carried this much is on the data's way
+MOST_CARRIED = 1.25  # and by a mount no more, or it carried others' data
+MOUNT = "file"  # the protocol of its clients
 MOST_OF_WORK = 0.5  # of all cores' busy time; whose share is less was the busiest by chance
 WORKS = ("cpu_user", "cpu_nice", "cpu_system", "cpu_irq", "cpu_softirq", "cpu_steal")
 RESTS = ("cpu_idle", "cpu_iowait")
@@ -166,8 +168,10 @@ def _of_host(
         direction: [per_second(nic, f"{direction}_bytes", of, 8 / 1e6) for nic in interfaces]
         for direction in ("tx", "rx")
     }
-    carried = max(sum(rate or 0.0 for rate in direction) for direction in rates.values())
-    on_the_way = carried >= CARRIES * moved
+    carried = [sum(rate or 0.0 for rate in direction) for direction in rates.values()]
+    on_the_way = max(carried) >= CARRIES * moved
+    if data.trial.protocol == MOUNT:  # which leads through none, or what one is sent it sends on, and no more
+        on_the_way = min(carried) >= CARRIES * moved and max(carried) <= MOST_CARRIED * moved
     if role in ("storage", "worker"):
         on_the_way = host in (workers if role == "worker" else {server.samples.host for server in data.storage})
     here = Here(sampled, of, host, role, on_the_way)
@@ -239,7 +243,8 @@ def _of_links(data: TrialData, of: Part, used: list[Resource], moved: float) -> 
     """The WAN, which is no host's: it carries what leaves the storage's site, or comes to it."""
     if data.storage and (wan := data.ceilings.links.get("wan")):  # to a disk there is none
         resource = f"NIC {data.measure.direction}"
-        crossing = [r for r in used if r.role == "door" and r.on_the_way and r.resource == resource and r.value]
+        doors_used = [r for r in used if r.role == "door" and r.on_the_way and data.trial.protocol != MOUNT]
+        crossing = [r for r in doors_used if r.resource == resource and r.value]
         rate = sum(r.value for r in crossing) or moved
         doors = {r.host for r in crossing}
         across = [nic for nic in data.sampled if nic.samples.host in doors] or data.storage

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.postprocess.test_ceilings import LINKS
 from tests.unit.synthetic_report import read_csv
-from tests.unit.synthetic_run import GATEWAY, during, steady, write_client, write_host, write_trial
+from tests.unit.synthetic_run import GATEWAY, OSS, during, steady, write_client, write_host, write_trial
 from tierbench import names
 from tierbench.postprocess.measures.bottleneck import Client, Clients, explain
 from tierbench.postprocess.measures.resources import QUOTA, SHARED, WINDOWS, Resource
@@ -310,3 +310,40 @@ def test_what_limited_a_trial_is_named_in_its_row(tmp_path, mbps, change, links,
     row, used = tables_of(tmp_path, trial, **links)
     assert (row["bottleneck"], words in row["bottleneck_evidence"]) == (label, True)
     assert {each["utilisation"] for each in used if each["resource"] == WINDOWS} <= {"1.0000"}
+
+
+@pytest.mark.parametrize(
+    ("end_s", "label", "words"),
+    [
+        (22.7, "latency", "nothing is busy"),
+        (8.0, "unexplained", f"nothing that is known of is full; what gateway {GATEWAY} carried is not known"),
+        (None, "unexplained", f"what gateway {GATEWAY} carried is not known"),
+    ],
+)
+def test_latency_is_not_named_where_a_server_on_the_way_was_to_be_sampled_and_was_not(tmp_path, end_s, label, words):
+    """It is named since nothing else is full; what is not known may be."""
+    planned = [{"host": host, "role": role, "via": "pool"} for host, role in ((OSS, "storage"), (GATEWAY, "gateway"))]
+    trial = write_trial(tmp_path, mbps=40, samplers=planned)
+    if end_s:
+        write_host(trial, GATEWAY, "gateway", begin=-2.3, until=end_s, rx_bytes=steady(40), tx_bytes=steady(40))
+    row, _ = tables_of(tmp_path, trial)
+    assert (row["bottleneck"], words in row["bottleneck_evidence"]) == (label, True)
+
+
+@pytest.mark.parametrize(
+    ("received", "sent", "protocol", "label", "on_the_way"),
+    [
+        (400, 400, "xrootd", "latency", "yes"),
+        (400, 400, "file", "latency", "yes"),  # a mount by FUSE goes through one, too
+        (400, 950, "file", "latency", "no"),
+        (950, 400, "file", "latency", "no"),
+        (950, 20, "file", "latency", "no"),
+        (400, 950, "xrootd", "WAN link", "yes"),  # and the trial is SUSPECT for who uses the door meanwhile
+    ],
+)
+def test_a_door_that_others_use_meanwhile_does_not_limit_a_mount(tmp_path, received, sent, protocol, label, on_the_way):
+    trial = write_trial(tmp_path, mbps=400, protocol=protocol)
+    write_host(trial, GATEWAY, "door", begin=-2.3, until=22.7, rx_bytes=steady(received), tx_bytes=steady(sent))
+    row, used = tables_of(tmp_path, trial, door=1000, wan=900)
+    assert row["bottleneck"] == label
+    assert {each["on_the_way"] for each in used if each["role"] == "door"} == {on_the_way}
