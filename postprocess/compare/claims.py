@@ -29,7 +29,7 @@ from tierbench.postprocess.schema.rows import COMPARED, SUMMARISED, TrialRow, tr
 from tierbench.postprocess.schema.run_rows import RatioRow
 from tierbench.postprocess.stats import Interval, mean_interval, student
 from tierbench.postprocess.tables.factors import Point, batch_name, level_of, rows_at
-from tierbench.postprocess.tables.load_run import Results
+from tierbench.postprocess.tables.load_run import Results, ran
 from tierbench.postprocess.verdict.counting import counts, valid, values_of
 from tierbench.postprocess.wording import listed, numbered
 from tierbench.spec import build, unknown_name
@@ -168,13 +168,24 @@ def _finding(results: Results, claim: Claim) -> Finding:
         there = len(rows) == 1
         ours, by_valid = _ratio(claim, rows[0], results.looks) if there else (Interval(), None)
     if not there:
-        return Finding(claim, NOT_TESTED, why="not measured")
+        return Finding(claim, NOT_TESTED, why=_why_not(results.trials, points, claim.metric))
     others = [ceiling.missed for at in points for ceiling in _ceilings(results, at) if not ceiling.hit]
     if others:
         return Finding(claim, NOT_TESTED, ours, by_valid, why=listed(others))
     result = answer(claim, ours)
     doubted = by_valid is not None and answer(claim, by_valid) != result
     return Finding(claim, INCONCLUSIVE if doubted else result, ours, by_valid)
+
+
+def _why_not(trials: Sequence[TrialRow], points: Sequence[Point], metric: str) -> str:
+    """Why there is no number of a claim: what was measured may all be INVALID, or of other repetitions each."""
+    at = [list(filter(ran, rows_at(trials, point))) for point in points]
+    if not all(at):
+        return "not measured"
+    without = [those[0] for those in at if not values_of(filter(counts, those), metric)]
+    if without:
+        return f"no usable trials of {listed([batch_name(trial.levels) for trial in without])}"
+    return "no repetition has usable trials of both"
 
 
 def answer(claim: Claim, ours: Interval) -> str:

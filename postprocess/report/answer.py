@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -125,10 +126,7 @@ def conditions(results: Results, panel: Panel, x: str) -> str:
 
 def _compared(results: Results, point: RunPoint, where: str) -> Said:
     """The sentence about the fastest line of a point and all others."""
-
-    def rate(standing: Standing) -> str:
-        delivered = " delivered" if results.rate in (RATE, SUMMED) else ""
-        return f"{figures(standing.row.means[results.rate].value, results.unit)}{delivered}"
+    rate = functools.partial(_rate, results)
 
     def those(*kinds: str) -> str:
         named = ((other, bounded(other.lead).replace(" (", ", ")) for other in point.others if other.result in kinds)
@@ -136,9 +134,11 @@ def _compared(results: Results, point: RunPoint, where: str) -> Said:
 
     what, best, its_rate = what_is_compared(results), point.reference.name, rate(point.reference)
     if not point.others:
-        mean = point.reference.row.means[results.rate]
-        interval = f" ({CI}{bounds(mean, figures)})" if mean.interval else ""
+        its_mean = point.reference.row.means[results.rate]
+        interval = f" ({CI}{bounds(its_mean, figures)})" if its_mean.interval else ""
         return False, f"{where}, {best}: {its_rate}{interval}; no other {what} has usable trials to compare it with."
+    higher = _higher_means(results, point)
+    leads = "comes first by its ratios" if higher else "has the highest mean"
     if any(not other.result for other in point.others):
         others = [f"{other.name} {rate(other)}" for other in point.others]
         reason = "No interval: too few repetitions have both."
@@ -146,7 +146,7 @@ def _compared(results: Results, point: RunPoint, where: str) -> Said:
             reason = "A single repetition gives no interval, so this may be chance."
         elif all(other.lead.value is None for other in point.others):
             reason = "No interval: the run has no ratios of them."
-        return False, f"{where}, {best} has the highest mean: {its_rate}, against {listed(others)}. {reason}"
+        return False, f"{where}, {best} {leads}: {its_rate}, against {listed(others)}. {reason}"
     if clear := all(other.result == SLOWER for other in point.others):
         among = f" {what} with usable trials" if point.without else f" {what}"
         sentence = f"{where}, {best} is the fastest{among}: {its_rate}, {leads_over(point.others)}."
@@ -154,13 +154,35 @@ def _compared(results: Results, point: RunPoint, where: str) -> Said:
         unclear, alike, slower = those(INCONCLUSIVE, FASTER), those(EQUIVALENT), those(SLOWER)
         parts = [f"not distinguishable from {unclear}"] if unclear else []
         parts += [f"equivalent within {percent(within(results))} to {alike}"] if alike else []
-        sentence = (
-            f"{where}, no {what} is the fastest: {best} has the highest mean ({its_rate}), {' and '.join(parts)}."
-        )
+        sentence = f"{where}, no {what} is the fastest: {best} {leads} ({its_rate}), {' and '.join(parts)}."
         sentence += f" It is faster than {slower}." if slower else ""
+    sentence += higher
     if doubted := [f"{best} against {other.name} {_alone(other.by_valid)}" for other in point.others if other.by_valid]:
         sentence += f" That rests on SUSPECT trials. By VALID trials alone: {'; '.join(doubted)}."
     return clear and not doubted, sentence
+
+
+def _mean(results: Results, standing: Standing) -> float:
+    return standing.row.means[results.rate].value or 0.0
+
+
+def _rate(results: Results, standing: Standing) -> str:
+    delivered = " delivered" if results.rate in (RATE, SUMMED) else ""
+    return f"{figures(_mean(results, standing), results.unit)}{delivered}"
+
+
+def _higher_means(results: Results, point: RunPoint) -> str:
+    """A sentence about the lines that have a higher mean than the one that comes first; mostly there are none.
+
+    A mean is over all trials of a line, so one that lacks a slow repetition has the higher one.
+    """
+    first, its_rate = _mean(results, point.reference), _rate(results, point.reference)
+    rates = {other.name: _rate(results, other) for other in point.others if _mean(results, other) > first}
+    higher = [f"{name} ({rate})" for name, rate in rates.items() if rate != its_rate]
+    if not higher:
+        return ""
+    have = "has the higher mean" if len(higher) == 1 else "have higher means"
+    return f" {listed(higher)} {have}: ratios go by trials of the same repetitions, and by their logarithms."
 
 
 def _alone(ratio: Interval) -> str:

@@ -17,7 +17,7 @@ from tierbench.postprocess.wording import CI, aligned, counted, factor, figures,
 FASTEST, LEADS, BASELINE, DOUBTED = "fastest", "leads", "baseline", "doubted"
 NO_INTERVAL, NOTHING_USABLE = "no interval", "none"
 MARKS = {
-    FASTEST: ("▲", "fastest"), LEADS: ("△", "highest mean"), BASELINE: ("■", "baseline"), FASTER: ("▲", "faster"),
+    FASTEST: ("▲", "fastest"), LEADS: ("△", "comes first"), BASELINE: ("■", "baseline"), FASTER: ("▲", "faster"),
     SLOWER: ("▼", "slower"), EQUIVALENT: ("=", "equivalent"), INCONCLUSIVE: ("~", "not distinguishable"),
     DOUBTED: ("?", "by SUSPECT trials alone"), NO_INTERVAL: ("·", "no interval"),
     NOTHING_USABLE: ("–", "no usable trial"),
@@ -75,9 +75,9 @@ def headline(results: Results, points: Sequence[RunPoint]) -> tuple[bool, str]:
     partly = [(name, point, slower) for name, point, slower in unclear if slower]
     for name, point, slower in partly[:NAMED]:
         first = point.reference.name
-        sentences.append(f"At {name}, {first} is {leads_over(slower)}, but not faster than all others.")
+        sentences.append(f"At {name}, {first} is {leads_over(slower)}, but not certainly faster than all others.")
     if len(partly) > NAMED:
-        sentences.append(f"At {len(partly) - NAMED} more points some differ, none is faster than all others.")
+        sentences.append(f"At {len(partly) - NAMED} more points some differ, none is certainly faster than all others.")
     level = [(name, point) for name, point, slower in unclear if not slower]
     if level:
         everywhere = f"at any of {len(points)} points"

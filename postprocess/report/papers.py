@@ -25,7 +25,7 @@ NOTE = (
     "Rates of another site say nothing here; what can be compared is a ratio between two rows, by its"
     " 95\N{NO-BREAK SPACE}% interval. Reproduced: all of it is as claimed. Contradicted: all of it is otherwise,"
     " or nobody is ahead by 5\N{NO-BREAK SPACE}%. Inconclusive: neither, or the VALID trials alone do not say the same."
-    " Not tested: a point was not measured, or its trials hit another limit than expected."
+    " Not tested: a point has no usable trials, or they hit another limit than expected."
 )  # fmt: skip
 ROW_IN, FRAME_IN = 0.48, 0.55
 LABEL_LETTERS, LABEL_LINES = 30, 2

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.synthetic_report import Shape, write_run
+from tierbench.dags.claims import NOT_TESTED
 from tierbench.dags.levels import Factor, Layout, Scaling
+from tierbench.postprocess.compare.claims import findings
 from tierbench.postprocess.compare.judgement import changes
 from tierbench.postprocess.compare.points import points
 from tierbench.postprocess.report.answer import answers
@@ -17,18 +19,20 @@ from tierbench.postprocess.tables.load_run import Results, read_results
 from tierbench.postprocess.tables.run_tables import ratio_rows, scaling_rows, summary_rows
 
 REPEATS = (0.99, 1.0, 1.01)
+NBSP = "\N{NO-BREAK SPACE}"
 
 
-def results(rates, verdicts, along=""):
-    """Three repetitions of each access method and number of jobs, each with a verdict, and the tables that follow."""
+def results(rates, verdicts, along="", repeats=REPEATS):
+    """Repetitions of each access method and number of jobs, all or each with a verdict, and the tables that follow."""
     rows = [
         TrialRow(
             trial=f"{access} {jobs} {repeat}", configuration=f"{access}/root", repeat=repeat, position=repeat,
             levels={"access": access, "workload": "root", "jobs": jobs}, delivered_mbps=rate * factor,
-            started="together", state="complete", verdict=verdicts.get(f"{access} {jobs}", "VALID"), direction="sent",
+            started="together", state="complete", direction="sent", jobs_ok=jobs,
+            verdict=verdicts.get(f"{access} {jobs} {repeat}", verdicts.get(f"{access} {jobs}", "VALID")),
         )
         for (access, jobs), rate in rates.items()
-        for repeat, factor in enumerate(REPEATS, 1)
+        for repeat, factor in enumerate(repeats, 1)
     ]  # fmt: skip
     accesses, batches = (tuple(dict.fromkeys(levels)) for levels in zip(*rates, strict=True))
     factors = [Factor("access", accesses), Factor("workload", ("root",)), Factor("jobs", batches)]
@@ -60,6 +64,51 @@ def test_an_answer_that_rests_on_suspect_trials_or_lacks_a_method_says_so_itself
 def test_a_method_that_was_not_planned_at_that_batch_is_not_missing():
     rates = {("direct", 4): 90.0, ("direct", 8): 100.0, ("lan", 4): 70.0, ("lan", 8): 80.0, ("wan", 4): 60.0}
     assert not any("No usable trial" in said.sentence for said in answers(results(rates, {})))
+
+
+HALVED = (0.5, 1.0, 1.01)  # in its first repetition everything was slow
+
+
+@pytest.mark.parametrize(
+    ("lan", "words"),
+    [
+        (100.0, "no access method is the fastest: lan comes first by its ratios (83.7 Mb/s delivered)"),
+        (115.0, "lan is the fastest access method: 96.2 Mb/s delivered, 1.15 ("),
+    ],
+)
+def test_who_comes_first_by_ratios_is_not_said_to_have_the_highest_mean(lan, words):
+    """The other one lacks the slow repetition, so it has the higher mean in the table."""
+    rates = {("direct", 8): 100.0, ("lan", 8): lan}
+    [said] = answers(results(rates, {"direct 8 1": "INVALID"}, repeats=HALVED))
+    assert words in said.sentence.replace(NBSP, " ")
+    assert "direct (100 Mb/s delivered) has the higher mean: ratios go by" in said.sentence.replace(NBSP, " ")
+    [said] = answers(results(rates, {}, repeats=HALVED))
+    assert "higher mean" not in said.sentence
+
+
+def test_where_a_method_is_ahead_of_all_that_can_be_compared_it_is_not_said_to_be_behind_the_others():
+    rates = {
+        (access, jobs): rate for access, rate in (("direct", 100.0), ("lan", 80.0), ("wan", 60.0)) for jobs in (4, 8)
+    }
+    overall, *_ = answers(results(rates, {"lan 8": "INVALID"}))
+    assert "times wan, but not certainly faster than all others." in overall.sentence
+
+
+@pytest.mark.parametrize(
+    ("against", "verdicts", "why"),
+    [
+        (("lan", 8), {"lan 8": "INVALID"}, "no usable trials of lan/root \N{MULTIPLICATION SIGN}8"),
+        (("lan", 8), {"lan 8 1": "INVALID", "lan 8 2": "INVALID", "direct 8 3": "INVALID"},
+         "no repetition has usable trials of both"),
+        (("lan", 4), {}, "not measured"),
+    ],
+)  # fmt: skip
+def test_a_claim_that_is_not_tested_says_whether_anything_was_measured(against, verdicts, why):
+    claim = {"says": "", "kind": "faster", "metric": RATE, "factor": "access", "against": "lan",
+             "at": {"access": "direct", "workload": "root", "jobs": 8}}  # fmt: skip
+    made = results({("direct", 8): 100.0, against: 80.0}, verdicts)
+    [finding] = findings(dataclasses.replace(made, experiment={"claims": [claim]}))
+    assert (finding.answer, finding.why) == (NOT_TESTED, why)
 
 
 @pytest.mark.parametrize("doubted", [False, True])
