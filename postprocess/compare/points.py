@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tierbench.dags.levels import SAME_WITHIN
 from tierbench.postprocess.compare.claims import claims_of, expected_of
-from tierbench.postprocess.compare.judgement import FASTER, SLOWER
+from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, SLOWER
 from tierbench.postprocess.compare.sequential import Question, look_at, outcome
 from tierbench.postprocess.schema.run_rows import SummaryRow
 from tierbench.postprocess.stats import Interval
@@ -81,7 +81,7 @@ def _standing(results: Results, line: str, row: SummaryRow, reference: SummaryRo
     if compared is None:
         return Standing(line, name, row)
     result, by_valid = (outcome(ratio.inverted, within(results)) for ratio in (compared.ratio, compared.by_valid))
-    doubted = compared.is_doubted and result in (FASTER, SLOWER) and by_valid != result
+    doubted = compared.is_doubted and result in (FASTER, SLOWER, EQUIVALENT) and by_valid != result
     return Standing(line, name, row, compared.ratio, result, compared.by_valid if doubted else None)
 
 

@@ -84,13 +84,13 @@ def headline(results: Results, points: Sequence[RunPoint]) -> tuple[bool, str]:
         sentences.append(_nobody_faster(results, [point for _, point in level], at(level), at(level, everywhere)))
     doubted = [name for name, point in named if any(other.by_valid for other in point.others)]
     if doubted:
-        sentences.append(f"Differences at {listed(doubted[:NAMED])} rest on SUSPECT trials and are not counted.")
+        sentences.append(f"Results at {listed(doubted[:NAMED])} rest on SUSPECT trials and are not counted.")
     return len(wins) == 1 and all(point.clear for point in points), " ".join(sentences)
 
 
 def _nobody_faster(results: Results, points: Sequence[RunPoint], where: str, nowhere: str) -> str:
     """What there is to say of points at which no line is slower than the first."""
-    kinds = {other.result for point in points for other in point.others}
+    kinds = {INCONCLUSIVE if other.by_valid else other.result for point in points for other in point.others}
     if kinds == {EQUIVALENT}:
         return f"All are equivalent within {percent(within(results))} {where}."
     which = "not all have an interval" if any(kinds) else "there is no interval"

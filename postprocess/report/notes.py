@@ -11,12 +11,12 @@ from tierbench.postprocess.compare.points import RunPoint, within
 from tierbench.postprocess.compare.sequential import outcome
 from tierbench.postprocess.measures.saturation import FLAT, FULL, RISING
 from tierbench.postprocess.schema.rows import RATE, SENT, SUMMED
-from tierbench.postprocess.schema.run_rows import MEASURED, ScalingRow, SummaryRow
+from tierbench.postprocess.schema.run_rows import MEASURED, SaturationRow, ScalingRow, SummaryRow
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.stats import round_trips as fitted
 from tierbench.postprocess.tables.factors import level_name, level_of, rows_at
 from tierbench.postprocess.tables.load_run import Results
-from tierbench.postprocess.verdict.counting import counts
+from tierbench.postprocess.verdict.counting import SUSPECT, counts, verdict
 from tierbench.postprocess.wording import CI, INTERVAL, TIMES, bounds, figures, listed, percent, with_interval
 from tierbench.starts import IN_TURN, NATURAL, TOGETHER
 
@@ -202,11 +202,20 @@ def saturation_notes(results: Results, point: RunPoint) -> list[str]:
             f" {bounded(row.each)}",
         }
         if row.state in sentences:
-            points.append(f"{results.line_name(row)} {sentences[row.state]}")
+            points.append(f"{results.line_name(row)} {sentences[row.state]}{_suspect_of(results, row)}")
         else:
             unknown.setdefault(row.why, []).append(results.line_name(row))
     notes = [f"Saturation point: {'; '.join(points)}."] if points else []
     return [*notes, *(f"Saturation point of {listed(lines)}: unknown ({why})." for why, lines in unknown.items())]
+
+
+def _suspect_of(results: Results, row: SaturationRow) -> str:
+    """How many of a ladder's trials are SUSPECT, which are not those of one point alone."""
+    ladder = {factor: text for factor, text in row.point.items() if factor != JOBS}
+    trials = list(filter(counts, results.trials_at(ladder)))
+    suspect = sum(verdict(trial) == SUSPECT for trial in trials)
+    are = "is" if suspect == 1 else "are"
+    return f" ({suspect} of the {len(trials)} trials behind that {are} SUSPECT)" if suspect else ""
 
 
 def changes_along_x(results: Results, point: RunPoint) -> list[str]:
@@ -215,13 +224,18 @@ def changes_along_x(results: Results, point: RunPoint) -> list[str]:
     if x == JOBS or len(ladder) < 2 or not results.factors[x].numeric:
         return []
     least, largest = ladder[0], ladder[-1]
-    factors = [
-        f"{results.line_name(line)} {with_interval(results.together(row), CI)}"
+    changes = [
+        (results.line_name(line), row)
         for line in results.lines(panel)
         for row in rows_at(results.ratios, results.at(panel, line, largest))
         if (row.factor, row.against, row.metric) == (x, least, results.rate) and row.ratio.value
     ]
-    return [f"From {level_name(x, least)} to {largest} the rate changes by {'; '.join(factors)}."] if factors else []
+    if not changes:
+        return []
+    factors = [f"{name} {with_interval(results.together(row), CI)}" for name, row in changes]
+    doubtful = [name for name, row in changes if row.is_doubted and outcome(row.by_valid, 0) != outcome(row.ratio, 0)]
+    sentence = f"From {level_name(x, least)} to {largest} the rate changes by {'; '.join(factors)}."
+    return [" ".join([sentence, *without_suspects(doubtful)])]
 
 
 def wall_times(results: Results, point: RunPoint) -> list[str]:

@@ -13,10 +13,11 @@ from tierbench.postprocess.compare.judgement import changes
 from tierbench.postprocess.compare.points import points
 from tierbench.postprocess.report.answer import answers
 from tierbench.postprocess.report.compare import comparison_page
+from tierbench.postprocess.report.grid import grid_rows
 from tierbench.postprocess.report.notes import round_trips
 from tierbench.postprocess.schema.rows import RATE, TrialRow
 from tierbench.postprocess.tables.load_run import Results, read_results
-from tierbench.postprocess.tables.run_tables import ratio_rows, scaling_rows, summary_rows
+from tierbench.postprocess.tables.run_tables import ratio_rows, saturation_rows, scaling_rows, summary_rows
 
 REPEATS = (0.99, 1.0, 1.01)
 NBSP = "\N{NO-BREAK SPACE}"
@@ -64,6 +65,43 @@ def test_an_answer_that_rests_on_suspect_trials_or_lacks_a_method_says_so_itself
 def test_a_method_that_was_not_planned_at_that_batch_is_not_missing():
     rates = {("direct", 4): 90.0, ("direct", 8): 100.0, ("lan", 4): 70.0, ("lan", 8): 80.0, ("wan", 4): 60.0}
     assert not any("No usable trial" in said.sentence for said in answers(results(rates, {})))
+
+
+@pytest.mark.parametrize("suspect", [False, True])
+def test_equivalence_that_suspect_trials_alone_show_is_said_to_be_theirs(suspect):
+    verdicts = {"lan 4": "SUSPECT", "lan 8": "SUSPECT"} if suspect else {}
+    made = results({("direct", 4): 90.0, ("lan", 4): 89.0, ("direct", 8): 100.0, ("lan", 8): 99.0}, verdicts)
+    overall, said = answers(made)
+    assert f"equivalent within 5{NBSP}% to lan" in said.sentence
+    alone = "By VALID trials alone: direct against lan not compared (no repetition has both VALID)."
+    assert (f"That rests on SUSPECT trials. {alone}" in said.sentence) is suspect
+    assert overall.sentence.startswith(f"All are equivalent within 5{NBSP}% at all 2 points.") is not suspect
+    assert ("Results at 4 jobs and 8 jobs rest on SUSPECT trials" in overall.sentence) is suspect
+    assert {cell["rests_on_suspect_trials"] for cell in grid_rows(made, points(made))} == {False, suspect}
+
+
+@pytest.mark.parametrize("suspect", [False, True])
+def test_a_saturation_point_says_how_many_of_its_ladders_trials_are_suspect(suspect):
+    """They are not those of the point that the answer is about."""
+    rates = {("direct", jobs): 50.0 * min(jobs, 4) for jobs in (1, 2, 4, 8)}
+    made = results(rates, {"direct 1": "SUSPECT", "direct 2": "SUSPECT"} if suspect else {})
+    made = dataclasses.replace(made, saturations=saturation_rows(made.trials, made.summary))
+    [note] = [note for said in answers(made) for note in said.notes if note.startswith("Saturation point: direct with")]
+    assert ("(6 of the 12 trials behind that are SUSPECT)" in note) is suspect
+
+
+@pytest.mark.parametrize("suspect", [False, True])
+def test_a_change_along_an_axis_that_suspect_trials_alone_show_is_said_to_be_theirs(suspect):
+    made = results({("direct", 1): 100.0, ("direct", 8): 50.0}, {"direct 8": "SUSPECT"} if suspect else {})
+    rows = [dataclasses.replace(row, levels={**row.levels, "jobs": 1, "rtt_ms": str(row.jobs)}) for row in made.trials]
+    axes = [Factor("rtt_ms", (1, 8))]
+    factors = {**made.factors, "jobs": Factor("jobs", (1,)), "rtt_ms": axes[0]}
+    made = dataclasses.replace(
+        made, trials=rows, summary=summary_rows(rows, axes), ratios=ratio_rows(rows, axes), factors=factors,
+        layout=Layout("access", "rtt_ms", ("workload",), "", ""),
+    )  # fmt: skip
+    [note] = [note for said in answers(made) for note in said.notes if note.startswith("From rtt_ms=1 to 8")]
+    assert ("Without the SUSPECT trials that is not so of direct." in note) is suspect
 
 
 HALVED = (0.5, 1.0, 1.01)  # in its first repetition everything was slow
