@@ -180,6 +180,11 @@ SEEN = {
         lambda run: in_header(run, '"name": "rx_bytes"', '"name": "rx_bytez"'),
         "has no column rx_bytes",
     ),
+    "a counter of no known kind": (
+        lambda run: in_header(run, '"name": "tx_bytes", "width": 19, "unit": "B", "kind": "counter"',
+                              '"name": "tx_bytes", "width": 19, "unit": "B", "source": "net", "kind": "cnunter"'),
+        "its header is damaged: tx_bytes is a counter, and not 'cnunter'",
+    ),
     "a clock that is a text": (
         lambda run: in_header(run, '"clock_mono_ns": ', '"clock_mono_ns": "soon", "was": '),
         'clock_mono_ns: must be a whole number, not "soon"',
