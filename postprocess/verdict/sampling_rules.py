@@ -118,6 +118,21 @@ def few_samples(data: TrialData, row: TrialRow) -> Measured:
 
 
 @bytes_rule(
+    Limits("times", suspect=1.5),  # of shaped links too: clean trials have at most 1.03
+    remedy="its counters stood still and then caught up, so peak and volatility are wrong: see the interface's driver,"
+    " or correct the ceiling",
+)
+def peak_above_the_ceiling(data: TrialData, row: TrialRow) -> Measured:
+    """Highest rate of the storage servers in a sample, over the ceilings of their interfaces together."""
+    if data.measure.by == "interfaces" and row.peak_mbps:
+        ceilings = [data.ceilings.nic(each.samples.host, "storage", each.samples.card) for each in data.storage]
+        known = [ceiling.mbps for ceiling in ceilings if ceiling]
+        if known and len(known) == len(ceilings):
+            words = f"the storage {data.measure.direction} {row.peak_mbps:.0f} Mb/s in a sample"
+            yield row.peak_mbps / sum(known), f"{words}, over a ceiling of {sum(known):.0f}"
+
+
+@bytes_rule(
     Limits("% of the mean rate", suspect=5, invalid=20),  # it is the sum of all that could be wrong there
     remedy="take a shorter period or larger replicas, and see that clocks are compared well",
 )

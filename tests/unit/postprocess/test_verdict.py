@@ -131,6 +131,12 @@ def drifted(folder, milliseconds):
     sampled(folder, clocks=[synthetic.clock(), synthetic.clock(-milliseconds)])
 
 
+def stood_still(folder, until_s):
+    """Have the storage server's counters stand still from 10 s on, and then catch up, behind a link of 800 Mb/s."""
+    synthetic.edit_json(folder.parents[1] / "site.json", links={"storage": 800})
+    sampled(folder, lambda time: send(400)(10 if 10 < time < until_s else time))
+
+
 def paused(folder, missing):
     sampled(folder, times=[time for time in TICKS if time not in missing])
 
@@ -218,6 +224,8 @@ CASES = [
     ("late ticks", lambda folder, late: sampled(folder, late=late), 1, 2, SUSPECT, "was late 2 times of 26, 7.7 %"),
     ("few samples", lambda folder, period_s: edit_trial(folder, sample_period_s=period_s), 1.9, 2.1, SUSPECT,
      "a sampling period of 2.1 s is 10.5 % of the window"),
+    ("peak above the ceiling", stood_still, 12, 14, SUSPECT,
+     "the storage sent 1600 Mb/s in a sample, over a ceiling of 800 (at most 1.5 times)"),
     ("uncertain edges", lambda folder, end: sampled(folder, synthetic.during(400, end), OFF_GRID, period_s=2.0),
      20.4, 22.8, SUSPECT, "near the window's edges may be up to"),
     ("counter began anew", lambda folder, less: sampled(folder, lambda time: send(400)(time) - less * (time >= 22)),
