@@ -89,14 +89,14 @@ class RatioRow(Row):
     levels: Mapping[str, Any] = factor_levels()
     against: str = text("level that this level is compared with")
     metric: str = text("column of trials.csv that is compared")
-    ratio: Interval = bounded("ratio", "1", "level over against", 4, OF_SINGLE_TRIALS, ends="")
+    ratio: Interval = bounded("ratio", "1", "level over against", 6, OF_SINGLE_TRIALS, ends="")
     more: Interval = bounded(
         "difference", "", "level less against, in the metric's unit", 4, "; empty with a single pair"
     )
     df: float | None = number("1", "degrees of freedom of the ratio's interval")
     pairs: Count = count("repetitions of which both trials are usable")
     by_valid: Interval = bounded(
-        "valid_ratio", "1", "ratio by VALID trials alone; empty where all are", 4, OF_SINGLE_TRIALS
+        "valid_ratio", "1", "ratio by VALID trials alone; empty where all are", 6, OF_SINGLE_TRIALS
     )
     valid_pairs: Count = count("repetitions of which both trials are VALID")
     method: str = text("how the interval was made: moderated t; resolution, where trials differ by less than that")
