@@ -210,6 +210,8 @@ def _of_change(change: Change, size: float, metric: str) -> str:
     result = judgement(change.ratio, size, metric)
     if change.is_doubted:
         return INCONCLUSIVE
+    if result == EQUIVALENT and change.by_valid is not None:
+        result = agreed(result, change.by_valid, size, metric)
     if not change.strays or result == SLOWER:
         return result
     return agreed(result, change.with_strays, size, metric)

@@ -9,7 +9,7 @@ from tests.unit.synthetic_report import Shape, write_run
 from tierbench.dags.claims import NOT_TESTED
 from tierbench.dags.levels import Factor, Layout, Scaling
 from tierbench.postprocess.compare.claims import findings
-from tierbench.postprocess.compare.judgement import changes
+from tierbench.postprocess.compare.judgement import EQUIVALENT, INCONCLUSIVE, changes, compare_runs
 from tierbench.postprocess.compare.points import points
 from tierbench.postprocess.report.answer import answers
 from tierbench.postprocess.report.compare import comparison_page
@@ -175,6 +175,19 @@ def test_a_change_between_runs_that_suspect_trials_alone_show_is_not_clear(tmp_p
     page = comparison_page(runs, [], tmp_path / "page.html", tmp_path)
     assert ('class="answer clear"' in page) is not doubted
     assert ("Without the SUSPECT trials that is not so of direct/root" in page) is doubted
+
+
+@pytest.mark.parametrize(("doubted", "judged", "status"), [(False, EQUIVALENT, 0), (True, INCONCLUSIVE, 3)])
+def test_runs_that_are_equivalent_by_suspect_trials_alone_are_compared_in_vain(tmp_path, doubted, judged, status):
+    suspect = {f"direct.root.x004.r{repeat}": ("SUSPECT", "late ticks") for repeat in (1, 2, 3)} if doubted else {}
+    runs = [
+        read_results(write_run(tmp_path / name, Shape(
+            samples=False, rates={"direct": 400.0}, batches=(4,), verdicts=verdicts,
+        )), print)
+        for name, verdicts in (("a", {}), ("b", suspect))
+    ]  # fmt: skip
+    made = compare_runs(*runs, 0.5)
+    assert ([each.judgement for each in made.judged], made.exit_status) == ([judged], status)
 
 
 def test_methods_at_different_distances_are_not_on_one_line():
