@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -298,6 +299,7 @@ def _doubts(results: Results, trials: list[TrialRow], deciding: list[TrialRow]) 
     if far := [trial for trial in strays(results.trials, results.rate, across=across) if trial in trials]:
         rates = [f"{trial.trial} ({figures(trial[results.rate], results.unit)})" for trial in far]
         yield f"{far_off(rates)} of ratios."
+    yield from _workers_apart(results, deciding)
     if 1 < (repeats := len({trial.repeat for trial in deciding})) < FEW:
         yield f"{repeats} repetitions: intervals are wide."
     if suspect := [trial for trial in deciding if verdict(trial) == SUSPECT]:
@@ -307,6 +309,19 @@ def _doubts(results: Results, trials: list[TrialRow], deciding: list[TrialRow]) 
         yield f"{invalid} of {counted(len(trials), 'trial')} INVALID and left out."
     if any(verdict(trial) == UNJUDGED for trial in deciding):
         yield "These trials were checked for completeness only; they have no verdict."
+
+
+def _workers_apart(results: Results, trials: Sequence[TrialRow]) -> Iterator[str]:
+    """A sentence for each pool in which two lines have no worker in common: a slow one is then the line's."""
+    pools: dict[str, dict[str, set[str]]] = {}
+    for trial in trials:
+        hosts = pools.setdefault(trial.pool, {}).setdefault(level_of(trial, results.layout.lines), set())
+        hosts.update(json.loads(trial.clients_by_worker or "{}"))
+    for pool, lines in pools.items():
+        alone = [line for line, own in lines.items() if own and any(own.isdisjoint(of) for of in lines.values() if of)]
+        if alone:
+            named = listed([*map(results.line_name, alone)])
+            yield f"{named} had no worker of the pool {pool} in common: what differs may be the workers."
 
 
 def _most(trials: list[TrialRow]) -> list[str]:

@@ -1,6 +1,7 @@
 """What an answer says where the trials behind it are doubted, or missing: the sentence itself, wherever it is read."""
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,33 @@ def test_a_change_along_an_axis_that_suspect_trials_alone_show_is_said_to_be_the
     )  # fmt: skip
     [note] = [note for said in answers(made) for note in said.notes if note.startswith("From rtt_ms=1 to 8")]
     assert ("Without the SUSPECT trials that is not so of direct." in note) is suspect
+
+
+@pytest.mark.parametrize(
+    ("of_lan", "pool", "apart"),
+    [
+        (["wn03", "wn04"], "public", True),
+        (["wn02", "wn03"], "public", False),
+        (["wn01"], "public", False),
+        ([], "public", False),
+        (["wn03", "wn04"], "private", False),  # which have other workers anyway
+    ],
+)
+def test_methods_whose_jobs_ran_on_other_workers_of_one_pool_may_differ_by_those(of_lan, pool, apart):
+    made = results({("direct", 8): 100.0, ("lan", 8): 80.0}, {})
+    rows = [
+        dataclasses.replace(
+            row,
+            pool="public" if row.levels["access"] == "direct" else pool,
+            clients_by_worker=json.dumps(
+                dict.fromkeys(["wn01", "wn02"] if row.levels["access"] == "direct" else of_lan, 4)
+            ),
+        )
+        for row in made.trials
+    ]
+    [said] = answers(dataclasses.replace(made, trials=rows))
+    words = "direct and lan had no worker of the pool public in common: what differs may be the workers."
+    assert (words in said.notes) is apart
 
 
 HALVED = (0.5, 1.0, 1.01)  # in its first repetition everything was slow
