@@ -51,11 +51,12 @@ def incomplete(data: TrialData, row: TrialRow) -> Measured:
 )
 def unlike_its_repetitions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
     """How far what the storage sent beyond what was read is from the median of the trial's repetitions (three or more),
-    without a tenth of that; and how far what was read is."""
+    without a tenth of that; and how far what was read is, and the number of events."""
     for repetitions in grouped(trials, lambda trial: (trial.configuration, trial.jobs)):
         for column, words, of_excess in (
             ("closure", "the storage {} {:+.1%} beyond what was {}, its repetitions {:+.1%}", OF_EXCESS),
             ("bytes_app", "its clients moved {1:.0f} B, those of its repetitions {3:.0f} B", 0.0),
+            ("events", "its clients counted {1:.0f} events, those of its repetitions {3:.0f}", 0.0),
         ):
             values = values_of((trial for trial in repetitions if counts(trial)), column)
             usual = statistics.median(values) if len(values) >= FEWEST else None

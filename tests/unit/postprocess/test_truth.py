@@ -268,6 +268,19 @@ def test_clients_that_read_less_than_those_of_repetitions_are_told_unless_they_r
     assert ("those of its repetitions 980392156 B" in rows[1]["verdict_reasons"]) is not streamed
 
 
+@pytest.mark.parametrize(("events", "verdict"), [(1020, "VALID"), (2000, "SUSPECT"), (500, "SUSPECT")])
+def test_events_that_all_clients_count_otherwise_than_those_of_repetitions_are_told(tmp_path, events, verdict):
+    """Where events are compared they are the rate."""
+    for repeat in (1, 2, 3):
+        folder = synthetic.write_trial(tmp_path, repeat=repeat, index=repeat)
+        if repeat == 2:
+            synthetic.edit_clients(folder, "end", events=events)
+    rows = tables(tmp_path).trials
+    assert [row["verdict"] for row in rows] == ["VALID", verdict, "VALID"]
+    words = f"its clients counted {4 * events} events, those of its repetitions 4000"
+    assert (words in rows[1]["verdict_reasons"]) is (verdict == "SUSPECT")
+
+
 @pytest.mark.parametrize("step_s", [-1.5, 0.8])
 def test_a_clock_set_before_the_last_end_moves_no_edge_and_is_told(folder, step_s):
     """NTP steps the worker when three of its four clients have ended: the last one sets the window's end."""
