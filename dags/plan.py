@@ -329,18 +329,19 @@ def _replica_sets(
 
 
 def _trials(experiment: Experiment, cells: Sequence[_Cell], sets: Mapping[str, ReplicaSet]) -> Iterator[Trial]:
-    """Repetition by repetition, each holding every cell once, in a random order.
+    """Repetition by repetition, each holding every cell once: in a random order, and the next time in its reverse.
 
-    Whatever drifts at the site (load, weather on the WAN) then meets all configurations alike. What a site has to
-    arrange stays for a block of trials, since changing it costs; the blocks are in a random order too. Each trial
-    goes on in its set of replicas where the one before has stopped, so that a file is read again as late
-    as the set allows, when caches on the way are least likely to hold it.
+    Whatever drifts at the site (load, weather on the WAN) then meets all configurations alike, also where chance has
+    put one of two first each time. What a site has to arrange stays for a block of trials, since changing it costs;
+    the blocks are in a random order too. Each trial goes on in its set of replicas where the one before has stopped, so
+    that a file is read again as late as the set allows, when caches on the way are least likely to hold it.
     """
     chance = random.Random(experiment.seed)  # noqa: S311
     position = {folder: chance.randrange(own.count) if own.lies_ready else 0 for folder, own in sets.items()}
-    index = 0
+    index, order = 0, list(cells)
     for repeat in range(1, most_repeats(experiment.repeats) + 1):
-        for cell in _shuffled(cells, chance):
+        order = order[::-1] if repeat % 2 == 0 else list(_shuffled(cells, chance))
+        for cell in order:
             folder, work = cell.use.replicas.folder, cell.use.work
             replicas, offset, files = sets[folder], position[folder], cell.jobs * work.files_per_job
             position[folder] = (offset + files) % replicas.count if replicas.lies_ready else 0

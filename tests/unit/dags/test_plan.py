@@ -56,6 +56,14 @@ def test_repetitions_follow_one_another_and_configurations_are_interleaved(plan)
     assert first_round != sorted(first_round)
 
 
+def test_each_second_repetition_has_the_order_of_the_one_before_in_reverse(site, quick):
+    """By every fourth seed one of two would come first in all of three, and what drifts would be its difference."""
+    plan = expand(site, dataclasses.replace(quick, repeats=4), POOL)
+    orders = [[t.configuration.id for t in plan.trials if t.repeat == repeat] for repeat in (1, 2, 3, 4)]
+    assert [orders[1], orders[3]] == [orders[0][::-1], orders[2][::-1]]
+    assert orders[0] != orders[2]
+
+
 def test_the_same_seed_gives_the_same_plan_and_another_one_another_order(site, quick, plan):
     assert expand(site, quick, POOL) == plan
     other = expand(site, dataclasses.replace(quick, seed=2), POOL)
