@@ -338,7 +338,8 @@ def _trials(experiment: Experiment, cells: Sequence[_Cell], sets: Mapping[str, R
     """
     chance = random.Random(experiment.seed)  # noqa: S311
     position = {folder: chance.randrange(own.count) if own.lies_ready else 0 for folder, own in sets.items()}
-    index, order = 0, list(cells)
+    index = 0
+    order: list[_Cell] = []
     for repeat in range(1, most_repeats(experiment.repeats) + 1):
         order = order[::-1] if repeat % 2 == 0 else list(_shuffled(cells, chance))
         for cell in order:
