@@ -124,7 +124,7 @@ def explain(used: Sequence[Resource], clients: Clients, unknown: Sequence[str] =
         for r in used
         if r.role == "machine" and (r.utilisation or 0) >= MACHINE_FULL
     ]
-    missing = [f"what {listed(unknown)} carried is not known"] if unknown else []
+    missing = [f"the samples of {listed(unknown)} are missing or not whole"] if unknown else []
     reasons = ["nothing that is known of is full", *missing, busiest, *shared, *why_not_latency(clients), *sent_again]
     return UNEXPLAINED, "; ".join(reasons)
 

@@ -312,7 +312,7 @@ def _troubles(header: Header) -> Iterator[str]:
     moved = {f"{counter}{ending}" for counter in ("rx_bytes", "tx_bytes") for ending in endings}
     if missing := {"mono_ns", *moved} - {column.name for column in header.columns}:
         yield f"has no column {', '.join(sorted(missing))}"
-    for column in header.columns:  # of those that are ours what they are is known, and counted on
+    for column in header.columns:  # the tables rely on the kinds of our own
         ours = OURS.get(plain(column.name))
         if ours and column.source and column.kind != ours.kind:
             yield f"its header is damaged: {column.name} is a {ours.kind}, and not {column.kind!r}"

@@ -316,8 +316,8 @@ def test_what_limited_a_trial_is_named_in_its_row(tmp_path, mbps, change, links,
     ("end_s", "label", "words"),
     [
         (22.7, "latency", "nothing is busy"),
-        (8.0, "unexplained", f"nothing that is known of is full; what gateway {GATEWAY} carried is not known"),
-        (None, "unexplained", f"what gateway {GATEWAY} carried is not known"),
+        (8.0, "unexplained", f"nothing that is known of is full; the samples of gateway {GATEWAY} are missing"),
+        (None, "unexplained", f"the samples of gateway {GATEWAY} are missing"),
     ],
 )
 def test_latency_is_not_named_where_a_server_on_the_way_was_to_be_sampled_and_was_not(tmp_path, end_s, label, words):
