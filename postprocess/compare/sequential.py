@@ -32,7 +32,7 @@ from tierbench.postprocess.measures.bottleneck import LATENCY, NIC, UNEXPLAINED,
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, TrialRow
 from tierbench.postprocess.stats import ApartBlocks, Compared, Interval
 from tierbench.postprocess.tables.factors import access_of, batch_name, level_of, rows_at, workload_of
-from tierbench.postprocess.verdict.counting import LEAST_REPEATS, counts, looks_of, values_of
+from tierbench.postprocess.verdict.counting import LEAST_REPEATS, SUSPECT, counts, looks_of, values_of, verdict
 from tierbench.postprocess.wording import INTERVAL, bounds, counted, factor
 from tierbench.starts import IN_TURN
 
@@ -77,6 +77,7 @@ class Comparison:
     second: Point
     name: str  # who and where, or what the claim says
     result: str = INCONCLUSIVE  # faster, slower or equivalent; of a claim its own words; or inconclusive
+    by_valid: str = ""  # the same by VALID trials alone, where that is another
     ratio: Interval = field(default_factory=Interval)
     obstacle: str = ""  # why more repetitions cannot answer it
     more: int | None = None  # repetitions until a difference as small as `resolves` shows; None: nobody can say
@@ -89,7 +90,7 @@ class Comparison:
     @property
     def needs_repeats(self) -> bool:
         """Whether more repetitions can answer it."""
-        return self.is_open and not self.obstacle
+        return bool(self.is_open or self.by_valid) and not self.obstacle
 
     @property
     def sentence(self) -> str:
@@ -98,6 +99,9 @@ class Comparison:
         if self.ratio.interval is None:
             return f"{self.name}: open, too few repetitions have usable trials of both."
         stands = f"ratio {factor(self.ratio.value)}, {INTERVAL}{bounds(self.ratio)}"
+        if self.by_valid:
+            doubt = f"; by VALID trials alone {self.by_valid}"
+            return f"{self.name}: {self.result} ({stands}){doubt}{self.obstacle and f', and {self.obstacle}'}."
         if not self.is_open:
             return f"{self.name}: {self.result} ({stands})."
         words = f"{self.name}: not distinguishable ({stands})"
@@ -118,7 +122,7 @@ class Look:
 
     @property
     def open(self) -> list[Comparison]:
-        return [each for each in self.comparisons if each.is_open]
+        return [each for each in self.comparisons if each.is_open or each.by_valid]
 
     @property
     def is_enough(self) -> bool:
@@ -142,7 +146,10 @@ class Look:
 
 
 def look_at(trials: Iterable[TrialRow], question: Question) -> Look:
-    """Where a question stands by these trials, rows of trials.csv; those that are not usable count for nothing."""
+    """Where a question stands by these trials, rows of trials.csv; those that are not usable count for nothing.
+
+    An answer that VALID trials alone do not give needs more of them, unless they are too seldom.
+    """
     at: dict[Point, list[TrialRow]] = {}
     for trial in trials:
         at.setdefault(tuple(trial.point.items()), []).append(trial)
@@ -150,7 +157,23 @@ def look_at(trials: Iterable[TrialRow], question: Question) -> Look:
         question = dataclasses.replace(question, metric=SUMMED)
     usable = {point: [trial for trial in rows if counts(trial)] for point, rows in at.items()}
     repeats = len({trial.repeat for rows in usable.values() for trial in rows})
-    return Look(repeats, (*_of_lines(at, usable, question), *_of_claims(at, usable, question)))
+    comparisons = (*_of_lines(at, usable, question), *_of_claims(at, usable, question))
+    certain = {point: [trial for trial in rows if verdict(trial) != SUSPECT] for point, rows in usable.items()}
+    if certain == usable:
+        return Look(repeats, comparisons)
+    alone = *_of_lines(at, certain, question), *_of_claims(at, certain, question)
+    share = {point: len(certain[point]) / len(rows) for point, rows in at.items()}
+    most = question.looks[-1] if question.looks else MOST_REPEATS
+    seldom = {point for point in at if share[point] * most < LEAST_REPEATS}
+    return Look(repeats, tuple(_doubted(*pair, seldom) for pair in zip(comparisons, alone, strict=True)))
+
+
+def _doubted(made: Comparison, by_valid: Comparison, seldom: set[Point]) -> Comparison:
+    """A comparison, with what VALID trials alone say where that is not the same; `seldom` will not have enough."""
+    if made.is_open or by_valid.result == made.result:
+        return made
+    obstacle = "too few trials are VALID" if {made.first, made.second} & seldom else by_valid.obstacle
+    return dataclasses.replace(made, by_valid=by_valid.result, obstacle=obstacle, more=by_valid.more)
 
 
 def _of_lines(at: Trials, usable: Trials, question: Question) -> Iterator[Comparison]:

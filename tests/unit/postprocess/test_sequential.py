@@ -112,6 +112,32 @@ def test_trials_that_are_not_usable_answer_nothing():
     assert look.sentences == ["direct and wan, 8 jobs, root: open, too few repetitions have usable trials of both."]
 
 
+@pytest.mark.parametrize(
+    ("suspect", "needs", "words"),
+    [
+        ({1, 2}, {DIRECT, WAN}, "inconclusive."),  # of 4: 5 of 10 will be VALID
+        ({0}, set(), ""),  # three VALID trials say the same
+        ({0, 1, 2, 3}, set(), "inconclusive, and too few trials are VALID."),
+    ],
+)
+def test_an_answer_by_suspect_trials_alone_takes_more_repetitions_unless_these_would_be_suspect_too(
+    suspect, needs, words
+):
+    rows = trials({"direct": 400, "wan": 200})
+    rows = [replace(row, verdict="SUSPECT") if row.repeat in suspect else row for row in rows]
+    look = look_at(rows, QUESTION)
+    assert [each.result for each in look.comparisons] == [FASTER]
+    assert (look.needed, look.is_enough) == (needs, not needs)
+    assert [sentence.partition("by VALID trials alone ")[2] for sentence in look.sentences] == [words] * bool(words)
+
+
+def test_a_claim_that_suspect_trials_alone_answer_is_open_too():
+    rows = [replace(row, verdict="SUSPECT" if row.repeat else "VALID") for row in trials({"direct": 400, "wan": 200})]
+    look = look_at(rows, replace(asked(claim()), looks=(4, 12)))
+    assert [(each.result, each.by_valid) for each in look.comparisons] == [("reproduced", INCONCLUSIVE)]
+    assert look.needed == {DIRECT, WAN}
+
+
 def test_each_place_of_the_ladder_is_compared():
     rows = trials({"direct": 400, "wan": 200}) + trials({"direct": 100, "wan": 101}, scatter=0.1, jobs=2)
     look = look_at(rows, QUESTION)
