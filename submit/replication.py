@@ -8,7 +8,6 @@ import os
 import secrets
 import shutil
 import subprocess
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,6 +23,7 @@ from tierbench.submit import catalogue, programs
 from tierbench.submit.catalogue import Catalogue, adding, hand_over
 from tierbench.submit.console import add_command, experiment_at_site, say
 from tierbench.submit.planning import asked_experiment
+from tierbench.wrappers.write_area import adler32
 
 MAKE_TREE = Path(tierbench.wrappers.__file__).with_name("make_tree.C")
 BLOCK = 1 << 20
@@ -223,12 +223,3 @@ def _write_random(path: Path, size: int) -> None:
     with path.open("wb") as file:
         for start in range(0, size, BLOCK):
             file.write(os.urandom(min(BLOCK, size - start)))
-
-
-def adler32(path: Path) -> str:
-    """A file's checksum as XRootD tells it."""
-    value = 1
-    with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            value = zlib.adler32(block, value)
-    return f"{value:08x}"

@@ -135,6 +135,15 @@ def clear(area: "Mounted | Served", expected: "dict[str, tuple[int, str]]", chec
     }  # fmt: skip
 
 
+def adler32(path: Path) -> str:
+    """A file's checksum as XRootD tells it."""
+    value = 1
+    with path.open("rb") as file:
+        for block in iter(lambda: file.read(BLOCK), b""):
+            value = zlib.adler32(block, value)
+    return f"{value:08x}"
+
+
 class Mounted:
     """A folder of a mount, or of a disk."""
 
@@ -162,11 +171,7 @@ class Mounted:
         return {str(path): path.stat().st_size for path in self._files()}
 
     def adler32(self, url: str) -> str:
-        value = 1
-        with Path(url).open("rb") as file:
-            for block in iter(lambda: file.read(BLOCK), b""):
-                value = zlib.adler32(block, value)
-        return f"{value:08x}"
+        return adler32(Path(url))
 
     def remove(self) -> "list[str]":
         """Remove all of it; what could not be removed."""
