@@ -14,7 +14,6 @@ import contextlib
 import csv
 import json
 import random
-import shlex
 import subprocess
 import sys
 import time
@@ -22,6 +21,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
+
+from frame import offer
 
 from tierbench import names
 from tierbench.testbed.testbed import Testbed
@@ -236,12 +237,8 @@ def prepare(scene, fault, repeats=2, size_mb=128):
     text = EXPERIMENT.format(
         name=scene.name, access=fault.access, client=fault.client, read=fault.read, repeats=repeats, size_mb=size_mb
     )
-    for host in (scene.host("ce"), scene.host("vmuf")):
-        host.run("mkdir", "-p", HOME)
-        host.run("chown", USER, HOME)
-        host.put(f"/home/{USER}/{scene.name}.toml", text)
-    definition = [f"/home/{USER}/{scene.name}.toml", "--site", "testbed"]
-    scene.host("vmuf").run("tierbench", "replicas", *definition, user=USER, timeout=PATIENCE_S)
+    definition = offer(scene.testbed, scene.name, text)
+    scene.host("ce").run("mkdir", "-p", HOME)
     scene.shell("ce", f"umount {HOME} 2>/dev/null; mount -t tmpfs -o size=300m,uid=$(id -u {USER}) tmpfs {HOME}")
     scene.host("ce").run("tierbench", "write", *definition, "--into", f"{HOME}/{scene.name}", user=USER)
 
@@ -279,4 +276,4 @@ def until(ready, complaint):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]) if len(sys.argv) > 1 else shlex.join([__doc__ or ""]))
+    sys.exit(main(sys.argv[1:]) if len(sys.argv) > 1 else __doc__)
