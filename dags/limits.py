@@ -58,9 +58,9 @@ def trials_in_slots(experiment: Experiment) -> int:
     return 2 if any(point.experiment.ahead for point in experiment.points) else 1
 
 
-def twice(experiment: Experiment | None) -> str:
+def twice(experiment: Experiment) -> str:
     """What is to be added where slots are too few, if a trial needs them twice."""
-    return ", and as many for the next trial (ahead = true)" if experiment and trials_in_slots(experiment) > 1 else ""
+    return ", and as many for the next trial (ahead = true)" if trials_in_slots(experiment) > 1 else ""
 
 
 def awaited_s(experiment: Experiment, jobs: int) -> int:

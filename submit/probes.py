@@ -131,10 +131,10 @@ class Jobs:
     def all_ended(self) -> bool:
         return len(self._ended) == len(self.hosts)
 
-    def first_line(self, number: int = 0) -> str:
-        """What a job has said so far, up to the end of its first line."""
+    def first_line(self) -> str:
+        """What the first job has said so far, up to the end of its first line."""
         with suppress(OSError):
-            text = (self._directory / str(number) / "answers").read_text(errors="replace")
+            text = (self._directory / "0" / "answers").read_text(errors="replace")
             return text.partition("\n")[0] if "\n" in text else ""
         return ""
 
