@@ -42,7 +42,7 @@ def serving(handler, **more):
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
 

@@ -1,12 +1,13 @@
 """A nightly named quick, its nights, a webhook that receives, and what the history says has changed."""
 
 import json
-import threading
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
+from types import SimpleNamespace
 
 import pytest
 
+from tests.unit.stand_ins import serving
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench import names
 from tierbench.postprocess.history.rows import NightMark, write_night_mark
@@ -76,32 +77,20 @@ def fails(why):
     return fail
 
 
-class Receiver(HTTPServer):
-    """A webhook's end, which keeps what was posted there."""
-
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), _Posted)
-        self.bodies = []
-        self.url = f"http://127.0.0.1:{self.server_port}/hook"
-
-
-class _Posted(BaseHTTPRequestHandler):
-    def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.bodies.append(body)
-        self.send_response(204)
-        self.end_headers()
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.fixture
 def receiver():
-    with Receiver() as receiver:
-        threading.Thread(target=receiver.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        yield receiver
-        receiver.shutdown()
+    """A webhook's end, which keeps what was posted there."""
+
+    class Posted(BaseHTTPRequestHandler):
+        def do_POST(self):
+            received.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+    received = SimpleNamespace(bodies=[])
+    with serving(Posted) as url:
+        received.url = f"{url}/hook"
+        yield received
 
 
 @pytest.fixture
