@@ -9,19 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.stand_ins import run
 from tierbench.testbed import rootfs
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk, or gives up root's rights")
 
 
 def tierbench(*arguments, home, **environment):
-    return subprocess.run(
-        [sys.executable, "-m", "tierbench", *arguments],
-        env={**os.environ, "TIERBENCH_HOME": str(home), **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-m", "tierbench", *arguments]
+    return run(*command, env={**os.environ, "TIERBENCH_HOME": str(home), **environment})
 
 
 @pytest.fixture
@@ -49,12 +45,7 @@ def test_without_root_it_says_so(tmp_path):
         os.setuid(65534)
         raise SystemExit(tierbench.submit.cli.main(["testbed", "up"]))
     """
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "TIERBENCH_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-    )
+    result = run(sys.executable, "-c", code, env={**os.environ, "TIERBENCH_HOME": str(tmp_path)})
     assert result.returncode == 3
     assert "takes root" in only_line(result)
 

@@ -2,13 +2,11 @@
 
 import json
 import re
-import subprocess
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from tests.unit.stand_ins import run
+from tests.unit.stand_ins import run, serving
 from tierbench.wrappers.child import Run
 from tierbench.wrappers.client import Job as Asked
 from tierbench.wrappers.clients.uproot import REPORT, Uproot
@@ -72,19 +70,13 @@ class Ranges(BaseHTTPRequestHandler):
             self.wfile.write(body[: len(body) // 2] if cut else body)
         self.close_connection |= cut
 
-    def log_message(self, *_):
-        pass
-
 
 @pytest.fixture
 def served(file):
-    if subprocess.run(["python3", "-c", "import aiohttp"], capture_output=True, check=False).returncode:
+    if run("python3", "-c", "import aiohttp").returncode:
         pytest.skip("python3 has no aiohttp")
-    handler = type("Served", (Ranges,), {"content": file.read_bytes()})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with serving(type("Served", (Ranges,), {"content": file.read_bytes()})) as url:
+        yield url
 
 
 def test_by_http_it_reads_the_bytes_that_it_reads_from_a_mount(job, file, served):
