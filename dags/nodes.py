@@ -11,11 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NoReturn
 
-from tierbench.checked_text import shown
+from tierbench.checked_text import MACRO, shown
 from tierbench.errors import ConfigError
 
 WORD = re.compile(r"[A-Za-z0-9_.$/+@=:,~%-]+")
-MACRO = re.compile(r"\$\$|\$\w*[(\[]")
 
 
 def word(text: str) -> str:

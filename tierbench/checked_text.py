@@ -14,6 +14,7 @@ from tierbench.errors import UnmetNeed
 
 _PATH = r"(/(?!\.\.?(/|$))[A-Za-z0-9._+@=:~%-]+)+"
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?)*"
+MACRO = re.compile(r"\$\$|\$\w*[(\[]")
 
 
 def shown(value: str) -> str:
@@ -154,13 +155,12 @@ class Requirements(Kind):
     must_be = 'one ClassAd expression on one line, like TierbenchNetwork == "private"'
     # HTCondor has two parsers, which take a backslash for different things, and with it the end of a string.
     AMBIGUOUS = re.compile(r"[\\']")
-    MACRO = re.compile(r"\$\$|\$\w*[(\[]")
 
     @classmethod
     def check(cls, value: str) -> None:
         if not value.isprintable() or not _parses(value):
             raise ValueError(f"must be {cls.must_be}, not {shown(value)}")
-        if cls.MACRO.search(value):
+        if MACRO.search(value):
             raise ValueError(f"must be {cls.must_be}, without HTCondor's macros, not {shown(value)}")
         if cls.AMBIGUOUS.search(value):
             instead = "without backslashes and ' (in a pattern, [.] says what \\. would)"
