@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from tests.testbed.runs import AccessPoint, Machine
 from tierbench.errors import TierbenchError
 from tierbench.testbed.check import Check
+from tierbench.testbed.host import RunningHost
+from tierbench.testbed.services import tokens
+from tierbench.testbed.services.kerberos import KDC
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.testbed import Testbed, home
+from tierbench.testbed.topology import USER
 
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 OURS = f"test-{os.getppid() if WORKER else os.getpid()}-"
@@ -73,3 +78,24 @@ def check(testbed: Testbed) -> Check:
 @pytest.fixture(scope="module")
 def access_point(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> AccessPoint:
     return AccessPoint(testbed, tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
+def kdc(testbed: Testbed) -> RunningHost:
+    return testbed.host(KDC)
+
+
+@pytest.fixture(scope="module")
+def issue(kdc: RunningHost) -> Callable[..., str]:
+    return lambda lasts_s=3600, **claims: tokens.issued(kdc, tokens.claims(lasts_s, **claims))
+
+
+@pytest.fixture
+def show(testbed: Testbed, issue: Callable[..., str]) -> Iterator[Callable[..., None]]:
+    """Give the jobs' user another token, for the time of a test."""
+
+    def show(lasts_s: float, **claims: Any) -> None:
+        testbed.host("ce").put(tokens.TOKEN, issue(lasts_s, **claims), 0o600, USER)
+
+    yield show
+    show(tokens.TOKEN_S)

@@ -17,9 +17,7 @@ from tests.testbed.runs import HOME, AccessPoint, content, last_line, outcome
 from tierbench import names
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services import tokens
-from tierbench.testbed.services.kerberos import KDC, REALM
-from tierbench.testbed.testbed import Testbed
-from tierbench.testbed.topology import USER
+from tierbench.testbed.services.kerberos import REALM
 
 LASTS_S = 30  # from before the run is submitted on
 NIGHTS = f"{HOME}/expiring-nights"
@@ -48,11 +46,6 @@ size_mb = 420
 
 
 @pytest.fixture(scope="module")
-def kdc(testbed: Testbed) -> RunningHost:
-    return testbed.host(KDC)
-
-
-@pytest.fixture(scope="module")
 def site(access_point: AccessPoint) -> AccessPoint:
     define(access_point, "wan-xrootd-token", "small", "")
     access_point.make_replicas("expiring")
@@ -65,17 +58,6 @@ def define(
     access_point: AccessPoint, access: str, files: str, work: str, repeats: int = 1, name: str = "expiring"
 ) -> None:
     access_point.define(name, EXPERIMENT.format(access=access, files=files, work=work, repeats=repeats))
-
-
-@pytest.fixture
-def show(testbed: Testbed, kdc: RunningHost) -> Iterator[Callable[[float], None]]:
-    """Give the jobs' user another token, for the time of a test."""
-
-    def show(lasts_s: float) -> None:
-        testbed.host("ce").put(tokens.TOKEN, tokens.issued(kdc, tokens.claims(lasts_s)), 0o600, USER)
-
-    yield show
-    show(tokens.TOKEN_S)
 
 
 @pytest.fixture

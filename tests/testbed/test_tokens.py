@@ -6,7 +6,7 @@ Beside it is a door for grid proxies. All clients read by them in one run.
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,7 +17,6 @@ from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services import tokens
 from tierbench.testbed.services.certificates import PROXY
 from tierbench.testbed.services.filesystem import DATA, MOUNT_POINT
-from tierbench.testbed.services.kerberos import KDC
 from tierbench.testbed.services.xrootd import AUTHORITIES, COPY_TOKEN, TOKEN_HTTPS_PORT, TOKEN_PORT, X509_PORT
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
@@ -56,16 +55,6 @@ leaves = 1
 """
 FURTHER_TRIALS = 3
 Read = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture(scope="module")
-def kdc(testbed: Testbed) -> RunningHost:
-    return testbed.host(KDC)
-
-
-@pytest.fixture(scope="module")
-def issue(kdc: RunningHost) -> Callable[..., str]:
-    return lambda lasts_s=3600, **claims: tokens.issued(kdc, tokens.claims(lasts_s, **claims))
 
 
 @pytest.fixture(scope="module", params=["root", "https"])
@@ -178,17 +167,6 @@ def test_clients_of_a_trial_show_it_and_nothing_tells_it(
     assert "the trial's own hosts" not in copied["verdict_reasons"]
     for shown in (token, ce.read(COPY_TOKEN).decode().strip()):
         assert told_of(ce, shown.rpartition(".")[2]) == ""  # its signature, without which it is worth nothing
-
-
-@pytest.fixture
-def show(testbed: Testbed, issue: Callable[..., str]) -> Iterator[Callable[..., None]]:
-    """Give the jobs' user another token, for the time of a test."""
-
-    def show(lasts_s: float, **claims: Any) -> None:
-        testbed.host("ce").put(tokens.TOKEN, issue(lasts_s, **claims), 0o600, USER)
-
-    yield show
-    show(tokens.TOKEN_S)
 
 
 def ends_of(access_point: AccessPoint, way: str, *more: str) -> dict[str, Any] | None:
