@@ -196,6 +196,10 @@ class AccessPoint:
         """As long as a run may take, and then with the last words of its DAGMan."""
         wait_until(holds, RUN_SECONDS, complaint, self.there(name) / f"{names.EXPERIMENT_DAG}.dagman.out")
 
+    def doctor(self, name: str) -> str:
+        """What the doctor says of an experiment."""
+        return self.command("tierbench", "doctor", "--quick", "--experiment", *_definition(name), check=False)[1]
+
     def tierbench(self, *arguments: str, check: bool = True) -> int:
         return self.command("tierbench", *arguments, check=check)[0]
 

@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 
-from tests.testbed.runs import HOME, AccessPoint, Ran, all_read, outcome
+from tests.testbed.runs import AccessPoint, Ran, all_read, outcome
 from tests.testbed.test_network import iperf_mbps, round_trip_ms
 from tierbench import names
 from tierbench.testbed.host import RunningHost
@@ -99,10 +99,7 @@ def test_the_wan_is_as_long_as_before(testbed: Testbed, usual_rtt_ms: str) -> No
 def test_the_doctor_tries_each_value_and_restores_it(
     run: Ran, access_point: AccessPoint, testbed: Testbed, usual_rtt_ms: str
 ) -> None:
-    experiment = f"{HOME}/{run.directory.name}.toml"
-    _, text = access_point.command(
-        "tierbench", "doctor", "--quick", "--site", "testbed", "--experiment", experiment, check=False
-    )
+    text = access_point.doctor(run.directory.name)
     assert f"condition wan-rtt (wan.fiu.test): rtt can be 4, 80; it is {usual_rtt_ms} again" in text
     assert rtt_ms(testbed) == usual_rtt_ms
 
@@ -157,8 +154,6 @@ def test_public_workers_can_be_at_distances_of_their_own(testbed: Testbed, usual
 
 def test_the_doctor_tries_processes_and_rates(access_point: AccessPoint) -> None:
     access_point.define("further", FURTHER)
-    _, text = access_point.command(
-        "tierbench", "doctor", "--quick", "--site", "testbed", "--experiment", f"{HOME}/further.toml", check=False
-    )
+    text = access_point.doctor("further")
     assert "condition server-processes (dgt.fiu.test, vmuf.uf.test): xrootd-processes can be 2; it is 1 again" in text
     assert "condition worker-rate (wan.fiu.test): worker-rate can be 20; it is 100 again" in text

@@ -145,12 +145,10 @@ def test_clients_of_a_trial_show_it_and_nothing_tells_it(
     ce.put(tokens.TOKEN, token, 0o600, USER)
     define(access_point, *CLIENTS, further=FURTHER)
     access_point.make_replicas("by-token")
-    looked = access_point.command(
-        "tierbench", "doctor", "--quick", "--site", "testbed", "--experiment", f"{HOME}/by-token.toml", check=False
-    )
-    seen = [line for line in looked[1].splitlines() if line.partition(" access ")[2].startswith(tuple(CLIENTS))]
-    assert seen, looked[1]
-    assert all(line.startswith("good") for line in seen), looked[1]
+    looked = access_point.doctor("by-token")
+    seen = [line for line in looked.splitlines() if line.partition(" access ")[2].startswith(tuple(CLIENTS))]
+    assert seen, looked
+    assert all(line.startswith("good") for line in seen), looked
     run = access_point.run("by-token")
     ends = [outcome(trial) for trial in run.trials]
     assert [end["state"] for end in ends] == ["complete"] * (len(CLIENTS) + FURTHER_TRIALS), ends
