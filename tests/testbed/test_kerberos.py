@@ -63,14 +63,6 @@ def test_a_ticket_opens_the_way(unmounted: RunningHost) -> None:
     unmounted.script([f"umount {MOUNT_POINT}"])
 
 
-def test_a_private_worker_cannot_mount_through_the_gateways_admission(testbed: Testbed) -> None:
-    worker = testbed.host("wn01")
-    worker.script(["mkdir -p /mnt/stolen"])
-    mount = worker.run("mfsmount", "/mnt/stolen", "-H", "mds.uf.test", "-o", "mfspassword=guess", check=False)
-    assert mount.returncode != 0
-    assert not worker.succeeds("mountpoint", "-q", "/mnt/stolen")
-
-
 def test_the_kerberized_xrootd_door_wants_a_ticket(testbed: Testbed) -> None:
     worker = testbed.host("wn03")
     ask = ["xrdfs", "vmuf.uf.test:1095", "stat", MOUNT_POINT]
