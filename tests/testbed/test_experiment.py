@@ -34,8 +34,6 @@ from tests.testbed.runs import (
     sent_again,
 )
 from tierbench import names
-from tierbench.postprocess.schema.columns import columns_of
-from tierbench.postprocess.schema.run_rows import FILES
 from tierbench.submit.trial.joblog import Cluster
 
 WORKFLOW = Path(__file__).parents[2] / "docs/workflow.py"
@@ -179,15 +177,6 @@ def test_htcondors_own_checker_accepts_every_dag(access_point: AccessPoint, meas
         there = ["env", "-C", f"{HOME}/measured/{dag.parent}"]
         status, said = access_point.command(*there, "condor_dag_checker", dag.name, check=False)
         assert status == 0, said
-
-
-def test_the_tables_have_the_columns_of_their_schema(measured: Ran) -> None:
-    described = content(measured.directory / names.SCHEMA)["files"]
-    for table in names.TABLES:
-        columns = (measured.directory / table).read_text(encoding="utf-8").splitlines()[0].split(",")
-        assert columns == [column["name"] for column in described[table]["columns"]]
-        always = [column.name for column in columns_of(FILES[table])]
-        assert columns[: len(always)] == always  # and what else the samplers read
 
 
 def test_what_goes_into_one_side_of_the_gateway_comes_out_of_the_other(measured: Ran) -> None:
