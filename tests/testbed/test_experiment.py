@@ -194,14 +194,6 @@ def test_what_goes_into_one_side_of_the_gateway_comes_out_of_the_other(measured:
     assert counted("eth0", "rx_bytes") == pytest.approx(by_nat, rel=0.05)
 
 
-def test_the_tables_are_made_again_alike(access_point: AccessPoint, measured: Ran) -> None:
-    for table in (*names.TABLES, names.SCHEMA):
-        access_point.there(f"measured/{table}").unlink()
-    access_point.tierbench("tables", f"{HOME}/measured")
-    for table in (*names.TABLES, names.SCHEMA):
-        assert access_point.there(f"measured/{table}").read_bytes() == (measured.directory / table).read_bytes()
-
-
 def test_the_trials_ran_one_by_one_in_the_plans_order(measured: Ran) -> None:
     rows = {row["trial_id"]: row for row in measured.rows(names.TRIALS_CSV)}
     times = [int(rows[trial.name][when]) for trial in measured.trials for when in ("go_wall_ns", "end_wall_ns")]
