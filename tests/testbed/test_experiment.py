@@ -387,12 +387,6 @@ def submit_by_hand(access_point: AccessPoint) -> tuple[bool, Ran]:
     return tabled, Ran(sum(map(int, re.findall(r"\(return value (\d+)\)", logs))), access_point.copy("by-hand"))
 
 
-def test_configurations_dags_work_by_hand(by_hand: tuple[bool, Ran]) -> None:
-    _, run = by_hand
-    assert [outcome(trial)["state"] for trial in run.trials] == ["complete"] * len(BY_HAND)
-    assert run.status == 0
-
-
 def test_dags_that_are_submitted_at_once_measure_in_turn(by_hand: tuple[bool, Ran]) -> None:
     _, run = by_hand
     (_, first_end), (second_go, _) = sorted(
@@ -403,7 +397,7 @@ def test_dags_that_are_submitted_at_once_measure_in_turn(by_hand: tuple[bool, Ra
 
 def test_a_dag_by_hand_does_without_tierbench_and_gets_its_tables_later(by_hand: tuple[bool, Ran]) -> None:
     tabled, run = by_hand
-    assert not tabled
+    assert (tabled, run.status) == (False, 0)
     rows = run.rows(names.TRIALS_CSV)
     assert [(row["state"], row["jobs_ok"]) for row in rows] == [("complete", "2")] * len(BY_HAND)
 
