@@ -24,12 +24,8 @@ MONITOR = "/usr/local/sbin/credmon-stand-in"
 ACCESS_POINT_SAYS = f"use feature:oauth\nCREDMON_OAUTH = {MONITOR}\n"
 WORKERS_SAY = "SEC_CREDENTIAL_REFRESH = 5\n"
 EXPERIMENT = f"""
-name = "by-credd"
-question = "Who renews the token?"
 access = ["{WAY}"]
 batches = [2]
-repeats = 1
-retries = 0
 for_s = {WINDOW_S}
 time_limit_s = 120
 [workloads.copy]

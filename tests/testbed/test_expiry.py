@@ -22,12 +22,8 @@ from tierbench.testbed.services.kerberos import REALM
 LASTS_S = 30  # from before the run is submitted on
 NIGHTS = f"{HOME}/expiring-nights"
 EXPERIMENT = """
-name = "expiring"
-question = "Who is let in when?"
 access = ["{access}"]
-batches = [1]
 repeats = {repeats}
-retries = 0
 flush = false
 time_limit_s = 120
 [workloads.again]
@@ -73,12 +69,6 @@ def _short_tickets(kdc: RunningHost) -> Iterator[None]:
     allow("30 days")
 
 
-def written(access_point: AccessPoint, name: str) -> Path:
-    """A run directory, ready to be submitted."""
-    access_point.tierbench("write", f"{HOME}/expiring.toml", "--site", "testbed", "--into", f"{HOME}/{name}")
-    return access_point.there(name)
-
-
 def trial(run: Path, access: str, repetition: int = 1) -> Path:
     return run / names.trial_directory(f"{access}.again.x001.r{repetition}")
 
@@ -93,8 +83,8 @@ def test_who_opens_another_file_after_the_token_has_expired_is_refused_and_says_
 ) -> None:
     """The first trial loses its token, the second has an expired one, the third a new one."""
     way = "wan-xrootd-token"
-    define(site, way, "small", f"for_s = {LASTS_S}", repeats=2)
-    run = written(site, "token-again")
+    define(site, way, "small", f"for_s = {LASTS_S}", repeats=2, name="token-again")
+    run = site.write("token-again")
     show(LASTS_S)
     ran = site.submit("token-again")
     lost, without = (outcome(trial(run, way, number)) for number in (1, 2))
@@ -113,8 +103,8 @@ def test_who_opens_another_file_after_the_token_has_expired_is_refused_and_says_
 
 def test_who_has_the_file_open_by_then_reads_it_to_its_end(site: AccessPoint, show: Callable[[float], None]) -> None:
     way = "wan-xrootd-token"
-    define(site, way, "large", "options = { checksum = true }")
-    run = written(site, "token-large")
+    define(site, way, "large", "options = { checksum = true }", name="token-large")
+    run = site.write("token-large")
     show(LASTS_S)
     over_ns = (time.time() + LASTS_S) * 1e9
     site.submit("token-large")
@@ -127,9 +117,9 @@ def test_who_has_the_file_open_by_then_reads_it_to_its_end(site: AccessPoint, sh
 @pytest.mark.usefixtures("_short_tickets")
 def test_a_ticket_that_expires_in_the_middle_ends_the_trial_and_the_next_one_gets_its_own(site: AccessPoint) -> None:
     way = "wan-xrootd-krb5"
-    define(site, way, "small", f"for_s = {LASTS_S + 5}")
-    assert " s only" in site.doctor("expiring")
-    run = written(site, "ticket-again")
+    define(site, way, "small", f"for_s = {LASTS_S + 5}", name="ticket-again")
+    assert " s only" in site.doctor("ticket-again")
+    run = site.write("ticket-again")
     site.submit("ticket-again")
     (reason,) = outcome(trial(run, way))["reasons"]
     assert "expired-ticket: its ticket expired at " in reason
