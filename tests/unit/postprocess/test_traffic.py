@@ -9,7 +9,6 @@ from tierbench.postprocess.measures.traffic import by_storage
 from tierbench.postprocess.records.increments import refresh_distance_s
 from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row
-from tierbench.postprocess.tables.run_tables import summary_rows
 from tierbench.postprocess.tables.write import trial_tables
 
 MB = 1e6 / 8
@@ -170,14 +169,3 @@ def test_a_window_shorter_than_a_period_has_a_mean_and_no_volatility(tmp_path):
     row = trial_row(read_trial(folder))
     assert row["mean_mbps"] == pytest.approx(400, rel=1e-6)
     assert (row["volatility_mbps"], row["volatility_5s_mbps"], row["peak_mbps"]) == (None, None, None)
-
-
-def test_the_summary_is_over_the_means_of_complete_trials(tmp_path):
-    rates = [390.0, 400.0, 425.0]
-    rows = [trial_row(read_trial(synthetic.write_trial(tmp_path, mbps=r, repeat=n))) for n, r in enumerate(rates)]
-    lost = synthetic.write_trial(tmp_path, mbps=10, repeat=9)
-    (lost / "clients/0.jsonl").unlink()
-    [summary] = summary_rows([*rows, trial_row(read_trial(lost))])
-    assert summary["mean_mbps"] == pytest.approx(405, rel=1e-6)
-    assert summary["mean_mbps_sd"] == pytest.approx(np.std(rates, ddof=1), rel=1e-5)
-    assert (summary["trials"], summary["trials_left_out"]) == (3, 1)
