@@ -8,7 +8,6 @@ import pytest
 from tests.unit.postprocess.test_plots import by_name, pictures, read
 from tests.unit.report_page import Page, silent
 from tests.unit.synthetic_report import Shape, write_run
-from tierbench.errors import TierbenchError
 from tierbench.postprocess.compare.judgement import changes
 from tierbench.postprocess.plots import canvas
 from tierbench.postprocess.report.answer import answer
@@ -137,9 +136,3 @@ def test_runs_are_compared_point_by_point(tmp_path, latency):
     assert found["direct/root rtt_ms=5 cache_mb=0 ×6"] == pytest.approx(1, rel=0.01)  # noqa: RUF001
     page = Page(comparison([latency.directory, other.directory], tmp_path / "page.html", silent).read_text())
     assert "6 of 12 rates changed" in page.text
-
-
-def test_runs_of_other_factors_have_nothing_in_common(tmp_path, latency):
-    other = read(tmp_path, dataclasses.replace(LATENCY, axes={}, report={}))
-    with pytest.raises(TierbenchError, match="have no configuration in common"):
-        comparison([latency.directory, other.directory], tmp_path / "page.html", silent)
