@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.unit import synthetic_run as synthetic
 from tests.unit.report_page import BARE, SMALL, Page, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_run
 from tierbench import names
@@ -153,18 +152,6 @@ def test_a_run_without_the_newer_columns_has_a_page(tmp_path):
     page = Page(make(tmp_path / "run", replace(SMALL, plain=True)))
     assert (page.open, len(page.trials)) == ([], 12)
     assert [word for word in ("not judged", "the run has no ratios") if word not in page.text] == []
-
-
-def test_missing_tables_are_made_first(tmp_path):
-    run = write_run(tmp_path / "run", BARE)
-    for path in run.glob("*.csv"):
-        path.unlink()
-    synthetic.write_trial(run)
-    told = []
-    page = Page(run_report(run, None, told.append).read_text(encoding="utf-8"))
-    assert len(page.trials) == 1
-    assert "making its tables first" in told[0]
-    assert (run / names.TRIALS_CSV).is_file()
 
 
 def test_a_digest_of_conditions_parts_no_runs(tmp_path):
