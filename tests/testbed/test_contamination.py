@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from time import sleep
-from typing import Any
 
 import pytest
 
-from tests.testbed.runs import AccessPoint, Ran, all_read, content
+from tests.testbed.runs import AccessPoint, Ran, all_read
 from tests.testbed.test_conditions import held
 from tierbench import names
-from tierbench.postprocess.tables.write import trial_tables
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
@@ -262,54 +259,3 @@ def test_the_time_of_submission_is_known_to_a_millisecond(clean: Ran) -> None:
 def test_a_contamination_is_found_out(contaminated: dict[str, Future[Ran]], name: str) -> None:
     (row,) = contaminated[name].result().rows(names.TRIALS_CSV)
     assert (row["verdict"], EXPECTED[name] in row["verdict_reasons"]) == ("INVALID", True), row["verdict_reasons"]
-
-
-# -- what cannot happen on hosts that share a kernel: a clean trial's files are rewritten -----------------
-
-
-@pytest.fixture
-def copied(clean: Ran, tmp_path: Path) -> Path:
-    """A clean trial of a mount, to be tampered with."""
-    return Path(shutil.copytree(clean.trial("direct.clean.x002.r1"), tmp_path / "trial"))
-
-
-def rewrite(trial: Path, host: str, change: Callable[[dict[str, int]], dict[str, int]]) -> None:
-    """Change each record of a host's samples that was taken after half of the window."""
-    path = trial / names.sample_file(host)
-    lines = path.read_bytes().splitlines(keepends=True)
-    head = json.loads(lines[0])
-    columns = {column["name"]: column["width"] for column in head["columns"]}
-    middle = content(trial / names.GO)["go_wall_ns"] + 1_000_000_000
-    for number, line in enumerate(lines):
-        if line.startswith(b" "):
-            values: dict[str, Any] = dict(zip(columns, map(int, line.split()), strict=True))
-            if values["wall_ns"] > middle:
-                values = change(values)
-                lines[number] = (
-                    "".join(f" {values[name]:{width}d}" for name, width in columns.items()) + "\n"
-                ).encode()
-    path.write_bytes(b"".join(lines))
-
-
-def test_a_clock_that_steps_in_the_files_of_a_real_trial_is_found_out(copied: Path) -> None:
-    rewrite(copied, OSS, lambda values: {**values, "wall_ns": values["wall_ns"] + 2 * 10**9})
-    row = trial_tables(copied)
-    assert row["verdict"] == "INVALID"
-    told = re.search(r"the clock of oss\.uf\.test was set by ([\d.]+) ms during the trial", str(row["verdict_reasons"]))
-    assert told and float(told[1]) == pytest.approx(2000, abs=100)  # and what passed between two looks
-
-
-def test_a_counter_that_begins_anew_in_the_files_of_a_real_trial_is_found_out(copied: Path) -> None:
-    counted = ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets", "rx_dropped", "tx_dropped")
-    first: dict[str, int] = {}
-
-    def restart(values: dict[str, int]) -> dict[str, int]:
-        for name in counted:
-            first.setdefault(name, values[name])
-        return {**values, **{name: values[name] - first[name] for name in counted}}
-
-    rewrite(copied, OSS, restart)
-    row = trial_tables(copied)
-    assert row["verdict"] == "INVALID"
-    assert "the counter began anew or was gone" in row["verdict_reasons"]
-    assert "the counters of oss.uf.test began anew 1 times" in row["verdict_reasons"]
