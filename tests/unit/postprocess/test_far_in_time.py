@@ -4,7 +4,6 @@ import pytest
 
 from tests.unit.postprocess.test_uncertainty import trial
 from tests.unit.synthetic_run import GO_NS
-from tierbench.postprocess.tables.run_tables import ratio_rows
 from tierbench.postprocess.verdict.judge import judge_run
 
 ACCESSES = ("direct", "lan", "wan")
@@ -40,11 +39,3 @@ def test_they_are_suspect(begins_h, suspect):
     assert [row.trial for row in rows if row.verdict == "SUSPECT"] == suspect
     reasons = [reason for row in rows for reason in row.verdict_reasons]
     assert all("h from the rest of its repetition (at most 1 h)" in reason for reason in reasons)
-
-
-def test_so_ratios_of_an_access_method_of_another_day_rest_on_no_valid_trials():
-    rows = judged([(24, 0.1, 0.2), (24.1, 0.4, 0.5), (24.2, 0.7, 0.8)])
-    ratios = [
-        row for row in ratio_rows(rows) if row.metric == "delivered_mbps" and "direct" in (row.access, row.against)
-    ]
-    assert {row.valid_pairs for row in ratios} == {0}
