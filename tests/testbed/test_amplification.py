@@ -1,4 +1,4 @@
-"""A mount that reads ahead in vain makes the storage send more, and no job faster: staged, measured, and named."""
+"""A mount that reads ahead in vain makes the storage send more, and no job faster: staged, and measured."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ from collections.abc import Iterator
 import pytest
 
 from tests.testbed.runs import AccessPoint, Ran, sent_again
-from tierbench.postprocess.report.answer import answer
-from tierbench.postprocess.tables.factors import Panel
-from tierbench.postprocess.tables.load_run import read_results
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services import filesystem
 from tierbench.testbed.services.filesystem import MOUNT_POINT
@@ -99,13 +96,3 @@ def test_when_it_came_is_told_by_the_workers_cards(runs: dict[str, Ran]) -> None
     for row in runs["eager"].rows("trials.csv"):
         assert row["steady_from"] in ("delivered", "")  # the latter where no slice is steady
         assert not row["all_active_delivered_mbps"] or float(row["all_active_delivered_mbps"]) < 2 * 100
-
-
-def test_the_answer_names_the_way_that_wastes(runs: dict[str, Ran]) -> None:
-    root = Panel({"workload": "root"})
-    notes = {name: " ".join(answer(read_results(run.directory, print), root).notes) for name, run in runs.items()}
-    assert "the storage sent more than was delivered over wan-xrootd-public" in notes["eager"]
-    (usual,) = (row for row in runs["usual"].rows("trials.csv") if row["workload"] == "root")
-    assert (
-        "sent more than" not in notes["usual"] or float(usual["amplification"]) > WASTEFUL
-    )  # TCP's, on a busy machine
