@@ -110,11 +110,6 @@ def test_distances_of_which_no_two_are_alike_are_no_drivers():
     assert refresh_distance_s(times, 0.1, np.full(len(times), True), sent, None) is None
 
 
-def resample(folder, times, counter, **changes):
-    synthetic.write_samples(folder / f"samples/{synthetic.OSS}.samples", times, counter, **changes)
-    return trial_row(read_trial(folder))
-
-
 def test_the_numbers_of_a_trial_of_a_steady_rate_are_recovered(folder):
     row = trial_row(read_trial(folder))
     assert row["mean_mbps"] == row["peak_mbps"] == pytest.approx(400, rel=1e-6)
@@ -129,7 +124,8 @@ def test_the_numbers_of_a_trial_of_a_steady_rate_are_recovered(folder):
 def test_volatility_is_the_standard_deviation_of_the_samples_rates(folder):
     rates = np.random.default_rng(1).uniform(100, 700, 26)
     totals = dict(zip(synthetic.ticks(-3, 22), np.cumsum(rates * MB).astype(int).tolist(), strict=True))
-    row = resample(folder, list(totals), totals.__getitem__)
+    synthetic.write_samples(folder / f"samples/{synthetic.OSS}.samples", list(totals), totals.__getitem__)
+    row = trial_row(read_trial(folder))
     assert row["volatility_mbps"] == pytest.approx(np.std(rates[4:24], ddof=1), rel=1e-5)
     assert row["volatility_5s_mbps"] == pytest.approx(np.std(rates[4:24].reshape(4, 5).mean(axis=1), ddof=1), rel=1e-5)
 
