@@ -213,7 +213,10 @@ def _parent(pid):
 
 def _pipes(pid):
     """How many ends of each pipe a process has."""
-    ends = (str(end.readlink()) for end in Path(f"/proc/{pid}/fd").iterdir())
+    ends = []
+    for end in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it is closed meanwhile
+            ends.append(str(end.readlink()))
     return Counter(end for end in ends if end.startswith("pipe:"))
 
 
