@@ -190,11 +190,16 @@ def limiting_link(
 
 def measured_links(content: Mapping[str, Any]) -> dict[str, dict[str, float | None]]:
     """Rate and round-trip time of each line of ceilings.json, by where the line went."""
-    lines = content.get("measured")
     return {
         f"to {line.get('to', line['role'])}": {"mbps": line["mbps"], "rtt_ms": line["rtt_ms"]}
-        for line in _understood(lines if isinstance(lines, list) else [])
+        for line in measured_lines(content)
     }
+
+
+def measured_lines(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The lines of ceilings.json, without those that are damaged."""
+    lines = content.get("measured")
+    return list(_understood(lines if isinstance(lines, list) else []))
 
 
 def _understood(lines: list[Any]) -> Iterator[dict[str, Any]]:

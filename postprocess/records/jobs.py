@@ -284,7 +284,7 @@ def _read_job(path: Path, index: int) -> Job:
         lines, damage = [], [f"its records cannot be read: {error.strerror}"]
     for line in (line for line in lines if line.startswith(OWN)):  # and not what a program beneath it printed
         try:
-            record = _record(line, last)
+            record = _record(line, last, path.absolute().parents[1].name)
         except Damaged as error:
             damage.append(str(error))
             continue
@@ -302,7 +302,7 @@ def _read_job(path: Path, index: int) -> Job:
     return replace(job, go=go, damage=tuple(damage))
 
 
-def _record(line: bytes, before: Mapping[str, Record]) -> Record:
+def _record(line: bytes, before: Mapping[str, Record], trial: str) -> Record:
     """A client's record, if it is whole and goes on where those before it have ended."""
     content = json_files.parse_as(dict[str, Any], line, "a record")
     kind = json_files.typed(Named, content, "a record").event
@@ -316,6 +316,10 @@ def _record(line: bytes, before: Mapping[str, Record]) -> Record:
     if isinstance(record, End) and record.work and not record.work.is_sound:
         raise Damaged(f"{where} is damaged: its fetches or latencies are none")
     start = before.get("start")
+    if (of := content.get("trial", trial)) != trial:
+        raise Damaged(f"{where} is of the trial {str(of)[:100]}")
+    if kind in before and kind != "start":
+        raise Damaged(f"{where} is damaged: stands there twice")
     if start and kind != "start":
         moved_ns = record.wall_ns - start.wall_ns - (record.mono_ns - start.mono_ns)
         if record.mono_ns < max(earlier.mono_ns for earlier in before.values()) or abs(moved_ns) > MOST_APART_NS:

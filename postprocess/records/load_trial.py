@@ -259,6 +259,8 @@ def _read_all_samples(
         sampled += [Sampled(interface, intervals(interface)) for interface in used.by_interface()]
         if (samples.host, samples.role) != (host, roles.get(host, samples.role)):
             tell(host, f"samples of {host}: are of {samples.host} as {samples.role} by their header")
+        if samples.header.trial not in ("", folder.absolute().parent.name):
+            tell(host, f"samples of {host}: are of the trial {samples.header.trial} by their header")
         if samples.damage and not samples.cut:  # whether what is left covers the window is looked at for itself
             tell(host, f"samples of {samples.host}: {samples.damage}")
     return sampled

@@ -66,12 +66,12 @@ class Header:
     clock_mono_ns: int
     columns: list[SampledColumn]
     record_bytes: int
+    trial: str = ""
     interfaces: list[Card] = field(default_factory=list)
     boot_id: str | None = None
     link_speed_mbps: int | None = None
     link_speed_real: bool | None = None
     ncpu: int | None = None
-    jiffies_per_s: int | None = None
     own_cpu_limit_cores: float | None = None
     tuning: dict[str, str | None] | None = None
     packages: dict[str, Any] | None = None

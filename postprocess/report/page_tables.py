@@ -9,6 +9,7 @@ from dataclasses import replace
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD
 from tierbench.postprocess.compare.points import deciding_place, ranking
 from tierbench.postprocess.plots.gallery import interval_words, volatility_column
+from tierbench.postprocess.records.ceilings import measured_lines
 from tierbench.postprocess.report.answer import conditions
 from tierbench.postprocess.report.markup import Markup, element, table
 from tierbench.postprocess.schema.rows import EVENTS, OPERATIONS, RATE, SENT, SUMMED
@@ -136,10 +137,10 @@ def volatility_table(results: Results) -> Markup | None:
 def link_table(results: Results) -> Markup | None:
     """The thesis' Table 2-1: what the links can carry, as measured before the run, and as stated."""
     rows: list[list[str]] = []
-    for line in results.ceilings.get("measured", []):
+    for line in measured_lines(results.ceilings):
         rates = [host["mbps"] for host in line["hosts"].values()]
         each = f"{figures(min(rates))}–{figures(max(rates))}" if len(rates) > 1 else NOTHING
-        where = f"{results.ceilings['from']} to {line['to']}"
+        where = f"{results.ceilings.get('from', 'storage')} to {line.get('to', line['role'])}"
         rows.append([where, "measured by iperf3", figures(line["mbps"]), each, figures(line["rtt_ms"])])
     for link, rate in (results.site.get("links") or {}).items():
         if rate and link != "rtt_ms":

@@ -65,7 +65,7 @@ def header(widths=WIDTHS, **changes):
     """The first line of a sample file."""
     columns = [{"name": name, "width": width, "unit": "1"} for name, width in widths.items()]
     return {
-        "tierbench": "samples", "format": 1, "synthetic": True, "trial": "synthetic", "host": OSS, "role": "storage",
+        "tierbench": "samples", "format": 1, "synthetic": True, "host": OSS, "role": "storage",
         "boot_id": "synthetic", "interface": "eth0", "period_s": 1.0, "clock_wall_ns": GO_NS, "clock_mono_ns": MONO_NS,
         "columns": columns, "record_bytes": record_bytes(widths), "kernel": "synthetic", "ncpu": 2, "tuning": {},
         "link_speed_mbps": 10_000, **changes,
@@ -151,7 +151,7 @@ def write_client(path, *, begin_s, end_s, size, host="wn01.private.fiu.test", **
     index = int(path.stem)
     events = [
         (min(-4 + index, -1, begin_s), {
-            "event": "start", "format": 1, "trial": "synthetic", "index": index, "host": host,
+            "event": "start", "format": 1, "index": index, "host": host,
             "slot": f"slot1_{index}", "pid": 1, "boot_id": "synthetic", "client": "root",
             "url": f"root://synthetic/{index}", "expected_bytes": size, "python": "3.13.5",
         }),

@@ -12,7 +12,9 @@ import pytest
 from tests.unit.synthetic_run import rows
 from tierbench import names
 from tierbench.errors import TierbenchError
+from tierbench.postprocess.report.page_tables import link_table
 from tierbench.postprocess.schema.rows import TRIAL_FILES
+from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.write import tables, trial_tables
 from tierbench.submit.cli import main
 
@@ -170,6 +172,18 @@ SEEN = {
         lambda run: in_client(run, r'("event": "end", "wall_ns": )(\d{6})', r"\1\2\2"),
         "client 1: a record is damaged: 179528179528",
     ),
+    "an end of another attempt": (
+        lambda run: in_client(run, r'({"event": "end", .*)', r"\1\n\1"),
+        'client 1: its record "end" is damaged: stands there twice',
+    ),
+    "records of another trial": (
+        lambda run: in_client(run, '"trial": "', '"trial": "other.'),
+        'client 1: its record "start" is of the trial other.direct',
+    ),
+    "samples of another trial": (
+        lambda run: in_header(run, '"trial": "', '"trial": "other.'),
+        "samples of oss.uf.test: are of the trial other.direct",
+    ),
     "columns that are none": (
         lambda run: in_header(run, '"width": 18, ', '"width": null, '),
         "columns[0].width: must be a whole number, not null",
@@ -226,6 +240,7 @@ def test_a_card_that_is_damaged_leaves_the_rate_but_not_the_evidence(run):
     row = trial_tables(run.trial)
     assert row["verdict"] == "SUSPECT"
     assert "ceilings.json is damaged: measured: must be a list, not 3" in row["verdict_reasons"]
+    assert "iperf3" not in str(link_table(read_results(run.directory, str)))
 
 
 def test_a_damaged_plan_costs_no_tables(run):
