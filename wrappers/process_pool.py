@@ -134,6 +134,7 @@ class _Leader:
         self.running: dict[int, PoolProcess] = {}
         self.resting: list[PoolProcess] = []
         self.over = self.stopped = False
+        self.starting = self.over_then = False  # while a process is being started time is not over, but right after it
         self.overdue = 0
         self.looked = 0  # the bytes of others' counts that we have read, which are among our own
         self.due_s = 0.0  # by the monotonic clock, when time will be over
@@ -206,18 +207,20 @@ class _Leader:
         }  # fmt: skip
 
     def _start(self, process: PoolProcess, line: "StartLine | None" = None) -> None:
+        self.starting = True
         try:
-            if self.over or not process.start(line):
-                return
+            if not self.over and process.start(line):
+                self.running[process.popen.pid] = process
         except OSError as error:
             if line:
                 raise
             self.tally.add(Fetch(process.taken[0], "failed", f"could not be started: {error}", None, 0.0))
             self._rest(process)
-            return
-        self.running[process.popen.pid] = process
-        if self.over:  # meanwhile
-            self._cut(process)
+        finally:
+            self.starting = False
+        if self.over_then:
+            self.over_then = False
+            self._on_time_over()
 
     def _rest(self, process: PoolProcess) -> None:
         process.rested = max(process.rested, time.monotonic() + REST_S)
@@ -269,7 +272,13 @@ class _Leader:
             for process in self.running.values():
                 _end(process, signal.SIGKILL)
             return
-        self.over, self.end = True, now()
+        if self.starting:
+            self.over_then = True
+            return
+        self.over = True
+        for process in list(self.running.values()):  # at one instant: whose turn to be ended came last would read on
+            _end(process, signal.SIGSTOP)
+        self.end = now()
         due = min(self.end[1] / 1e9, self.due_s)  # a busy worker looks at the clock too late
         self.overdue = sum(process.overdue(due) for process in self.processes)
         for process in list(self.running.values()):
@@ -289,6 +298,7 @@ class _Leader:
         self.looked += counts.text_bytes
         process.at_cut = counts if process.was_cut and counts.text_bytes else None
         _end(process, signal.SIGTERM)
+        _end(process, signal.SIGCONT)
 
 
 def _end(process: PoolProcess, how: signal.Signals) -> None:

@@ -148,6 +148,14 @@ def test_of_a_file_that_is_cut_xrdcp_has_what_it_read_though_it_wrote_nothing_ye
     assert 2.8 < end["bytes_app"] / (1 << 20) < 3.8  # Python reads more of its own than xrdcp does
 
 
+def test_nothing_counts_that_ends_after_time_is_over(job):
+    """Of hundreds on few cores it takes seconds to end them all, one after the other."""
+    job.script("bin/dd", '/bin/dd "$@" || exit', f"date +%s%N >>{job.folder}/ended")
+    record = job.run("dd", processes=200, files_per_job=1, for_s=2)
+    ended = [int(line) for line in (job.folder / "ended").read_text().split()]
+    assert 0 < record["end"]["work"]["fetches"] <= sum(wall_ns <= record["end"]["wall_ns"] for wall_ns in ended)
+
+
 def test_a_server_that_refuses_is_not_asked_without_a_pause(job):
     for file in job.files:
         file.unlink()
