@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,11 +66,14 @@ class Ceiling:
         """The labels, with the number of trials where they differ."""
         return numbered(self.labels)
 
-    @property
-    def missed(self) -> str:
-        """What limited the point in place of what was expected."""
-        expected = " or ".join(self.expected.bottleneck)
-        return "" if self.hit else f"{batch_name(self.levels)} was limited by {self.measured}, not by {expected}"
+
+def missed(those: Iterable[Ceiling]) -> str:
+    """What limited points in place of what was expected; nothing where all hit that."""
+    points: dict[str, list[str]] = {}
+    for each in (each for each in those if not each.hit):
+        why = f"limited by {each.measured}, not by {' or '.join(each.expected.bottleneck)}"
+        points.setdefault(why, []).append(batch_name(each.levels))
+    return listed([f"{listed(at)} {'was' if len(at) == 1 else 'were'} {why}" for why, at in points.items()])
 
 
 def findings(results: Results) -> list[Finding]:
@@ -169,9 +172,8 @@ def _finding(results: Results, claim: Claim) -> Finding:
         ours, by_valid = _ratio(claim, rows[0], results.looks) if there else (Interval(), None)
     if not there:
         return Finding(claim, NOT_TESTED, why=_why_not(results.trials, points, claim.metric))
-    others = [ceiling.missed for at in points for ceiling in _ceilings(results, at) if not ceiling.hit]
-    if others:
-        return Finding(claim, NOT_TESTED, ours, by_valid, why=listed(others))
+    if others := missed(ceiling for at in points for ceiling in _ceilings(results, at)):
+        return Finding(claim, NOT_TESTED, ours, by_valid, why=others)
     result = answer(claim, ours)
     doubted = by_valid is not None and answer(claim, by_valid) != result
     return Finding(claim, INCONCLUSIVE if doubted else result, ours, by_valid)

@@ -26,7 +26,7 @@ from typing import Any
 from tierbench.dags.claims import NOT_TESTED, Claim, Expected
 from tierbench.dags.levels import ACCESS, JOBS, PAIR, SAME_WITHIN, WORKLOAD, no_difference
 from tierbench.postprocess import stats
-from tierbench.postprocess.compare.claims import answer, ceilings_at, claims_of, expected_of, points_of
+from tierbench.postprocess.compare.claims import answer, ceilings_at, claims_of, expected_of, missed, points_of
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
 from tierbench.postprocess.measures.bottleneck import LATENCY, NIC, UNEXPLAINED, WINDOW
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, TrialRow
@@ -219,11 +219,8 @@ def _of_claims(at: Trials, usable: Trials, question: Question) -> Iterator[Compa
 
         made = Comparison(*ends, str(claim.says), resolves=question.same_within)
         made = _compared(made, compared, usable, functools.partial(stats.student, together=number), number, said)
-        missed = [
-            ceiling.missed for end in ends for ceiling in ceilings_at(question.expects, usable[end], planned)
-            if not ceiling.hit
-        ]  # fmt: skip
-        result, obstacle = (NOT_TESTED, missed[0]) if missed else (made.result, "")  # a growth has one limit, too
+        others = [at for end in ends for at in ceilings_at(question.expects, usable[end], planned) if not at.hit]
+        result, obstacle = (NOT_TESTED, missed(others[:1])) if others else (made.result, "")  # a growth has one limit
         yield dataclasses.replace(made, result=result, obstacle=obstacle)
 
 
