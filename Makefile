@@ -1,6 +1,7 @@
 # make demo    set everything up and run the main job on the testbed
-# make test    set everything up and run the tests, but those that need a machine at rest
+# make test    set everything up and run the tests, but those that need a machine at rest or take longest
 # make test-quiet    those: what is measured, and believed, while nothing else runs here
+# make test-long    those on a testbed that take longest
 # make docs    write what the code declares into the pages of docs/
 # They may be run again at any time; what is there already is not done again.
 
@@ -15,7 +16,7 @@ OLD_PYTHON ?= $(firstword $(foreach v,3.6 3.7 3.8 3.9,\
 
 SHIPPED_ON = $(if $(OLD_PYTHON),TIERBENCH_OLD_PYTHON=$(OLD_PYTHON))
 
-.PHONY: demo test test-quiet unit lint docs setup clean
+.PHONY: demo test test-quiet test-long unit lint docs setup clean
 
 demo: setup
 	trap '$(TIERBENCH) testbed down --name demo' EXIT; trap 'echo "demo: broken off; its testbed goes, and the run in it" >&2; exit 130' INT TERM; \
@@ -27,6 +28,9 @@ test: setup
 
 test-quiet: setup
 	$(VENV)/bin/pytest -m quiet tests
+
+test-long: setup
+	$(VENV)/bin/pytest -m long --numprocesses 3 --dist loadfile tests/testbed
 
 unit: setup
 	$(SHIPPED_ON) $(VENV)/bin/pytest --numprocesses auto tests/unit

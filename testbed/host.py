@@ -28,6 +28,7 @@ from tierbench.testbed.topology import BEHIND_ROUTER, USER, Host, Topology
 
 FILES = resources.files("tierbench.testbed") / "files"  # the configuration files and programs that hosts are given
 EXCHANGE_SECONDS = 60.0  # for a file: what a user's path leads to may be a pipe
+ANSWER_SECONDS = 20.0  # of a daemon that is well, on a machine with twenty times as much to do as it has cores
 START_SECONDS = 60.0  # on a busy machine; an idle one takes three at the most
 # The file gets its name when it is whole; a link of that name is replaced and not followed.
 PUT = 'mkdir -p "${1%/*}"; new=$(mktemp "$1.XXXXXX"); cat >"$new"; chmod "$2" "$new"; mv -fT "$new" "$1"'
@@ -199,7 +200,7 @@ class RunningHost:
             raise HostError(f"{self.name}: {shlex.join(argv)}: exit status {result.returncode}\n  " + "\n  ".join(said))
         return result
 
-    def succeeds(self, *argv: str, user: str | None = None, timeout: float = 10.0) -> bool:
+    def succeeds(self, *argv: str, user: str | None = None, timeout: float = ANSWER_SECONDS) -> bool:
         """Whether a command ends well; a host that is down, or no answer in time, is a no."""
         try:
             return self.run(*argv, user=user, check=False, timeout=timeout).returncode == 0
@@ -236,7 +237,7 @@ class UserNetworkHost(RunningHost):
         self.script(["ip link set lo up", *network.buffer_lines(topology.settings)])
         program = ["slirp4netns", "--configure", f"--mtu={MTU}", "--disable-host-loopback", "--netns-type=path"]
         self.daemon("slirp4netns", *outside, *program, "/proc/1/ns/net", device)
-        has_card = partial(self.run, "ip", "-4", "route", "show", "default", timeout=5)
+        has_card = partial(self.run, "ip", "-4", "route", "show", "default", timeout=ANSWER_SECONDS)
         self.wait_until(lambda: bool(has_card().stdout), f"{self.name}'s network did not begin", "slirp4netns.log")
         route = network.route("default", self.host.nics[0], topology.settings, f"via {BEHIND_ROUTER}")
         self.script([route])  # its one, as others have theirs
@@ -303,7 +304,7 @@ class VirtualHost(RunningHost):
 
     def answers(self) -> bool:
         """Whether the machine takes commands."""
-        return self.succeeds("true", timeout=5)
+        return self.succeeds("true")
 
     def command(self, argv: Sequence[str], user: str | None = None, *, terminal: bool = False) -> list[str]:
         options = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tierbench.errors import HostError
-from tierbench.testbed.host import START_SECONDS, RunningHost
+from tierbench.testbed.host import ANSWER_SECONDS, START_SECONDS, RunningHost
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.topology import Host, Topology
 
@@ -106,7 +106,7 @@ class Service:
 def listens(host: RunningHost, ports: Sequence[int]) -> bool:
     """Whether somebody listens on each of these ports, which follow one another."""
     asked = f"sport >= :{ports[0]} and sport <= :{ports[-1]}"
-    return len(host.run("ss", "-Hltn", asked, timeout=5).stdout.splitlines()) >= len(ports)
+    return len(host.run("ss", "-Hltn", asked, timeout=ANSWER_SECONDS).stdout.splitlines()) >= len(ports)
 
 
 def start_delay_line(wan: RunningHost, name: str, rtt_file: str, queues: Iterable[int]) -> None:

@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterator
 from functools import partial
 
-from tierbench.testbed.host import RunningHost, filled, verbatim
+from tierbench.testbed.host import ANSWER_SECONDS, RunningHost, filled, verbatim
 from tierbench.testbed.service import Bed, Question, Service, at_once
 from tierbench.testbed.services.kerberos import KERBEROS, REALM, principals
 from tierbench.testbed.settings import Settings
@@ -170,15 +170,15 @@ def pools() -> Iterator[str]:
 
 def listed(metadata: RunningHost, section: str, words: str, count: int = 1) -> bool:
     """Whether the metadata server answers its own command-line tool, and with these words so often."""
-    asked = metadata.run("mfscli", "-p", "-H", metadata.fqdn, section, check=False, timeout=5)
+    asked = metadata.run("mfscli", "-p", "-H", metadata.fqdn, section, check=False, timeout=ANSWER_SECONDS)
     return asked.stdout.count(words) >= count
 
 
 def admitted_hosts(server: RunningHost) -> str:
     """How many addresses the Kerberos gate has let in, if its ssh daemon says who it is."""
-    if not server.run("ssh-keyscan", "-T", "2", server.fqdn, check=False, timeout=5).stdout:
+    if not server.run("ssh-keyscan", "-T", "2", server.fqdn, check=False, timeout=ANSWER_SECONDS).stdout:
         return ""
-    listing = server.run("nft", "list", "set", "ip", "gate", "admitted", timeout=5).stdout
+    listing = server.run("nft", "list", "set", "ip", "gate", "admitted", timeout=ANSWER_SECONDS).stdout
     return f"answers; {listing.count('expires')} hosts admitted"
 
 

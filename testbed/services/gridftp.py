@@ -77,7 +77,7 @@ def answers(host: RunningHost, url: str) -> bool:
     """Whether a server lists its folder; where the host has a proxy, its owner asks."""
     environment = (f"GLOBUS_HOSTNAME={host.fqdn}", f"X509_USER_PROXY={PROXY}")
     command = ("env", *environment, "globus-url-copy", "-list", url)
-    return host.succeeds(*command, user=USER, timeout=10)
+    return host.succeeds(*command, user=USER)
 
 
 def questions(bed: Bed) -> Iterator[Question]:

@@ -80,7 +80,7 @@ def mount(host: RunningHost) -> None:
 
 def mounted(host: RunningHost) -> str:
     """How the mount is protected, once the server has answered."""
-    if not host.succeeds("stat", f"{MOUNT_POINT}/{WRITABLE}", timeout=10):
+    if not host.succeeds("stat", f"{MOUNT_POINT}/{WRITABLE}"):
         return ""
     return f"{MOUNT_POINT} answers, by {host.run(MOUNT_COMMAND, 'get').stdout.strip()}"
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tierbench.testbed.host import RunningHost, filled, verbatim
+from tierbench.testbed.host import ANSWER_SECONDS, RunningHost, filled, verbatim
 from tierbench.testbed.service import Bed, Question, Service
 from tierbench.testbed.services.conditions import offer
 from tierbench.testbed.services.filesystem import MOUNT_POINT as DATA_MOUNT
@@ -64,7 +64,9 @@ def ask_server(bed: Bed) -> list[Question]:
     ask = ("curl", "--silent", "--output", "/dev/null", "--capath", AUTHORITIES, "--write-out", "%{http_code}")
 
     def answers() -> bool:
-        return all(host.run(*ask, f"{url}{DATA_MOUNT}/", check=False, timeout=5).stdout == "403" for url in urls)
+        return all(
+            host.run(*ask, f"{url}{DATA_MOUNT}/", check=False, timeout=ANSWER_SECONDS).stdout == "403" for url in urls
+        )
 
     return [Question(host, "nginx", answers, f"answers at {'/ and '.join(urls)}/", "nginx.log")]
 

@@ -215,7 +215,7 @@ def answers(host: RunningHost, door: Door) -> bool:
         ask = ["env", f"BEARER_TOKEN_FILE={SHOWN}", *ask]
     page = ["curl", "--silent", "--output", "/dev/null", "--capath", AUTHORITIES]
     by_https = [*page, f"https://{door.host.fqdn}:{door.https}{MOUNT_POINT}/"] if door.https else ["true"]
-    return host.succeeds(*ask, timeout=5) and host.succeeds(*by_https, timeout=5)
+    return host.succeeds(*ask) and host.succeeds(*by_https)
 
 
 def questions(bed: Bed) -> Iterator[Question]:

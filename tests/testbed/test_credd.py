@@ -17,6 +17,8 @@ from tierbench.testbed.services.kerberos import KDC
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
+pytestmark = pytest.mark.long
+
 WAY, SERVICE = "wan-xrootd-token", "scitokens"
 LASTS_S, WINDOW_S = 20, 35  # a token, and a trial
 CONFIGURATION = f"{CONFIG}/60-credd.conf"

@@ -19,6 +19,8 @@ from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services import tokens
 from tierbench.testbed.services.kerberos import REALM
 
+pytestmark = pytest.mark.long
+
 LASTS_S = 30  # from before the run is submitted on
 NIGHTS = f"{HOME}/expiring-nights"
 EXPERIMENT = """

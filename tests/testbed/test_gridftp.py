@@ -22,6 +22,8 @@ from tierbench.testbed.services.xrootd import COPIES as COPIED
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import GATEWAY, USER
 
+pytestmark = pytest.mark.long
+
 FILES, SIZE = 20, 8000
 MARK, COPIES = "what everybody on the way could read", 5000
 PLAIN, PLAIN_BYTES = "plain.dat", COPIES * (len(MARK) + 1)

@@ -10,6 +10,8 @@ from tierbench import names
 from tierbench.testbed.run import run
 from tierbench.testbed.testbed import Testbed
 
+pytestmark = pytest.mark.long
+
 CLIENT = """
 from tierbench.wrappers.client import Client
 

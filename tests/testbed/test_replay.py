@@ -13,6 +13,8 @@ from tierbench import names
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
+pytestmark = pytest.mark.long
+
 RECORD = f"/home/{USER}/recorded.csv"
 SENT = re.compile(r'id="link".*?<out>(\d+)</out>', re.DOTALL)
 RECORDED = f"""

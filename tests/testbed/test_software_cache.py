@@ -12,6 +12,8 @@ from tierbench.testbed.services.filesystem import MOUNT_POINT as DATA_MOUNT
 from tierbench.testbed.services.web import MOUNT_POINT, SQUID_PORT
 from tierbench.testbed.testbed import Testbed
 
+pytestmark = pytest.mark.long
+
 LEAST = 100_000_000  # that ROOT opens to read a tree
 SOFTWARE = f"""
 access = ["direct"]

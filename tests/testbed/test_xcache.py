@@ -13,6 +13,8 @@ from tierbench.testbed.services.conditions import WORDS
 from tierbench.testbed.services.xrootd import CACHE, CACHE_MB, CACHE_STATE
 from tierbench.testbed.testbed import Testbed
 
+pytestmark = pytest.mark.long
+
 EXPERIMENT = """
 access = ["xcache"]
 batches = [2]
