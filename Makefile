@@ -1,7 +1,7 @@
 # make demo    set everything up and run the main job on the testbed
 # make test    set everything up and run the tests, but those that need a machine at rest or take longest
-# make test-quiet    those: what is measured, and believed, while nothing else runs here
-# make test-long    those on a testbed that take longest
+# make test-quiet    what is measured, and believed, while nothing else runs here
+# make test-long    what takes longest on a testbed
 # make docs    write what the code declares into the pages of docs/
 # They may be run again at any time; what is there already is not done again.
 

@@ -137,8 +137,9 @@ class Look:
 
     @property
     def more(self) -> int | None:
-        """After how many more repetitions all would be answered that can be."""
-        return max((each.more for each in self.open if each.needs_repeats and each.more is not None), default=None)
+        """After how many more repetitions all would be answered that is open by the usable trials and can be."""
+        open_ = [each for each in self.comparisons if each.is_open and each.needs_repeats]
+        return max((each.more for each in open_ if each.more is not None), default=None)
 
     @property
     def sentences(self) -> list[str]:
@@ -173,7 +174,7 @@ def _doubted(made: Comparison, by_valid: Comparison, seldom: set[Point]) -> Comp
     if made.is_open or by_valid.result == made.result:
         return made
     obstacle = "too few trials are VALID" if {made.first, made.second} & seldom else by_valid.obstacle
-    return dataclasses.replace(made, by_valid=by_valid.result, obstacle=obstacle, more=by_valid.more)
+    return dataclasses.replace(made, by_valid=by_valid.result, obstacle=obstacle)
 
 
 def _of_lines(at: Trials, usable: Trials, question: Question) -> Iterator[Comparison]:

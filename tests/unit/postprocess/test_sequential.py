@@ -1,5 +1,6 @@
 """When the repetitions of a run are enough: what is answered, what more of them would bring, and what they cannot."""
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from tests.unit.postprocess.test_uncertainty import trial
 from tierbench.dags.claims import Claim, Expected
+from tierbench.postprocess.compare.claims import Ceiling, missed
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
 from tierbench.postprocess.compare.sequential import Question, look_at, question_of
 from tierbench.postprocess.verdict.counting import looks
@@ -197,3 +199,12 @@ def test_a_claim_is_repeated_though_one_thing_limits_all(of):
     assert [each.result for each in look.comparisons] == ["inconclusive"]
     assert look.needed
     assert not look.is_enough
+
+
+def test_points_at_one_ceiling_are_told_of_together_and_those_that_hit_theirs_not_at_all():
+    expected = Expected(where={}, bottleneck=("latency",))
+    ceilings = [
+        Ceiling({"access": access, "workload": "root", "jobs": 8}, expected, Counter([label]))
+        for access, label in (("direct", "storage"), ("wan", "storage"), ("lan", "latency"))
+    ]
+    assert missed(ceilings) == f"{DIRECT} and {WAN} were limited by storage, not by latency"
