@@ -65,9 +65,9 @@ def test_those_of_several_processes_are_added_and_a_new_ones_past_is_no_rise(rep
 
 def test_the_age_is_that_of_the_report_of_whom_nothing_was_heard_for_longest(reports, source):
     reports((0, 0, 0, 0, 0, 1))
+    reports((0, 0, 0, 0, 0, 2), pid=8)  # by now all that the first one sent is read
     until(lambda: source.look()[6] > 200)
-    for _ in range(3):
-        reports((0, 0, 0, 0, 0, 2), pid=8)
+    reports((100, 0, 0, 0, 0, 2), pid=8, sent=1100)
     assert source.look()[6] > 200
 
 
