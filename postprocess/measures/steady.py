@@ -152,6 +152,9 @@ def _outer(left: Numbers | NDArray[np.bool_], right: Numbers | NDArray[np.bool_]
 # What interfaces carry has headers in it and what is sent again, a ceiling has not. What is beyond that has not reached
 # the clients: a server on the way reads ahead in a burst, which is no steady state.
 MOST_OVER_CEILING = 1.1
+# Its cache fills or empties where the rates on its two sides differ otherwise than in the whole trial, by this share.
+MOST_APART = 0.1
+MOST_CACHED = 0.5  # of what was delivered: beyond, the storage carries too little to say so
 DELIVERED = "delivered"
 
 
@@ -179,7 +182,11 @@ def _steady(data: TrialData, taken: Delivered, ceiling_mbps: float | None) -> Sl
     if slice_ is None or begin is None or slice_.mean_mbps > MOST_OVER_CEILING * (ceiling_mbps or np.inf):
         return Slices()
     first, last = (begin + round(edge * 1e9) for edge in (slice_.begin_s, slice_.end_s))
-    carried = by_storage(data).traffic(first, last)
+    carried, whole = by_storage(data).traffic(first, last), by_storage(data).traffic(begin, data.end_ns)
+    if taken.by and (whole.mean_mbps or 0.0) > MOST_CACHED * (taken.mbps or np.inf):
+        there, usual = (carried.mean_mbps or 0.0) / slice_.mean_mbps, (whole.mean_mbps or 0.0) / (taken.mbps or 1.0)
+        if abs(there / usual - 1) > MOST_APART:
+            return Slices()
     return Slices(
         steady_begin_s=slice_.begin_s,
         steady_end_s=slice_.end_s,

@@ -167,7 +167,7 @@ class Slices:
     all_active_s: Amount = number("s", "last begin to first end; 0: never all active")
     all_active_share: Amount = number("1", "all_active_s over window_s", 4, better="more")
     all_active_delivered_mbps: Amount = rate("delivered throughput while all clients were active", better="more")
-    all_active_mbps: Amount = rate("storage throughput while all clients were active", better="more")
+    all_active_mbps: Amount = rate("storage throughput while all clients were active", compared="more")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ import itertools
 import json
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -106,8 +106,7 @@ def far_from_its_repetition(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrial
 
     As where trials of one repetition were submitted again the day after.
     """
-    ran = sorted(((begin, end, trial) for trial in trials if counts(trial) and (begin := trial.go_wall_ns)
-                  and (end := trial.end_wall_ns)), key=lambda each: each[:2])  # fmt: skip
+    ran = _ran(filter(counts, trials))
     usual_h = statistics.median_low([_hours(*pair) for pair in itertools.pairwise(ran)] or [0.0])
     for repetition in {trial.repeat: None for _, _, trial in ran}:
         parts: list[list[Ran]] = []
@@ -121,6 +120,31 @@ def far_from_its_repetition(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrial
             hours = max(_hours(most[-1], part[0]), _hours(part[-1], most[0]))
             for _, _, trial in part if part is not most else ():
                 yield trial.trial, hours, f"it was measured {hours:.1f} h from the rest of its repetition"
+
+
+@run_rule(
+    Limits("% of the window", invalid=5),
+    remedy="each slowed the other down: see who removed the run's lock while its holder was at work, and repeat it",
+)
+def beside_another_trial(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
+    """The time for which another trial of the run was measured, too.
+
+    Two that began at the same nanosecond are copies, and others tell of these.
+    """
+    for first, second in itertools.combinations(_ran(trials), 2):
+        both = min(first[1], second[1]) - second[0] if first[0] != second[0] else 0
+        for (begin, end, trial), (_, _, other) in ((first, second), (second, first)) if both > 0 else ():
+            yield (
+                trial.trial,
+                100 * both / (end - begin),
+                f"{other.trial} was measured beside it for {both / 1e9:.1f} s",
+            )
+
+
+def _ran(trials: Iterable[TrialRow]) -> list[Ran]:
+    """Those that were measured, in the order in which they began."""
+    windows = ((trial.go_wall_ns, trial.end_wall_ns, trial) for trial in trials)
+    return sorted(((begin, end, trial) for begin, end, trial in windows if begin and end), key=lambda each: each[:2])
 
 
 def _hours(earlier: Ran, later: Ran) -> float:
@@ -139,7 +163,8 @@ def other_conditions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
 SUBJECTS = (byte_rules, cache_rules, client_rules, sampling_rules)
 OF_TRIALS = (each for subject in SUBJECTS for each in vars(subject).values() if isinstance(each, Rule))
 RULES = (
-    incomplete, *OF_TRIALS, unlike_its_repetitions, split_otherwise, far_from_its_repetition, other_conditions,
+    incomplete, *OF_TRIALS, unlike_its_repetitions, split_otherwise, far_from_its_repetition,
+    beside_another_trial, other_conditions,
 )  # fmt: skip
 
 

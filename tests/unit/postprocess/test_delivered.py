@@ -64,6 +64,17 @@ def test_the_steady_slice_is_that_of_what_the_jobs_took_in(folder):
     assert row["all_active_delivered_mbps"] == pytest.approx(READ_MBPS, rel=0.02)  # its begin lies between two samples
 
 
+@pytest.mark.parametrize("empties", [False, True])
+def test_while_a_server_empties_what_it_has_read_ahead_nothing_is_steady(folder, empties):
+    def slow_then_fast(time):
+        return 10**9 + round((min(max(time, 0), 6) * 200 + min(max(time - 6, 0), 14) * 500) * 1e6 / 8)
+
+    worker_receives(folder, slow_then_fast)
+    storage_sends(folder, synthetic.during(410, 20) if empties else slow_then_fast)
+    row = row_of(folder)
+    assert row["steady_begin_s"] == (None if empties else pytest.approx(6, abs=1))
+
+
 @pytest.mark.parametrize(("received", "delivered"), [(0, False), (300, False), (500, True)])
 def test_an_interface_says_when_data_came_if_it_missed_none_whatever_its_headers(folder, received, delivered):
     worker_receives(folder, synthetic.during(received, 20))

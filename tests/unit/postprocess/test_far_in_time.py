@@ -1,4 +1,4 @@
-"""Trials that were measured long before or after the rest of their repetition: ratios take both for simultaneous."""
+"""Trials measured long before or after the rest of their repetition, or while another one of the run was."""
 
 import pytest
 
@@ -39,3 +39,11 @@ def test_they_are_suspect(begins_h, suspect):
     assert [row.trial for row in rows if row.verdict == "SUSPECT"] == suspect
     reasons = [reason for row in rows for reason in row.verdict_reasons]
     assert all("h from the rest of its repetition (at most 1 h)" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("after_s", [20, 19.1, 18.9, 5])
+def test_two_that_were_measured_at_once_are_invalid(after_s):
+    rows = judged([(0, after_s / 3600, 1)])
+    assert [row.trial for row in rows if row.verdict == "INVALID"] == (["direct 1", "lan 1"] if after_s < 19 else [])
+    words = f"lan 1 was measured beside it for {20 - after_s:.1f} s (at most 5 % of the window)"
+    assert any(words in reason for reason in rows[0].verdict_reasons) is (after_s < 19)
