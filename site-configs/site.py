@@ -54,6 +54,7 @@ class Pool(Checked):
     interface: Interface | tuple[Interface, ...] | None = None
     sampled_workers: int | None = bounded(None, 1, 100_000)
     link: Literal["storage", "gateway", "door", "metadata"] | None = None  # of [links], for one of its workers
+    over_wan: bool = True  # whether their way to the storage leads over it
 
     def problems(self) -> Iterator[str]:
         if self.interface is None and self.sampled_workers is not None:

@@ -34,7 +34,7 @@ LET_IN = "where a pool does not let you in, above all one older than the binding
 
 
 def register(subcommands: Any) -> None:
-    text = "Check all that a site's file promises, from here and by a small job on each host; changes nothing"
+    text = "Check all that a site file promises, from here and by a small job on each host"
     parser = add_command(subcommands, "doctor", _doctor, text, f"{text}. Exit status 1 if anything is bad.")
     parser.add_argument("--site", required=True, help=NAMED)
     parser.add_argument("--experiment", help=f"check what this one needs, and no more: {NAMED}")

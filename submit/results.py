@@ -78,14 +78,14 @@ def register(subcommands: Any) -> None:
     needed = add_command(subcommands, "enough", _enough, text)
     run_directory(needed)
     needed.add_argument(
-        "trial", metavar="TRIAL_ID", nargs="?", help="the name of the trial's folder; without it the names of all that"
-        " are not needed, of a run that ends when its question is answered",
+        "trial", metavar="TRIAL_ID", nargs="?", help="the name of the trial's folder; without it: list all trials that"
+        " are not needed (of a run with until = \"answered\")",
     )  # fmt: skip
 
     text = "Write a page with a run's answer, figures, tables and trials; of several runs, compare them"
     parser = add_command(subcommands, "report", _report, text, REPORT, REPORT_EXAMPLES)
     parser.add_argument("directories", metavar="RUN", nargs="+", type=Path, help="a run directory, or a folder of runs")
-    parser.add_argument("--check", action="store_true", help="whether the run's claims hold, as the exit status")
+    parser.add_argument("--check", action="store_true", help="the exit status says whether the claims are reproduced")
     output = "the page (default: RUN/report.html, or A-against-B.html beside A)"
     parser.add_argument("--output", type=Path, metavar="FILE", help=output)
     text = "compare the levels of this factor (default: as [report] of the experiment says)"
@@ -100,7 +100,10 @@ def register(subcommands: Any) -> None:
     parser.add_argument("--history", type=Path, metavar="FILE", help="where those are, if not at the usual place")
     text = "runs of one experiment at several sites, whose ratios are compared"
     parser.add_argument("--sites", metavar="RUN", type=Path, nargs="+", help=text)
-    metric, size = "a column of summary.csv (default: the rate of the experiment)", "less is equivalent (%(default)s)"
+    metric, size = (
+        "a column of summary.csv (default: the rate of the experiment)",
+        "smaller differences are equivalent (%(default)s)",
+    )
     parser.add_argument("--metric", default="", help=metric)
     parser.add_argument("--size", type=float, default=100 * SAME_WITHIN, metavar="PERCENT", help=size)
     parser.add_argument("--anyway", action="store_true", help="also where they were made differently")

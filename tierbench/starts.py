@@ -10,6 +10,7 @@ from typing import NamedTuple
 from tierbench import names
 
 TOGETHER, NATURAL, EVERY, IN_TURN = "together", "natural", "every", "in-turn"
+OVERLAPPING = ("", NATURAL, TOGETHER)  # clients that begin one by one, or take turns, do not fill a way together
 
 # Each look at go.json has the access point's shadow, HTCondor's starter and the client at work; all clients of a trial
 # together are to take so little of it that those which come later still start.

@@ -107,7 +107,7 @@ class Client:
         False  # whether it has files copied from server to server, where an access method leads to another one
     )
     reads_whole = False  # from end to end, so there is nothing that is read ahead in vain
-    usual_excess = 0.10  # what the storage sends beyond what is read, headers apart, as a share (docs/runs.md)
+    usual_excess = 0.10  # what the storage sends beyond what is read, headers apart, as a share (docs/verdicts.md)
     taken_in = "bytes_client"  # the count of its record that is compared with what the storage sent
     programs: "tuple[str, ...]" = ()  # that it needs on a worker's PATH
     remedy = "install it there"  # where something that it needs is missing

@@ -210,8 +210,11 @@ def _means(trials: Sequence[TrialRow], claim: Claim, looks: float) -> tuple[Inte
 def _ratio(claim: Claim, row: RatioRow, looks: float) -> tuple[Interval, Interval | None]:
     """Our ratio, or scale factor, and the one by VALID trials alone."""
     steps = float(level_of(row, row.factor)) / float(row.against) if claim.levels else 1.0
-    ratio = row.ratio.as_of(row.degrees, student(row.degrees, looks)) if row.degrees else row.ratio
-    return ratio.over(steps), row.by_valid.over(steps) if row.is_doubted else None
+    ratio, by_valid = (
+        of.as_of(df, student(df, looks)).over(steps) if df else of.over(steps)
+        for of, df in ((row.ratio, row.degrees), (row.by_valid, row.valid_df))
+    )
+    return ratio, by_valid if row.is_doubted else None
 
 
 def _ceilings(results: Results, point: Point) -> Iterator[Ceiling]:

@@ -97,7 +97,7 @@ class Comparison:
         if self.result == NOT_TESTED:
             return f"{self.name}: {self.result}; {self.obstacle}."
         if self.ratio.interval is None:
-            return f"{self.name}: open, too few repetitions have usable trials of both."
+            return f"{self.name}: inconclusive, too few repetitions have usable trials of both."
         stands = f"ratio {factor(self.ratio.value)}, {INTERVAL}{bounds(self.ratio)}"
         if self.by_valid:
             doubt = f"; by VALID trials alone {self.by_valid}"

@@ -86,7 +86,7 @@ def across_sites(runs: Sequence[Results], size: float, metric: str = "") -> Acro
         doubted, by_suspect = any(row.is_doubted for row in rows.values()), ""
         if doubted and _between_sites(rows, size, metric, together, valid=True)[0] != result:
             by_suspect, result = "" if result == INCONCLUSIVE else result, INCONCLUSIVE
-        ratios = {site: run.together(rows[site]) for site, run in zip(sites, runs, strict=True)}
+        ratios = {site: run.together(rows[site]).ratio for site, run in zip(sites, runs, strict=True)}
         shared.append(Shared(name, ratios, result, pair, apart, by_suspect))
     lacking = {name: of for name, of in lacking.items() if of}
     verdicts = {
@@ -124,7 +124,7 @@ def _between_sites(
 
 def _compared(row: RatioRow, valid: bool) -> Compared:
     if valid and row.is_doubted:
-        return Compared(row.by_valid, max((row.valid_pairs or 0) - 1.0, 0.0))
+        return Compared(row.by_valid, row.valid_df or 0.0)
     return Compared(row.ratio, row.degrees)
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tierbench.postprocess.digits import Integers, Numbers
 from tierbench.postprocess.measures.delivered import Delivered
+from tierbench.postprocess.measures.resources import HEAD
 from tierbench.postprocess.measures.traffic import by_storage
 from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.schema.rows import Slices
@@ -165,13 +166,23 @@ def slices(data: TrialData, taken: Delivered, ceiling_mbps: float | None = None)
     steadily, active = _steady(data, taken, ceiling_mbps), data.all_active_ns
     if active is None or data.window_ns is None:
         return steadily
-    active_ns = max(0, active[1] - active[0])
-    return replace(
+    first, last = active
+    active_ns = max(0, last - first)
+    steadily = replace(
         steadily,
         all_active_s=active_ns / 1e9,
         all_active_share=active_ns / (data.window_ns[1] - data.window_ns[0]),
-        all_active_delivered_mbps=taken.mean_mbps(*active),
-        all_active_mbps=by_storage(data).traffic(*active).mean_mbps,
+    )
+    first, storage = round(first + HEAD * (last - first)), by_storage(data)
+    if len(storage.rates(first, last)[1]) < FEWEST:
+        return steadily
+    carried = storage.traffic(first, last)
+    mean_mbps, volatility_mbps = carried.mean_mbps, carried.volatility_mbps
+    return replace(
+        steadily,
+        all_active_delivered_mbps=taken.mean_mbps(first, last),
+        all_active_mbps=mean_mbps,
+        all_active_volatility_pct=100 * volatility_mbps / mean_mbps if mean_mbps and volatility_mbps else None,
     )
 
 
@@ -193,6 +204,5 @@ def _steady(data: TrialData, taken: Delivered, ceiling_mbps: float | None) -> Sl
         steady_from=DELIVERED if taken.by else data.measure.direction,
         steady_delivered_mbps=slice_.mean_mbps if taken.by else None,
         steady_mbps=carried.mean_mbps,
-        steady_volatility_mbps=carried.volatility_mbps,  # the thesis' Table 6.2
-        steady_peak_mbps=carried.peak_mbps,
+        steady_volatility_mbps=carried.volatility_mbps,
     )

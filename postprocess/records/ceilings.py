@@ -126,16 +126,18 @@ def read_ceilings(run: Path, pool: str, tell: Callable[[str], None]) -> Ceilings
     site = read_or_report(Stated, run / names.SITE, tell) or Stated()
     content = read_or_report(Lines, run / names.CEILINGS, tell) or Lines()
     stated = dict(site.get("links") or {})
-    if own_link := site.get("pools", {}).get(pool, {}).get("link"):
+    of_site = site.get("pools", {}).get(pool, {})
+    if own_link := of_site.get("link"):
         stated["worker"] = stated.get(own_link)
     of_pool = ceilings(stated, content.get("measured", []), pool)
+    links = {link: ceiling for link, ceiling in of_pool.links.items() if link != "wan" or of_site.get("over_wan", True)}
     own = {
         str(sampler.get("host")): Ceiling(rate, STATED)
         for sampler in site.get("samplers", {}).values()
         if (rate := stated.get(sampler.get("link") or ""))
     }
     measured_from = content.get("from", str(site.get("storage", {}).get("sampled") or ""))
-    return dataclasses.replace(of_pool, hosts={**own, **of_pool.hosts}, rtt_from=measured_from)
+    return dataclasses.replace(of_pool, links=links, hosts={**own, **of_pool.hosts}, rtt_from=measured_from)
 
 
 def ceilings(stated: Mapping[str, float | None], lines: list[dict[str, Any]], pool: str) -> Ceilings:

@@ -92,7 +92,8 @@ def _nobody_faster(results: Results, points: Sequence[RunPoint], where: str, now
     """What there is to say of points at which no line is slower than the first."""
     kinds = {INCONCLUSIVE if other.by_valid else other.result for point in points for other in point.others}
     if kinds == {EQUIVALENT}:
-        return f"All are equivalent within {percent(within(results))} {where}."
+        whose = " with usable trials" if any(point.without for point in points) else ""
+        return f"All{whose} are equivalent within {percent(within(results))} {where}."
     which = "not all have an interval" if any(kinds) else "there is no interval"
     why = "" if all(kinds) else f" ({which}, which takes two repetitions)"
     return f"No {what_is_compared(results)} is distinguishably faster {nowhere}{why}."

@@ -232,7 +232,7 @@ def changes_along_x(results: Results, point: RunPoint) -> list[str]:
     ]
     if not changes:
         return []
-    factors = [f"{name} {with_interval(results.together(row), CI)}" for name, row in changes]
+    factors = [f"{name} {with_interval(results.together(row).ratio, CI)}" for name, row in changes]
     doubtful = [name for name, row in changes if row.is_doubted and outcome(row.by_valid, 0) != outcome(row.ratio, 0)]
     sentence = f"From {level_name(x, least)} to {largest} the rate changes by {'; '.join(factors)}."
     return [" ".join([sentence, *without_suspects(doubtful)])]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, WORKLOAD
 from tierbench.postprocess.compare.points import deciding_place, ranking
@@ -20,6 +19,7 @@ from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, counts, verdict
 from tierbench.postprocess.wording import NOTHING, TIMES, bounds, factor, figures, numbered, percent, with_interval
 
+ALL_ACTIVE = ("all_active_mbps", "all_active_volatility_pct")
 TAKEN = {
     RATE: "delivered throughput of all jobs, and of each",
     SUMMED: "each job’s own throughput while it read, summed, and in the mean",
@@ -86,7 +86,7 @@ def ratio_table(results: Results, panel: Panel) -> Markup | None:
     factor, x = results.layout.lines, deciding_place(results, panel)
     lines = [level_of(row, factor) for row in ranking(results, panel, x)]
     ratios = {
-        (level_of(row, factor), row.against): replace(row, ratio=results.together(row))
+        (level_of(row, factor), row.against): results.together(row)
         for row in rows_at(results.ratios, results.at(panel, x=x))
         if (row.factor, row.metric) == (factor, results.rate) and row.ratio.value is not None
     }
@@ -112,24 +112,24 @@ def ratio_table(results: Results, panel: Panel) -> Markup | None:
 
 
 def volatility_table(results: Results) -> Markup | None:
-    """The thesis' Tables 6.1 and 6.2: volatility of whole trials, and of their steady state."""
+    """The thesis' Tables 6.1 and 6.2: volatility of whole trials, and while all clients were active."""
     rows = [row for row in _ordered(results) if row.means[SENT].value is not None]
     if not rows:
         return None
     column = volatility_column(rows)
-    steady = any(row.means["steady_mbps"].value is not None for row in rows)
+    together = any(row.means[name].value is not None for name in ALL_ACTIVE for row in rows)
     heads = [*_factors(results), "sent Mb/s", "std. dev.", "% of mean"]
-    heads += ["steady, sent Mb/s", "std. dev.", "% of mean"] if steady else []
+    heads += ["all active, sent Mb/s", "% of mean, single samples"] if together else []
     cells = [
         [
             *_levels(results, row),
             *_volatility(row, SENT, column),
-            *(_volatility(row, "steady_mbps", "steady_volatility_mbps") if steady else ()),
+            *((figures(row.means[name].value) for name in ALL_ACTIVE) if together else ()),
         ]
         for row in rows
     ]
     interval = interval_words(results, column)
-    counterpart = "Tables 6.1 and 6.2" if steady else "Table 6.1; the steady state, its Table 6.2, was not determined"
+    counterpart = "Tables 6.1 and 6.2" if together else "Table 6.1"
     caption = f"Standard deviation of the rates sent within a trial ({interval}), as the thesis’ {counterpart}."
     return table([*map(results.worded, heads)], cells, words=2, caption=results.worded(caption))
 

@@ -163,11 +163,13 @@ class Slices:
     steady_volatility_mbps: Amount = rate(
         "sample standard deviation of that rate, of its single samples", better="less"
     )
-    steady_peak_mbps: Amount = rate("highest rate carried in a single sample in that slice", better="more")
     all_active_s: Amount = number("s", "last begin to first end; 0: never all active")
     all_active_share: Amount = number("1", "all_active_s over window_s", 4, better="more")
-    all_active_delivered_mbps: Amount = rate("delivered throughput while all clients were active", better="more")
-    all_active_mbps: Amount = rate("storage throughput while all clients were active", compared="more")
+    all_active_delivered_mbps: Amount = rate("delivered throughput in it, without its first tenth", better="more")
+    all_active_mbps: Amount = rate("storage throughput in it, without its first tenth", compared="more")
+    all_active_volatility_pct: Amount = number(
+        "%", "sample standard deviation of that rate, of its single samples, against its mean", compared="less"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

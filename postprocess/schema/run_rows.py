@@ -98,6 +98,7 @@ class RatioRow(Row):
     by_valid: Interval = bounded(
         "valid_ratio", "1", "ratio by VALID trials alone; empty where all are", 6, OF_SINGLE_TRIALS
     )
+    valid_df: float | None = number("1", "degrees of freedom of the interval by VALID trials")
     valid_pairs: Count = count("repetitions of which both trials are VALID")
     method: str = text("how the interval was made: moderated t; resolution, where trials differ by less than that")
 
@@ -108,8 +109,8 @@ class RatioRow(Row):
 
     @property
     def is_doubted(self) -> bool:
-        """Whether some of its pairs have a SUSPECT trial; by those alone nothing is clear."""
-        return self.valid_pairs not in (None, self.pairs)
+        """Whether some of its trials are SUSPECT; by those alone nothing is clear."""
+        return self.by_valid.value is not None or self.valid_pairs not in (None, self.pairs)
 
 
 MEASURED, EXTRAPOLATED = "measured", "extrapolated"
@@ -152,7 +153,7 @@ class SaturationRow(Row):
     method: str = text("how the intervals were made: profile, of the likelihood")
 
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 TABLES = [table for table in (*Row.__subclasses__(), *OfTrial.__subclasses__()) if "file" in vars(table)]
 FILES = {name: table for name in names.TABLES for table in TABLES if table.file == name}
 

@@ -18,7 +18,7 @@ from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.schema.columns import Row, read_rows
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, TRIAL_FILES, ResourceRow, TrialRow, trial_column
 from tierbench.postprocess.schema.run_rows import SCHEMA_VERSION, RatioRow, SaturationRow, ScalingRow, SummaryRow
-from tierbench.postprocess.stats import Interval, over_looks, tukey
+from tierbench.postprocess.stats import over_looks, tukey
 from tierbench.postprocess.tables.factors import Panel, Point, layout_of, level_name, level_of, rows_at, run_factors
 from tierbench.postprocess.verdict.counting import looks_of
 from tierbench.postprocess.wording import worded
@@ -76,15 +76,18 @@ class Results:
         pairs = (f"{access}/{workload}" for access in self.accesses for workload in self.factors[WORKLOAD].texts)
         return Factor(PAIR, tuple(pair for pair in pairs if pair in there))
 
-    def together(self, row: RatioRow) -> Interval:
-        """A ratio with an interval that holds together with those of all that the run's answers compare.
+    def together(self, row: RatioRow) -> RatioRow:
+        """A ratio with intervals that hold together with those of all that the run's answers compare.
 
         Whom a sentence names is chosen by the result, so all pairs of lines at a place count (Tukey), and all places.
         """
-        df = row.degrees
         levels = len(self._compared.get((row.factor, _place(row)), ())) if row.factor == self.layout.lines else 2
         number = max(len(self._compared), 1) * self.looks
-        return row.ratio.as_of(df, tukey(levels, df, number)) if df else row.ratio
+        ratio, by_valid = (
+            of.as_of(df, tukey(levels, df, number)) if df else of
+            for of, df in ((row.ratio, row.degrees), (row.by_valid, row.valid_df))
+        )
+        return replace(row, ratio=ratio, by_valid=by_valid)
 
     @property
     def looks(self) -> float:
@@ -95,7 +98,7 @@ class Results:
         """How the point of a row compares with another level of a factor (mostly the lines), all else being equal."""
         place = tuple(level_of(row, name) for name in self.factors)
         compared = self._ratios.get((factor or self.layout.lines, against, metric, place))
-        return compared and replace(compared, ratio=self.together(compared))
+        return compared and self.together(compared)
 
     @functools.cached_property
     def _ratios(self) -> dict[tuple[str, str, str, tuple[str, ...]], RatioRow]:

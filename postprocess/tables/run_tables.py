@@ -31,10 +31,9 @@ from tierbench.postprocess.schema.run_rows import (
 from tierbench.postprocess.stats import ApartBlocks, Compared, Interval, Values, mean_interval
 from tierbench.postprocess.tables.factors import access_of, order, workload_of
 from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, VALID, counts, grouped, valid, values_of
-from tierbench.starts import NATURAL, TOGETHER
+from tierbench.starts import OVERLAPPING
 
 RESOLVED = "resolution"  # trials that are more alike than they resolve say no more than that
-OVERLAPPING = ("", NATURAL, TOGETHER)  # clients that begin one by one, or take turns, do not fill a way together
 Point = tuple[tuple[str, str], ...]  # levels as texts, with their factors
 
 
@@ -153,7 +152,7 @@ def _ratio(
         return None
     pairs = [(a, b) for a, b in _pairs(these, those, metric) if a > 0 and b > 0]
     valid_pairs = len(_pairs(list(filter(valid, these)), list(filter(valid, those)), metric))
-    by_valid = of_valid.ratio(these, those) if valid_pairs < len(pairs) else None
+    by_valid = of_valid.ratio(these, those) if not all(map(valid, (*these, *those))) else None
     return RatioRow(
         factor=factor,
         levels=these[0].levels,
@@ -164,6 +163,7 @@ def _ratio(
         df=compared.df,
         pairs=len(pairs),
         by_valid=by_valid.ratio if by_valid else Interval(),
+        valid_df=by_valid.df if by_valid else None,
         valid_pairs=valid_pairs,
         method=(RESOLVED if compared.at_resolution else "moderated t") if compared.df else "",
     )

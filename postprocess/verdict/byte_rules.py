@@ -39,7 +39,7 @@ ON_THE_PATH = 0.5  # of what the storage moved: a door that carries less is not 
     " the client's fsync and the sampler's interface",
 )
 def missing_bytes(data: TrialData, row: TrialRow) -> Measured:
-    """What the clients read and the storage servers did not send, by whole sampling intervals around the window."""
+    """Bytes that clients read and the storage servers did not send, by whole sampling intervals around the window."""
     if data.trial.declared.settles:
         yield from _missing_at_ends(data)
     counts = _from_disks(data)
@@ -101,8 +101,7 @@ def missing_at_a_worker(data: TrialData, row: TrialRow) -> Measured:
     " broke: see the servers' logs, repeat and compare",
 )
 def excess_bytes(data: TrialData, row: TrialRow) -> Measured:
-    """What the storage servers sent in the window beyond what is usual (below), where the trial's own hosts received it
-    or that is not known."""
+    """Bytes sent beyond the usual excess (below) that the trial's own hosts received, or whose receiver is unknown."""
     near, far = moved_around(data), at_far_end(data)
     for excess, words in _excess(data, row):
         if near and far and data.data_cache:  # which fetches whole blocks: that is what is measured
@@ -157,8 +156,8 @@ def _is_background(data: TrialData, row: TrialRow) -> bool:
     " replicas are",
 )
 def other_servers(data: TrialData, row: TrialRow) -> Measured:
-    """What those storage servers moved in the window that the trial's access method does not lead to (`servers`,
-    `on_disk`), without 0.5 Mb/s a server."""
+    """Bytes moved in the window by storage servers that the access method does not lead to (`servers`, `on_disk`), less
+    0.5 Mb/s a server."""
     read = bytes_reported(data)
     if data.window_ns is None or not data.other_servers or not data.storage or not read:
         return
@@ -197,7 +196,7 @@ def bytes_not_compared(data: TrialData, row: TrialRow) -> Measured:
 
 @bytes_rule(
     Limits("% of what was written", suspect=2),
-    remedy="a server or mount on the way said that it was written and had it still: the rate is in part its memory's",
+    remedy="a server or mount acknowledged writes that it still held in memory: the rate is in part its memory's",
 )
 def written_late(data: TrialData, row: TrialRow) -> Measured:
     """What reached the storage after the last end, of clients that make sure it is there by then."""
@@ -208,12 +207,10 @@ def written_late(data: TrialData, row: TrialRow) -> Measured:
 
 @bytes_rule(
     Limits("% of the window", suspect=5, invalid=25),
-    remedy="something stood still, and the mean is of what is left: see what the path and its servers logged and"
-    " repeat",
+    remedy="traffic stopped, which lowers the mean: see the logs of the path's servers and repeat",
 )
 def stall(data: TrialData, row: TrialRow) -> Measured:
-    """Longest time, between what the storage sent first and last, in which about nothing moved while clients were at
-    work."""
+    """Longest time with almost no traffic while clients were at work, between the storage's first and last byte."""
     pause = longest_stall(data, _least_idle_mbps(row))
     if pause and row.window_s:
         share = 100 * pause.seconds / row.window_s
@@ -227,7 +224,7 @@ def stall(data: TrialData, row: TrialRow) -> Measured:
 
 @bytes_rule(
     Limits("% of the window", suspect=25),  # 0.1 to 6 % in clean trials
-    remedy="the mean is of what is left: see what opening and closing files took in jobs.csv, or take larger replicas",
+    remedy="the idle time lowers the mean: see in jobs.csv how long opening and closing took, or take larger replicas",
 )
 def still_at_an_edge(data: TrialData, row: TrialRow) -> Measured:
     """Time before anything moved, or after all had, in which clients were active and did not compute."""
@@ -298,7 +295,7 @@ def background_traffic(data: TrialData, row: TrialRow) -> Measured:
 
 @bytes_rule(
     Limits("% of the mean rate", suspect=2),
-    remedy="what the storage sends at rest is as much of its mean rate: go by what the clients received",
+    remedy="so much of the storage throughput is background traffic: use delivered throughput",
 )
 def slow_beside_rest(data: TrialData, row: TrialRow) -> Measured:
     """Storage servers' whole rate before the go or after the last end, whichever is less."""

@@ -24,7 +24,7 @@ LOADED = "root_library"  # in a client's detail: the file that ROOT was loaded f
     remedy="clients went past the proxy, or others use it: see its log and the access's proxy",
 )
 def proxies_apart(data: TrialData, row: TrialRow) -> Measured:
-    """What the proxies say they sent, away from what the clients read beyond what was broken off and headers."""
+    """Difference between what the proxies report as sent and what clients read, less aborted fetches and headers."""
     if isinstance(by := proxied(data), Proxied):
         apart = max(by.read - by.sent, by.sent - by.read - by.usual)
         yield 100 * apart / by.read, f"the proxy says that it sent {mb(by.sent)} of {mb(by.read)} that the clients read"
@@ -56,7 +56,7 @@ def hits_apart(data: TrialData, row: TrialRow) -> Measured:
         yield 100 * (by_counts - by_bytes), words
 
 
-@rule(Limits("troubles", suspect=0), remedy="sample the proxy's host (the sampler's --squid says where it listens)")
+@rule(Limits("troubles", suspect=0), remedy="sample the host of the proxy, whose Squid listens on port 3128")
 def proxies_not_compared(data: TrialData, row: TrialRow) -> Measured:
     """Whether the access method leads through a proxy whose counters are not known."""
     if isinstance(why := proxied(data), str):
@@ -65,11 +65,10 @@ def proxies_not_compared(data: TrialData, row: TrialRow) -> Measured:
 
 @rule(
     Limits("hosts", suspect=0),
-    remedy="have the condition's program print it (docs/sites.md), and see why the condition was not undone",
+    remedy="have the condition's program print it (docs/sites.md), and see why the condition was not restored",
 )
 def cache_content_unknown(data: TrialData, row: TrialRow) -> Measured:
-    """Hosts of which is unknown what their cache, of software or of the trial's files, held before and
-    after the trial."""
+    """Hosts whose cache, of software or of the trial's files, has unknown content before or after the trial."""
     silent = [cache.host for cache in caches(data) if cache.fetched is None]
     yield len(silent), f"what the cache held of {', '.join(abridged(silent))}"
 
@@ -128,7 +127,7 @@ def sent_past_a_warm_cache(data: TrialData, row: TrialRow) -> Measured:
     remedy="see its log, and whether its disk has room",
 )
 def cache_in_trouble(data: TrialData, row: TrialRow) -> Measured:
-    """Caches that say that something went wrong in them."""
+    """Caches that report errors."""
     for cache in caches(data):
         yield bool(cache.trouble), f"the cache of {cache.folder} on {cache.host} says: {cache.trouble}"
 
@@ -138,7 +137,7 @@ def cache_in_trouble(data: TrialData, row: TrialRow) -> Measured:
     remedy="correct `setup` of the workload: it has to lead to the folder that the condition's program names",
 )
 def software_from_elsewhere(data: TrialData, row: TrialRow) -> Measured:
-    """Clients whose ROOT is not from the folder that the cache is of."""
+    """Clients whose ROOT is not from the cached folder."""
     folders = {cache.host: cache.folder for cache in software_caches(data) if cache.folder}
     loaded = [(job, str(job.detail[LOADED])) for job in data.jobs if job.detail.get(LOADED) and job.host in folders]
     others = [path for job, path in loaded if not PurePath(path).is_relative_to(folders[job.host])]
@@ -148,7 +147,7 @@ def software_from_elsewhere(data: TrialData, row: TrialRow) -> Measured:
 
 @rule(
     Limits("clients", invalid=0),
-    remedy="what was arranged or emptied is not what they used: their jobs began before it was mounted, or it was"
+    remedy="they did not use the mount that was set up or flushed: their jobs began before it was mounted, or it was"
     " mounted anew meanwhile",
 )
 def other_mount(data: TrialData, row: TrialRow) -> Measured:

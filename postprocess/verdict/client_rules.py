@@ -26,7 +26,7 @@ def wrong_worker(data: TrialData, row: TrialRow) -> Measured:
 
 @rule(
     Limits("clients", suspect=0),
-    remedy="they were not in the pool when planned, so were not flushed: write the run anew",
+    remedy="they were not in the pool when planned, so were not flushed: write a new run",
 )
 def new_worker(data: TrialData, row: TrialRow) -> Measured:
     """Clients on workers that were in no pool of the run when it was planned."""
@@ -60,7 +60,7 @@ def _file(url: str) -> str:
     remedy="the files were changed since the plan was made: make the replicas and the run anew",
 )
 def other_sizes(data: TrialData, row: TrialRow) -> Measured:
-    """Sizes of the files that clients read, by what they met, away from those that the plan has from the catalogue."""
+    """Difference between the file sizes that clients found and those in the catalogue."""
     sizes = [job.expected_bytes for job in data.jobs]
     if data.measure.did != "read" or data.trial.streamed:
         return
@@ -205,7 +205,7 @@ def not_whole(data: TrialData, row: TrialRow) -> Measured:
     remedy="their start may have taken time from this trial: let trials last longer, or leave `ahead` out",
 )
 def started_beside(data: TrialData, row: TrialRow) -> Measured:
-    """Time in which jobs of the next trial, which are started ahead and wait for their turn, were being started.
+    """Time in which jobs of the next trial were being started (`ahead = true`).
 
     A job that waits does nothing; one is being started when HTCondor tells of it, and for some time around that.
     """
@@ -220,7 +220,7 @@ def started_beside(data: TrialData, row: TrialRow) -> Measured:
     remedy="some clients began late or were served far better than others: see jobs.csv",
 )
 def not_all_active(data: TrialData, row: TrialRow) -> Measured:
-    """The window without the time in which all clients with work were at it, where they began together or naturally."""
+    """Share of the window in which not all clients with work were active (starts `together` and `natural`)."""
     share = row.slices.all_active_share
     if data.trial.start.overlapping and row.jobs > 1 and share is not None:
         active = f"all clients {data.measure.did} together for {row.slices.all_active_s:.1f} s"

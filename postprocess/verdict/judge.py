@@ -22,8 +22,8 @@ from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict import byte_rules, cache_rules, client_rules, sampling_rules
 from tierbench.postprocess.verdict.counting import INVALID, RUNNING, SUSPECT, VALID, counts, grouped, values_of
 from tierbench.postprocess.verdict.rules import Evidence, Limits, Measured, Rule, rule, run_rule
-from tierbench.postprocess.wording import abridged
-from tierbench.starts import IN_TURN
+from tierbench.postprocess.wording import abridged, counted
+from tierbench.starts import IN_TURN, OVERLAPPING
 
 Hosts = Mapping[str, Mapping[str, Any]]  # what conditions.json says of each trial's hosts, by the trial's name
 Ran = tuple[int, int, TrialRow]  # when a trial's window began and ended, by the wall clock
@@ -50,8 +50,8 @@ def incomplete(data: TrialData, row: TrialRow) -> Measured:
     remedy="a part of a cache was warm, somebody else used the storage, or clients did not do the same: repeat it",
 )
 def unlike_its_repetitions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
-    """How far what the storage sent beyond what was read is from the median of the trial's repetitions (three or more),
-    without a tenth of that; and how far what was read is, and the number of events."""
+    """Deviation of excess bytes (less a tenth of their median), bytes read and events from the median of the trial's
+    repetitions (three or more)."""
     for repetitions in grouped(trials, lambda trial: (trial.configuration, trial.jobs)):
         for column, words, of_excess in (
             ("closure", "the storage {} {:+.1%} beyond what was {}, its repetitions {:+.1%}", OF_EXCESS),
@@ -76,8 +76,8 @@ def unlike_its_repetitions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials
     " 'in-turn'`",
 )
 def split_otherwise(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
-    """Most clients on a worker, or workers with clients, against the usual ones of the run's trials with as many
-    clients in the same pool.
+    """Clients on the fullest worker, or workers with clients, against the run's other trials of as many clients in that
+    pool.
 
     Not only of repetitions: a configuration all of whose trials were split otherwise is slower for that.
     """
@@ -98,7 +98,7 @@ def split_otherwise(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
 
 @run_rule(
     Limits("h", suspect=APART_H),
-    remedy="ratios take a repetition's trials for simultaneous, so what changed meanwhile is in them: add whole"
+    remedy="ratios assume that a repetition's trials ran close together, so changes in between bias them: add whole"
     " repetitions (`tierbench run --more N RUN`)",
 )
 def far_from_its_repetition(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
@@ -124,21 +124,20 @@ def far_from_its_repetition(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrial
 
 @run_rule(
     Limits("% of the window", invalid=5),
-    remedy="each slowed the other down: see who removed the run's lock while its holder was at work, and repeat it",
+    remedy="both competed: find out who removed the measurement lock while its holder was at work, and repeat it",
 )
 def beside_another_trial(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
     """The time for which another trial of the run was measured, too.
 
     Two that began at the same nanosecond are copies, and others tell of these.
     """
+    shares: dict[str, list[float]] = defaultdict(list)  # of its window, by trial
     for first, second in itertools.combinations(_ran(trials), 2):
         both = min(first[1], second[1]) - second[0] if first[0] != second[0] else 0
-        for (begin, end, trial), (_, _, other) in ((first, second), (second, first)) if both > 0 else ():
-            yield (
-                trial.trial,
-                100 * both / (end - begin),
-                f"{other.trial} was measured beside it for {both / 1e9:.1f} s",
-            )
+        for begin, end, trial in (first, second) if both > 0 else ():
+            shares[trial.trial].append(100 * both / (end - begin))
+    for name, of in shares.items():
+        yield name, sum(of), f"{counted(len(of), 'other trial')} measured in {sum(of):.0f} % of its window"
 
 
 def _ran(trials: Iterable[TrialRow]) -> list[Ran]:
@@ -154,8 +153,7 @@ def _hours(earlier: Ran, later: Ran) -> float:
 
 @run_rule(Limits("settings", suspect=0), remedy="conditions.json has them all: compare only trials under the same ones")
 def other_conditions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
-    """Settings and versions of the trial's hosts that are not those of most of the run's trials with the same arranged
-    there."""
+    """Host settings and versions unlike those of most of the run's trials under the same conditions."""
     for name, settings in host_settings.differences(hosts).items():
         yield name, len(settings), ", ".join(abridged(settings))
 
@@ -224,7 +222,7 @@ def with_rates_that_add_up(trials: Sequence[TrialRow]) -> list[TrialRow]:
         mbps, jobs = max(((statistics.median(own), jobs) for jobs, own in batches if jobs < trial.jobs), default=(0, 0))
         each = (trial.delivered_mbps or 0.0) / trial.jobs
         limit = trial.limit
-        if limit.bottleneck != LATENCY or trial.started == IN_TURN or not 0 < each < ADDS_UP * mbps:
+        if limit.bottleneck != LATENCY or trial.started not in OVERLAPPING or not 0 < each < ADDS_UP * mbps:
             return trial
         words = (
             f"not latency, behind which rates add up: each of {jobs} clients got {mbps:.1f} Mb/s, each of {trial.jobs}"

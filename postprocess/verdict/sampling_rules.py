@@ -149,7 +149,7 @@ def uncertain_edges(data: TrialData, row: TrialRow) -> Measured:
     remedy="something restarted a service, an interface or its host: see that it stays up and repeat",
 )
 def counter_began_anew(data: TrialData, row: TrialRow) -> Measured:
-    """Counters that began anew, of any sampler and at any time while the trial has its conditions."""
+    """Counters that were reset, of any sampler and at any time while the trial has its conditions."""
     anew: dict[str, int] = {}  # by the interface, or what else a host counts, which is no interface's
     for sampled in data.sampled:
         samples = sampled.samples
@@ -181,10 +181,9 @@ def clock_step(data: TrialData, row: TrialRow) -> Measured:
         yield step_ms, _set(host, step_ms)
 
 
-@bytes_rule(
+@worst_rule(
     Limits("% of the window", suspect=0.5, invalid=5),
     remedy="the window's edges are wrong by as much: synchronise the clocks and repeat",
-    worst=True,
 )
 def clock_error(data: TrialData, row: TrialRow) -> Measured:
     """The larger of difference and step of the clocks of storage servers and workers that read."""
@@ -203,8 +202,7 @@ def clock_error(data: TrialData, row: TrialRow) -> Measured:
     worst=True,
 )
 def clock_drift(data: TrialData, row: TrialRow) -> Measured:
-    """How far the clock of a storage server or of a worker that read ran apart from the access point's during the
-    trial."""
+    """Drift of a storage server's or reading worker's clock against the access point's during the trial."""
     matter = clocks.reading_and_storage(data)
     for host, apart_ms in clocks.drifts_ms(data).items():
         if host in matter:
@@ -227,7 +225,7 @@ def clock_not_compared(data: TrialData, row: TrialRow) -> Measured:
     remedy="the comparison was slow: see that chirp answers fast, or take larger replicas",
 )
 def clock_comparison(data: TrialData, row: TrialRow) -> Measured:
-    """Most by which the clocks of storage servers and workers that read can differ, by what was compared."""
+    """Largest clock difference still possible between storage servers and reading workers after the comparison."""
     possible_ms = clocks.most_apart_ms(data)
     yield from of_window(row, possible_ms / 1e3, f"the clocks of storage and workers can be {possible_ms:.0f} ms apart")
 

@@ -68,7 +68,7 @@ def register(subcommands: Any) -> None:
     new.add_argument("--mail", default="", metavar="ADDRESS", help="who gets a mail, by the pool's own mailer")
     new.add_argument("--webhook", default="", metavar="URL", help="where the same is posted as JSON")
     new.add_argument("--textfile", default="", metavar="DIR", help="where node_exporter collects its textfiles")
-    size = "less is no change (%(default)s)"
+    size = "smaller differences are no change (%(default)s)"
     new.add_argument("--size", type=float, default=Terms.size_pct, metavar="PERCENT", help=size)
     by_name = f"the least rate of {CONFIGURATION}; may be repeated"
     new.add_argument("--floor", type=floor, action="append", default=[], metavar="NAME=RATE", help=by_name)
@@ -81,7 +81,7 @@ def register(subcommands: Any) -> None:
     of_one("check", _check, "For a monitoring system: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN, and one line")
     ack = of_one("ack", _ack, "Acknowledge what has changed: no more messages of it")
     ack.add_argument("configuration", nargs="?", default="", help="of which configuration (default: of all)")
-    ack.add_argument("--accept", action="store_true", help="it is to stay so: the baseline begins anew there")
+    ack.add_argument("--accept", action="store_true", help="keep the change: the baseline begins anew there")
     ack.add_argument("--note", default="", help="why, for the history")
 
     step = verbs.add_parser("step")  # what the schedule and the nights' DAGs call, without a line in the help

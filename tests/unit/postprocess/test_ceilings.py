@@ -70,6 +70,13 @@ def test_the_tables_understand_what_was_left(tmp_path):
     assert (known.rtt_ms, known.rtt_source) == (14.0, "measured")
 
 
+@pytest.mark.parametrize("over_wan", [True, False])
+def test_workers_beside_the_storage_have_no_ceiling_of_the_wan(tmp_path, over_wan):
+    site = {"links": {"wan": 290, "storage": 300}, "pools": {"near": {"over_wan": over_wan}}}
+    (tmp_path / names.SITE).write_text(json.dumps(site), encoding="utf-8")
+    assert set(read_ceilings(tmp_path, "near", pytest.fail).links) == ({"wan", "storage"} if over_wan else {"storage"})
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"measured": 3}'])
 def test_a_damaged_file_is_as_good_as_none_and_is_told(tmp_path, content):
     (tmp_path / names.CEILINGS).write_text(content, encoding="utf-8")

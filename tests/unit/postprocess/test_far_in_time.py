@@ -45,5 +45,14 @@ def test_they_are_suspect(begins_h, suspect):
 def test_two_that_were_measured_at_once_are_invalid(after_s):
     rows = judged([(0, after_s / 3600, 1)])
     assert [row.trial for row in rows if row.verdict == "INVALID"] == (["direct 1", "lan 1"] if after_s < 19 else [])
-    words = f"lan 1 was measured beside it for {20 - after_s:.1f} s (at most 5 % of the window)"
+    words = f"1 other trial measured in {5 * (20 - after_s):.0f} % of its window (at most 5 % of the window)"
     assert any(words in reason for reason in rows[0].verdict_reasons) is (after_s < 19)
+
+
+def test_several_short_ones_beside_a_long_one_add_up():
+    rows = [
+        trial("direct", 1, 400.0, trial=f"trial {begin}", verdict="VALID",
+              go_wall_ns=GO_NS + begin * 10**9, end_wall_ns=GO_NS + end * 10**9)
+        for begin, end in ((0, 100), (10, 14), (50, 54))
+    ]  # fmt: skip
+    assert judge_run(rows, {})[0].verdict == "INVALID"

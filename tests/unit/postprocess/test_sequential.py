@@ -111,7 +111,9 @@ def test_trials_that_are_not_usable_answer_nothing():
     rows = trials({"direct": 400, "wan": 200}, verdict="INVALID")
     look = look_at(rows, QUESTION)
     assert look.needed == {DIRECT, WAN}
-    assert look.sentences == ["direct and wan, 8 jobs, root: open, too few repetitions have usable trials of both."]
+    assert look.sentences == [
+        "direct and wan, 8 jobs, root: inconclusive, too few repetitions have usable trials of both."
+    ]
 
 
 @pytest.mark.parametrize(
