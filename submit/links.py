@@ -73,7 +73,7 @@ def links(
         if isinstance(hosts, Exception):
             yield _unmeasured(line.to, str(hosts))
         else:
-            yield judged(site, line.to, {name: host.mbps for name, host in hosts.items()})
+            yield judged(site, line.to, line.pool, {name: host.mbps for name, host in hosts.items()})
 
 
 def _has_iperf3(visit: Visit, report: Report) -> bool:
@@ -86,12 +86,13 @@ def _unmeasured(thing: str, why: str) -> Finding:
     return Finding("doubtful", thing, f"not measured: {why}", remedy)
 
 
-def judged(site: Site, thing: str, rates: Mapping[str, float]) -> Finding:
+def judged(site: Site, thing: str, pool: str | None, rates: Mapping[str, float]) -> Finding:
     """The rates, held against what the site's file says the links carry."""
     total, single = sum(rates.values()), site.links.worker
+    wan = site.links.wan if pool is None or site.pools[pool].over_wan else None
     each = f"{min(rates.values()):.0f} to {max(rates.values()):.0f}" if len(rates) > 1 else f"{total:.0f}"
     seen = f"{total:.0f} Mb/s from {site.server.host} to {len(rates)} workers at once, {each} each"
-    rates_of = {"wan": site.links.wan, "storage": site.links.storage, "worker": single and single * len(rates)}
+    rates_of = {"wan": wan, "storage": site.links.storage, "worker": single and single * len(rates)}
     limits = {name: rate for name, rate in rates_of.items() if rate}
     if not limits:
         return Finding("doubtful", thing, f"{seen}; the site's file has no [links]", "enter what is right there")

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
-from tierbench import files, names
-from tierbench.dags.claims import read_claims
-from tierbench.dags.experiment import SHIPPED as EXPERIMENTS
-from tierbench.dags.experiment import find_experiment, lineage, shipped_experiments
+from tierbench import names
+from tierbench.dags.experiment import find_experiment, shipped_experiments
 from tierbench.dags.plan import expand
 from tierbench.dags.trial_settings import least_repeats, most_repeats
 from tierbench.errors import TierbenchError
 from tierbench.site_configs.site import load_site
-from tierbench.spec import find_definition
 from tierbench.submit.planning import Planned
 from tierbench.submit.preview import MAKE_MBPS
 from tierbench.submit.progress import Run, Stage
@@ -28,7 +23,6 @@ from tierbench.testbed.testbed import SHIPPED, Testbed, offered
 
 SCALED = "-scaled"
 UP_S = 20.0  # of a testbed, before its first job
-PAGE = "index.html"
 
 
 def experiments() -> list[str]:
@@ -75,6 +69,8 @@ def show_list(into: Path) -> None:
 
 def run_all(testbed: Testbed, into: Path, say: Say, anyway: bool) -> int:
     """Run what is not done; what fails is named at the end, and is tried again when this is called again."""
+    from tierbench.postprocess.report.write import write_index
+
     failed: dict[str, str] = {}
     for number, name in enumerate(experiments(), 1):
         say(f"{number}/{len(experiments())}  {name}")
@@ -102,43 +98,8 @@ def run_all(testbed: Testbed, into: Path, say: Say, anyway: bool) -> int:
         if status:
             failed[name] = f"exit status {status}; see {home}"
         say(f"{name}: {(time.monotonic() - begin) / 60:.0f} min")
-        say(f"all that is done: {write_index(into)}")
+        say(f"all that is done: {write_index(into, None, lambda _: None)}")
     testbed.down()
     for name, reason in failed.items():
         say(f"{name}: {reason}")
     return int(bool(failed))
-
-
-def write_index(into: Path) -> Path:
-    """One page: each experiment's question, answer and findings, with a link to its report."""
-    from tierbench.postprocess.report.markup import element, table
-    from tierbench.postprocess.report.page import document
-
-    rows = list(_rows(into))
-    heads = ["experiment", "question and answer", "findings", "trials"]
-    body = [element("h1", "The papers' experiments on the testbed"), table(heads, rows, words=4)]
-    files.replace(into / PAGE, document("The papers' experiments", body))
-    return into / PAGE
-
-
-def _rows(into: Path) -> Iterator[list[object]]:
-    from tierbench.postprocess.compare.claims import findings
-    from tierbench.postprocess.report.answer import answers
-    from tierbench.postprocess.report.markup import element
-    from tierbench.postprocess.report.write import PAGE as REPORT
-    from tierbench.postprocess.tables.load_run import read_results
-    from tierbench.postprocess.verdict.counting import verdict
-
-    for name in experiments():
-        claims = len(read_claims(lineage(find_definition("experiment", EXPERIMENTS, name))))
-        if not (into / name / names.TRIALS_CSV).exists():
-            yield [name, "not run yet", f"{claims} claims" if claims else "none", ""]
-            continue
-        results = read_results(into / name, lambda _: None)
-        said = Counter(finding.answer for finding in findings(results))
-        yield [
-            element("a", name, href=f"{name}/{REPORT}"),
-            [element("b", str(results.plan.get("question", ""))), element("br"), answers(results)[0].sentence],
-            ", ".join(f"{number} {answer}" for answer, number in said.items()) or "none",
-            ", ".join(f"{number} {word}" for word, number in Counter(map(verdict, results.trials)).items()),
-        ]

@@ -37,7 +37,7 @@ class Settings:
     public_workers: int = bounded(2, 0, 99)
     virtual_workers: int = bounded(0, 0, 1)  # at each of the two sites
     near_workers: int = bounded(0, 0, 1)  # beside the storage: a plain one, and one behind a user's network
-    far_site: int = bounded(0, 0, 1)  # a third one, with an object server and a worker
+    far_workers: int = bounded(0, 0, 9)  # at a third site, with an object server
     proxies: int = bounded(0, 0, 4)  # at each of the two sites, and as many workers beside the storage
     redirector: int = bounded(0, 0, 1)  # of XRootD, before the server beside the storage
     software_mounts: int = bounded(0, 0, 1)  # on the public workers, of ROOT by HTTP

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
 from tierbench import names
-from tierbench.starts import EVERY, IN_TURN, NATURAL, TOGETHER
+from tierbench.starts import EVERY, IN_TURN, NATURAL, OVERLAPPING, TOGETHER
 
 ALREADY_COMPLETE = 3  # exit status of reset_trial.py, by which DAGMan skips the trial
 FORMAT = 1
@@ -84,7 +84,7 @@ class Start(NamedTuple):
     @property
     def overlapping(self) -> bool:
         """Whether all clients are to read at the same time for most of the trial."""
-        return self.kind in (TOGETHER, NATURAL)
+        return self.kind in OVERLAPPING
 
     def __str__(self) -> str:
         return f"every {self.every_s:g} s" if self.kind == EVERY else self.kind

@@ -212,7 +212,7 @@ def _ratio(claim: Claim, row: RatioRow, looks: float) -> tuple[Interval, Interva
     steps = float(level_of(row, row.factor)) / float(row.against) if claim.levels else 1.0
     ratio, by_valid = (
         of.as_of(df, student(df, looks)).over(steps) if df else of.over(steps)
-        for of, df in ((row.ratio, row.degrees), (row.by_valid, row.valid_df))
+        for of, df in ((row.ratio, row.degrees), (row.by_valid, row.valid_degrees))
     )
     return ratio, by_valid if row.is_doubted else None
 

@@ -124,7 +124,7 @@ def _between_sites(
 
 def _compared(row: RatioRow, valid: bool) -> Compared:
     if valid and row.is_doubted:
-        return Compared(row.by_valid, row.valid_df or 0.0)
+        return Compared(row.by_valid, row.valid_degrees)
     return Compared(row.ratio, row.degrees)
 
 

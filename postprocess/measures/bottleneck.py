@@ -356,13 +356,12 @@ class Clients:
 
 
 def clients_of(data: TrialData, of: Part, used: Sequence[Resource], storage_mbps: float) -> Clients:
-    """The clients of a trial whose storage had this rate; of those in turn all, if each has its own distance."""
+    """The clients of a trial whose storage had this rate in that part; all, if each has a distance of its own."""
     computing = next((r.utilisation for r in used if r.role == "client"), None)
     links, processes = data.ceilings, data.trial.work.processes
     if links.rtts_ms is None:
-        at_work = processes * (1 if data.trial.start.in_turn else len(data.jobs))
-        waits_ms = _wait_per_read_ms(of.clients)
-        client = Client(links.rtt_ms, storage_mbps / at_work, computing or 0.0, wait_per_read_ms=waits_ms)
+        each_mbps = storage_mbps / processes / of.at_work if of.at_work else None
+        client = Client(links.rtt_ms, each_mbps, computing or 0.0, wait_per_read_ms=_wait_per_read_ms(of.clients))
         return Clients([client], computing, links.rtt_source)
     each = [
         Client(

@@ -100,8 +100,8 @@ def read_over_time(run: Path, trial_id: str) -> OverTime:
         return OverTime()
 
 
-def over_time(sampled: Sequence[Sampled], trial: TrialRow) -> OverTime:
-    """What each sampled host moved while a trial ran."""
+def over_time(sampled: Sequence[Sampled], trial: TrialRow, workers_tell: bool) -> OverTime:
+    """What each sampled host moved while a trial ran; whether the workers' interfaces say what the jobs received."""
     if trial.go_wall_ns is None or not trial.window_s or trial.window_s <= 0:
         return OverTime()
     sampled = [interface for interface in sampled if len(interface.samples) > 1]
@@ -121,7 +121,7 @@ def over_time(sampled: Sequence[Sampled], trial: TrialRow) -> OverTime:
         if role == "worker":
             at_workers.append(_moved(interface, COUNTERS[OTHER_WAY[read_or_written]], trial, step_s))
     drawn = busiest(hosts, OTHERS)
-    return OverTime(drawn, _taken_in(at_workers, trial), len(hosts) - len(drawn))
+    return OverTime(drawn, _taken_in(at_workers if workers_tell else [], trial), len(hosts) - len(drawn))
 
 
 def busiest(hosts: Sequence[HostSeries], others: int) -> list[HostSeries]:
@@ -143,7 +143,7 @@ def _disks(sampled: Sequence[Sampled], trial: TrialRow, shortest_s: float) -> It
 def _taken_in(at_workers: Sequence[TimeSeries], trial: TrialRow) -> TimeSeries | None:
     """What the trial's jobs moved: the curve that their workers' interfaces tell, of the rate that they count."""
     rate, window_s = trial.delivered_mbps, trial.window_s
-    if not at_workers or not rate or window_s is None or trial.slices.all_active_delivered_mbps is None:
+    if not at_workers or not rate or window_s is None:
         return None
     edges = at_workers[0].edges
     moved: Numbers = np.sum([worker.values for worker in at_workers], axis=0)

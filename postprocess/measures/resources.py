@@ -54,6 +54,16 @@ class Part:
     def seconds(self) -> float:
         return (self.end_ns - self.begin_ns) / 1e9
 
+    @property
+    def at_work(self) -> float:
+        """How many clients were at work in the mean; those whose begin or end is not known, all the time."""
+        spans_ns = (
+            min(job.ended_wall_ns or self.end_ns, self.end_ns) - max(job.begin_wall_ns or 0, self.begin_ns)
+            for job in self.clients
+            if job.has_work
+        )
+        return sum(max(0, span_ns) for span_ns in spans_ns) / 1e9 / self.seconds
+
 
 @dataclass(frozen=True)
 class Resource:

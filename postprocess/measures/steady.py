@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tierbench.postprocess.digits import Integers, Numbers
 from tierbench.postprocess.measures.delivered import Delivered
 from tierbench.postprocess.measures.resources import HEAD
+from tierbench.postprocess.measures.resources import LEAST_SHARE as ACTIVE_SHARE
 from tierbench.postprocess.measures.traffic import by_storage
 from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.schema.rows import Slices
@@ -168,36 +169,46 @@ def slices(data: TrialData, taken: Delivered, ceiling_mbps: float | None = None)
         return steadily
     first, last = active
     active_ns = max(0, last - first)
-    steadily = replace(
-        steadily,
-        all_active_s=active_ns / 1e9,
-        all_active_share=active_ns / (data.window_ns[1] - data.window_ns[0]),
-    )
+    share = active_ns / (data.window_ns[1] - data.window_ns[0])
+    steadily = replace(steadily, all_active_s=active_ns / 1e9, all_active_share=share)
     first, storage = round(first + HEAD * (last - first)), by_storage(data)
-    if len(storage.rates(first, last)[1]) < FEWEST:
+    if share < ACTIVE_SHARE or len(storage.rates(first, last)[1]) < FEWEST:
         return steadily
-    carried = storage.traffic(first, last)
+    carried, delivered_mbps = storage.traffic(first, last), taken.mean_mbps(first, last)
     mean_mbps, volatility_mbps = carried.mean_mbps, carried.volatility_mbps
+    cached = _from_a_cache(data, taken, mean_mbps, delivered_mbps, ceiling_mbps)
     return replace(
         steadily,
-        all_active_delivered_mbps=taken.mean_mbps(first, last),
+        all_active_delivered_mbps=None if cached else delivered_mbps,
         all_active_mbps=mean_mbps,
         all_active_volatility_pct=100 * volatility_mbps / mean_mbps if mean_mbps and volatility_mbps else None,
     )
+
+
+def _from_a_cache(
+    data: TrialData, taken: Delivered, carried_mbps: float | None, mean_mbps: float | None, ceiling_mbps: float | None
+) -> bool:
+    """Whether the mean of a part is more than its way can carry, or a cache on it fills or empties there."""
+    if mean_mbps is None:
+        return False
+    if mean_mbps > MOST_OVER_CEILING * (ceiling_mbps or np.inf):
+        return True
+    whole_mbps = by_storage(data).traffic(data.begin_ns, data.end_ns).mean_mbps or 0.0
+    if not taken.by or not taken.mbps or not mean_mbps or whole_mbps <= MOST_CACHED * taken.mbps:
+        return False
+    return abs((carried_mbps or 0.0) / mean_mbps / (whole_mbps / taken.mbps) - 1) > MOST_APART
 
 
 def _steady(data: TrialData, taken: Delivered, ceiling_mbps: float | None) -> Slices:
     """The slice is that of what was delivered, or where nobody knows when that came, of what the storage carried."""
     begin = data.begin_ns
     slice_ = steady(*(taken if taken.by else by_storage(data)).rates(begin, data.end_ns))
-    if slice_ is None or begin is None or slice_.mean_mbps > MOST_OVER_CEILING * (ceiling_mbps or np.inf):
+    if slice_ is None or begin is None:
         return Slices()
     first, last = (begin + round(edge * 1e9) for edge in (slice_.begin_s, slice_.end_s))
-    carried, whole = by_storage(data).traffic(first, last), by_storage(data).traffic(begin, data.end_ns)
-    if taken.by and (whole.mean_mbps or 0.0) > MOST_CACHED * (taken.mbps or np.inf):
-        there, usual = (carried.mean_mbps or 0.0) / slice_.mean_mbps, (whole.mean_mbps or 0.0) / (taken.mbps or 1.0)
-        if abs(there / usual - 1) > MOST_APART:
-            return Slices()
+    carried = by_storage(data).traffic(first, last)
+    if _from_a_cache(data, taken, carried.mean_mbps, slice_.mean_mbps, ceiling_mbps):
+        return Slices()
     return Slices(
         steady_begin_s=slice_.begin_s,
         steady_end_s=slice_.end_s,

@@ -27,6 +27,7 @@ LINKS = {
     "door": ("storage", "door"),
     "gateway": ("wan", "storage", "gateway"),
     "worker": ("worker", "wan", "storage", "gateway"),
+    "near": ("worker", "storage"),  # workers whose way does not lead over the WAN
 }
 MEASURED, STATED, DRIVER = "measured by iperf3", "stated in [links]", "stated by the card"
 ARRANGED = "arranged for the trial"
@@ -49,6 +50,7 @@ class Ceilings:
     rtt_ms: float | None = None
     rtt_source: str = ""
     rtt_from: str = ""  # the storage server that is so far away
+    over_wan: bool = True  # whether the pool's way to that server leads over it
     rtts_ms: Mapping[str, float] | None = None  # of the hosts, where each has one of its own, as far as they are known
 
     def to(self, servers: Collection[str]) -> Ceilings:
@@ -56,7 +58,12 @@ class Ceilings:
         if not servers or not self.rtt_from or self.rtt_from in servers:
             return self
         rtts_ms: Mapping[str, float] | None = None if self.rtts_ms is None else {}
-        return dataclasses.replace(self, rtt_ms=None, rtt_source="", rtts_ms=rtts_ms)
+        return dataclasses.replace(self, rtt_ms=None, rtt_source="", over_wan=True, rtts_ms=rtts_ms)
+
+    def on_the_way(self) -> Ceilings:
+        """Without the WAN, where the way does not lead over it."""
+        links = {link: ceiling for link, ceiling in self.links.items() if link != "wan" or self.over_wan}
+        return dataclasses.replace(self, links=links)
 
     def under(self, arranged: Mapping[str, float | None], of_hosts: Mapping[str, float] | None = None) -> Ceilings:
         """What is known when some of it was changed for a trial; of what is no number then, nothing.
@@ -129,20 +136,24 @@ def read_ceilings(run: Path, pool: str, tell: Callable[[str], None]) -> Ceilings
     of_site = site.get("pools", {}).get(pool, {})
     if own_link := of_site.get("link"):
         stated["worker"] = stated.get(own_link)
-    of_pool = ceilings(stated, content.get("measured", []), pool)
-    links = {link: ceiling for link, ceiling in of_pool.links.items() if link != "wan" or of_site.get("over_wan", True)}
+    over_wan = bool(of_site.get("over_wan", True))
+    of_pool = ceilings(stated, content.get("measured", []), pool, over_wan)
     own = {
         str(sampler.get("host")): Ceiling(rate, STATED)
         for sampler in site.get("samplers", {}).values()
         if (rate := stated.get(sampler.get("link") or ""))
     }
     measured_from = content.get("from", str(site.get("storage", {}).get("sampled") or ""))
-    return dataclasses.replace(of_pool, links=links, hosts={**own, **of_pool.hosts}, rtt_from=measured_from)
+    return dataclasses.replace(of_pool, over_wan=over_wan, hosts={**own, **of_pool.hosts}, rtt_from=measured_from)
 
 
-def ceilings(stated: Mapping[str, float | None], lines: list[dict[str, Any]], pool: str) -> Ceilings:
+def ceilings(
+    stated: Mapping[str, float | None], lines: list[dict[str, Any]], pool: str, over_wan: bool = True
+) -> Ceilings:
     """The ceilings from a site's [links] and the lines of ceilings.json."""
     lines = [line for line in _understood(lines) if line["pool"] in (None, pool)]
+    if not over_wan:
+        lines = [{**line, "role": "near"} if line["role"] == "worker" else line for line in lines]
     links = {link: Ceiling(rate, STATED) for link, rate in stated.items() if rate and link != "rtt_ms"}
     hosts: dict[str, Ceiling] = {}
     for line in lines:

@@ -57,8 +57,9 @@ def most_apart_ms(data: TrialData) -> float:
 
 
 def reading_and_storage(data: TrialData) -> set[str]:
-    """The hosts whose clocks say what was sent in the window: those of clients set it, those of storage date bytes."""
-    return {server.samples.host for server in data.storage} | data.client_hosts
+    """The hosts whose clocks say what was done in the window: those of clients set it, those of storage date bytes."""
+    dated = data.storage if data.measure.of == "bytes" else []
+    return {server.samples.host for server in dated} | data.client_hosts
 
 
 def largest_offset_ms(data: TrialData) -> float | None:

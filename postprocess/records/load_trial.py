@@ -132,7 +132,8 @@ def _ceilings(folder: Path, trial: Definition, conditions: list[ConditionState],
     if len({state.number for state in distances}) > 1:  # who is how far by which of them, nobody says
         arranged["rtt_ms"] = None
     of_hosts = distances[0].each if len(distances) == 1 else None
-    return ceilings.under(arranged, of_hosts).to(trial.servers)
+    ceilings = ceilings.under(arranged, of_hosts).to(trial.servers)
+    return ceilings if trial.copied_to else ceilings.on_the_way()
 
 
 def _unread(folder: Path, damage: Damaged) -> TrialData:

@@ -225,14 +225,14 @@ def changes_along_x(results: Results, point: RunPoint) -> list[str]:
         return []
     least, largest = ladder[0], ladder[-1]
     changes = [
-        (results.line_name(line), row)
+        (results.line_name(line), results.together(row))
         for line in results.lines(panel)
         for row in rows_at(results.ratios, results.at(panel, line, largest))
         if (row.factor, row.against, row.metric) == (x, least, results.rate) and row.ratio.value
     ]
     if not changes:
         return []
-    factors = [f"{name} {with_interval(results.together(row).ratio, CI)}" for name, row in changes]
+    factors = [f"{name} {with_interval(row.ratio, CI)}" for name, row in changes]
     doubtful = [name for name, row in changes if row.is_doubted and outcome(row.by_valid, 0) != outcome(row.ratio, 0)]
     sentence = f"From {level_name(x, least)} to {largest} the rate changes by {'; '.join(factors)}."
     return [" ".join([sentence, *without_suspects(doubtful)])]

@@ -26,6 +26,7 @@ Better = Literal["", "more", "less"]
 COLUMNS, MAKE = "columns", "make"
 SEPARATOR = "; "
 FORMER = {names.SATURATION_CSV: "knee.csv"}  # what a table was called in runs before schema 7, its columns likewise
+GONE = ("steady_peak_mbps",)  # columns of earlier versions, which are no axes
 PLAIN_NUMBER = re.compile(r"-?\d+(\.\d+)?")  # without exponent, which digests can look like
 
 
@@ -231,6 +232,7 @@ def plain_rows(table: type[Row], folder: Path, schema: Mapping[str, Any] | None 
                     rows.setdefault(key, {}).update(
                         (name.replace("knee_", "saturation_"), _value(text, types.get(name)))
                         for name, text in line.items()
+                        if not name.startswith(GONE)
                     )
         except (OSError, UnicodeDecodeError, csv.Error, KeyError, ValueError) as error:
             raise _unreadable(folder / name, error) from None

@@ -98,7 +98,7 @@ class RatioRow(Row):
     by_valid: Interval = bounded(
         "valid_ratio", "1", "ratio by VALID trials alone; empty where all are", 6, OF_SINGLE_TRIALS
     )
-    valid_df: float | None = number("1", "degrees of freedom of the interval by VALID trials")
+    valid_df: float | None = number("1", "degrees of freedom of the interval by VALID trials; empty where all are")
     valid_pairs: Count = count("repetitions of which both trials are VALID")
     method: str = text("how the interval was made: moderated t; resolution, where trials differ by less than that")
 
@@ -110,7 +110,12 @@ class RatioRow(Row):
     @property
     def is_doubted(self) -> bool:
         """Whether some of its trials are SUSPECT; by those alone nothing is clear."""
-        return self.by_valid.value is not None or self.valid_pairs not in (None, self.pairs)
+        return self.valid_df is not None or self.valid_pairs not in (None, self.pairs)
+
+    @property
+    def valid_degrees(self) -> float:
+        """Of freedom, by VALID trials; of a table that is older than their column, those of their pairs."""
+        return max((self.valid_pairs or 0) - 1.0, 0.0) if self.valid_df is None else self.valid_df
 
 
 MEASURED, EXTRAPOLATED = "measured", "extrapolated"

@@ -85,7 +85,7 @@ class Results:
         number = max(len(self._compared), 1) * self.looks
         ratio, by_valid = (
             of.as_of(df, tukey(levels, df, number)) if df else of
-            for of, df in ((row.ratio, row.degrees), (row.by_valid, row.valid_df))
+            for of, df in ((row.ratio, row.degrees), (row.by_valid, row.valid_degrees))
         )
         return replace(row, ratio=ratio, by_valid=by_valid)
 

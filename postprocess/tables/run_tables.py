@@ -150,9 +150,10 @@ def _ratio(
     compared = model.ratio(these, those)
     if compared is None:
         return None
-    pairs = [(a, b) for a, b in _pairs(these, those, metric) if a > 0 and b > 0]
+    pairs = _pairs(these, those, metric)
     valid_pairs = len(_pairs(list(filter(valid, these)), list(filter(valid, those)), metric))
-    by_valid = of_valid.ratio(these, those) if not all(map(valid, (*these, *those))) else None
+    doubted = not all(valid(trial) for trial in (*these, *those) if trial[metric])
+    by_valid = of_valid.ratio(these, those) if doubted else None
     return RatioRow(
         factor=factor,
         levels=these[0].levels,
@@ -163,7 +164,7 @@ def _ratio(
         df=compared.df,
         pairs=len(pairs),
         by_valid=by_valid.ratio if by_valid else Interval(),
-        valid_df=by_valid.df if by_valid else None,
+        valid_df=(by_valid.df if by_valid else 0.0) if doubted else None,
         valid_pairs=valid_pairs,
         method=(RESOLVED if compared.at_resolution else "moderated t") if compared.df else "",
     )
@@ -177,12 +178,12 @@ def _mean(values: list[float]) -> Mean:
 
 
 def _pairs(these: list[TrialRow], those: list[TrialRow], metric: str) -> list[tuple[float, float]]:
-    """The values of both in each repeat that both have."""
-    by_repeat = {trial.repeat: trial[metric] for trial in those if trial[metric] is not None}
+    """The values of both in each repeat in which both have some."""
+    by_repeat = {trial.repeat: trial[metric] for trial in those if (trial[metric] or 0) > 0}
     return [
         (trial[metric], by_repeat[trial.repeat])
         for trial in these
-        if trial[metric] is not None and trial.repeat in by_repeat
+        if (trial[metric] or 0) > 0 and trial.repeat in by_repeat
     ]
 
 

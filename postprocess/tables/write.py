@@ -21,6 +21,7 @@ from tierbench.dags.levels import Factor, Scaling
 from tierbench.errors import ConfigError, TierbenchError, UnmetNeed
 from tierbench.postprocess.digits import Choice, Integers, Number, Numbers, csv_lines
 from tierbench.postprocess.measures.bottleneck import resource_rows
+from tierbench.postprocess.measures.delivered import delivered
 from tierbench.postprocess.measures.over_time import over_time
 from tierbench.postprocess.records.host_settings import host_settings, of_run
 from tierbench.postprocess.records.increments import CPU, Intervals
@@ -172,7 +173,8 @@ def trial_tables(
     _write(folder, ResourceRow, resource_rows(data, leading(data.trial)), columns)
     row = judge(data, trial_row(data))
     _write_json(folder / names.CONDITIONS, host_settings(data))
-    _write_json(folder / names.OVER_TIME, over_time(data.sampled, row).to_record(), indent=None)
+    curves = over_time(data.sampled, row, delivered(data).by is not None)
+    _write_json(folder / names.OVER_TIME, curves.to_record(), indent=None)
     for table in tables_of(TrialRow):
         _write(folder, table, [row], columns)
     return row

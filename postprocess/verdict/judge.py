@@ -131,13 +131,20 @@ def beside_another_trial(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
 
     Two that began at the same nanosecond are copies, and others tell of these.
     """
-    shares: dict[str, list[float]] = defaultdict(list)  # of its window, by trial
-    for first, second in itertools.combinations(_ran(trials), 2):
-        both = min(first[1], second[1]) - second[0] if first[0] != second[0] else 0
-        for begin, end, trial in (first, second) if both > 0 else ():
-            shares[trial.trial].append(100 * both / (end - begin))
-    for name, of in shares.items():
-        yield name, sum(of), f"{counted(len(of), 'other trial')} measured in {sum(of):.0f} % of its window"
+    ran = [  # an end is by the clock of the last client's worker
+        (begin, end - round(1e6 * max(0.0, trial.clock_offset_ms or 0.0)), trial) for begin, end, trial in _ran(trials)
+    ]
+    for begin, end, trial in ran:
+        others = [
+            (max(begin, other[0]), min(end, other[1]))
+            for other in ran
+            if other[0] != begin and other[0] < end and other[1] > begin
+        ]
+        both, till = 0, begin
+        for first, last in sorted(others):
+            both, till = both + max(0, last - max(first, till)), max(till, last)
+        share = 100 * both / max(1, end - begin)
+        yield trial.trial, share, f"{counted(len(others), 'other trial')} measured in {share:.0f} % of its window"
 
 
 def _ran(trials: Iterable[TrialRow]) -> list[Ran]:

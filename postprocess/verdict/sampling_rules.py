@@ -220,7 +220,7 @@ def clock_not_compared(data: TrialData, row: TrialRow) -> Measured:
     yield len(unknown), f"the clock of {', '.join(abridged(unknown))} was not compared"
 
 
-@bytes_rule(
+@rule(
     Limits("% of the window", suspect=2),  # on the testbed they are 9 to 16 ms
     remedy="the comparison was slow: see that chirp answers fast, or take larger replicas",
 )

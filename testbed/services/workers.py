@@ -19,7 +19,6 @@ from tierbench.testbed.topology import FNAL, UF, USER, WAN, Host, Nic
 DISK_FOLDER = "/scratch"  # for copies of replicas
 PLAIN, BEHIND_A_PROCESS = "wnuf", "unuf"
 UNDER = "/moosefs"  # where each of those beside the storage has the mount, whatever else it has
-FAR_WORKER = "wnf"
 FAR_RTT_MS = 47  # of FNAL to UF, in the ExTENCI paper
 FAR_RTT_FILE = "/run/far-rtt"
 FAR_QUEUES = {"-o": 90, "-i": 91}  # of netfilter: what goes there, and what comes from there
@@ -87,10 +86,12 @@ NEARBY = Service(
 
 def far_machines(settings: Settings) -> tuple[Host, ...]:
     rate = settings.rates_mbps
-    return (
-        Host(filesystem.FAR_STORAGE, (Nic("eth0", FNAL, 10, rate.storage),), in_pool=True, principals=("host",)),
-        Host(FAR_WORKER, (Nic("eth0", FNAL, 101, rate.worker),), in_pool=True, mounts=True, is_worker=True),
+    workers = (
+        Host(f"wnf{number}", (Nic("eth0", FNAL, 100 + number, rate.worker),), in_pool=True, mounts=True, is_worker=True)
+        for number in range(1, settings.far_workers + 1)
     )
+    storage = Host(filesystem.FAR_STORAGE, (Nic("eth0", FNAL, 10, rate.storage),), in_pool=True, principals=("host",))
+    return (storage, *workers)
 
 
 def start_far(bed: Bed) -> None:
@@ -104,8 +105,8 @@ def start_far(bed: Bed) -> None:
 
 
 FAR_SITE = Service(
-    "", wanted=lambda settings: settings.far_site, machines=far_machines, after=(filesystem.SERVERS,), start=start_far,
-    questions=lambda bed: [
+    "", wanted=lambda settings: settings.far_workers, machines=far_machines, after=(filesystem.SERVERS,),
+    start=start_far, questions=lambda bed: [
         Question(bed[WAN], "third site's delay", partial(delay_line_listens, bed[WAN], FAR_QUEUES.values()))
     ],
 )  # fmt: skip

@@ -212,7 +212,8 @@ def _write_over_time(run):
     for trial in read_rows(TrialRow, run):
         folder = run / "trials" / trial.trial_id
         files = map(read_samples, sorted(folder.glob("samples/*.samples")))
-        found = over_time([Sampled(one, intervals(one)) for file in files for one in file.by_interface()], trial)
+        sampled = [Sampled(one, intervals(one)) for file in files for one in file.by_interface()]
+        found = over_time(sampled, trial, trial.slices.all_active_delivered_mbps is not None)
         if found.hosts:
             (folder / names.OVER_TIME).write_text(json.dumps(found.to_record()), encoding="utf-8")
 

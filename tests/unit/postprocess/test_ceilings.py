@@ -70,11 +70,24 @@ def test_the_tables_understand_what_was_left(tmp_path):
     assert (known.rtt_ms, known.rtt_source) == (14.0, "measured")
 
 
-@pytest.mark.parametrize("over_wan", [True, False])
-def test_workers_beside_the_storage_have_no_ceiling_of_the_wan(tmp_path, over_wan):
-    site = {"links": {"wan": 290, "storage": 300}, "pools": {"near": {"over_wan": over_wan}}}
+@pytest.mark.parametrize(
+    ("over_wan", "server", "limits"),
+    [
+        (True, "oss", {"wan": 600}),
+        (False, "oss", {"storage": 600}),
+        (False, "at a third site", {"storage": 600, "wan": 100}),
+    ],
+)
+def test_workers_beside_the_storage_have_no_ceiling_of_the_wan(tmp_path, over_wan, server, limits):
+    """Nor is what they were measured with the WAN's, nor one that is arranged for it."""
+    site = {"links": {"wan": 100, "storage": 800}, "pools": {"near": {"over_wan": over_wan}}}
     (tmp_path / names.SITE).write_text(json.dumps(site), encoding="utf-8")
-    assert set(read_ceilings(tmp_path, "near", pytest.fail).links) == ({"wan", "storage"} if over_wan else {"storage"})
+    line = {"role": "worker", "pool": "near", "mbps": 600.0, "rtt_ms": 0.1, "hosts": {"wnuf": {"mbps": 600.0}}}
+    (tmp_path / names.CEILINGS).write_text(json.dumps({"from": "oss", "measured": [line]}), encoding="utf-8")
+    known = read_ceilings(tmp_path, "near", pytest.fail).to([server]).on_the_way().links
+    assert {link: ceiling.mbps for link, ceiling in known.items()} == {"storage": 800, **limits}
+    arranged = read_ceilings(tmp_path, "near", pytest.fail).under({"wan": 50}).to([server]).on_the_way()
+    assert ("wan" in arranged.links) is ("wan" in limits)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"measured": 3}'])

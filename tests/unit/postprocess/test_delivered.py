@@ -158,3 +158,17 @@ def test_a_ratio_by_valid_pairs_alone_is_beside_that_of_all():
     assert found["ratio"] > 3
     assert found["valid_ratio"] == pytest.approx(2)
     assert all(row.by_valid.value is None for row in ratio_rows(rows[:2] + rows[3:5]))
+
+
+def test_a_point_whose_trials_are_all_suspect_is_doubted_whatever_links_it():
+    """Direct and the WAN share no repetition, and are compared by what both have with the LAN."""
+    rows = [trial("direct", n, 400.0 + n, verdict="SUSPECT") for n in (1, 2)]
+    rows += [trial("wan", n, 100.0 + n, verdict="VALID") for n in (3, 4)]
+    rows += [trial("lan", n, 200.0 + n, verdict="VALID") for n in (1, 2, 3, 4)]
+    by_pair = {(row.level("access"), row.against): row for row in ratio_rows(rows) if row.metric == "delivered_mbps"}
+    found = by_pair["direct", "wan"]
+    assert (found.pairs, found.valid_pairs, found.by_valid.value) == (0, 0, None)
+    assert found.is_doubted
+    assert found.valid_degrees == 0
+    assert not by_pair["wan", "lan"].is_doubted
+    assert by_pair["wan", "lan"].valid_df is None

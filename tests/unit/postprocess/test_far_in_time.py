@@ -49,10 +49,19 @@ def test_two_that_were_measured_at_once_are_invalid(after_s):
     assert any(words in reason for reason in rows[0].verdict_reasons) is (after_s < 19)
 
 
-def test_several_short_ones_beside_a_long_one_add_up():
+@pytest.mark.parametrize(
+    ("beside", "ahead_ms", "verdict"),
+    [
+        pytest.param([(10, 14), (50, 54)], 0, "INVALID", id="two short ones add up"),
+        pytest.param([(10, 14), (11, 14)], 0, "VALID", id="what two share counts once"),
+        pytest.param([(94, 200)], 0, "INVALID", id="another one's begin"),
+        pytest.param([(94, 200)], 2000, "VALID", id="another one's begin, by a worker's clock that is ahead"),
+    ],
+)
+def test_what_was_measured_beside_a_long_one(beside, ahead_ms, verdict):
     rows = [
-        trial("direct", 1, 400.0, trial=f"trial {begin}", verdict="VALID",
+        trial("direct", 1, 400.0, trial=f"trial {begin}", verdict="VALID", clock_offset_ms=ahead_ms,
               go_wall_ns=GO_NS + begin * 10**9, end_wall_ns=GO_NS + end * 10**9)
-        for begin, end in ((0, 100), (10, 14), (50, 54))
+        for begin, end in ((0, 100), *beside)
     ]  # fmt: skip
-    assert judge_run(rows, {})[0].verdict == "INVALID"
+    assert judge_run(rows, {})[0].verdict == verdict

@@ -107,6 +107,22 @@ def limit(folder):
     return row["bottleneck"], row["bottleneck_evidence"]
 
 
+@pytest.mark.parametrize(
+    "each",  # begin, end and bytes
+    [
+        pytest.param([(5 * n, 5 * n + 5, 12_500_000) for n in range(4)], id="one after the other"),
+        pytest.param([(0, 20, 50_000_000 if n == 0 else 0) for n in range(4)], id="one for all"),
+    ],
+)
+def test_who_moves_nothing_takes_no_share_of_the_rate(tmp_path, each):
+    folder = write_trial(tmp_path, mbps=20, jobs=4)
+    for client, (begin_s, end_s, size) in enumerate(each):
+        write_client(folder / f"clients/{client}.jsonl", begin_s=begin_s, end_s=end_s, size=size)
+    data = read_trial(folder)
+    (client,) = clients_of(data, part(data), [], 20).each
+    assert client.mbps == pytest.approx(20, rel=0.01)
+
+
 BY_DISTANCE = [by_distance(rtt_ms) for rtt_ms in RTTS_MS.values()]
 
 

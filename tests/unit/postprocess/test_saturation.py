@@ -13,7 +13,7 @@ from tierbench.postprocess.measures.saturation import FLAT, FULL, OPEN, RISING, 
 from tierbench.postprocess.report.answer import answer
 from tierbench.postprocess.report.write import comparison, run_report
 from tierbench.postprocess.schema.columns import columns_of, read_rows
-from tierbench.postprocess.schema.run_rows import SaturationRow
+from tierbench.postprocess.schema.run_rows import SaturationRow, SummaryRow
 from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.run_tables import saturation_rows, summary_rows
 
@@ -130,6 +130,14 @@ def test_the_table_of_an_older_run_is_read_by_its_former_name(run, tmp_path):
     former = (run / names.SATURATION_CSV).read_text().replace("saturation_", "knee_")
     (tmp_path / "knee.csv").write_text(former)
     assert read_rows(SaturationRow, tmp_path) == read_rows(SaturationRow, run)
+
+
+def test_a_column_of_an_older_run_that_is_gone_is_no_axis(run, tmp_path):
+    rows = read_csv(run / names.SUMMARY_CSV)
+    write_csv(
+        tmp_path / names.SUMMARY_CSV, [{**row, "steady_peak_mbps": "304.1", "steady_peak_mbps_sd": "2"} for row in rows]
+    )
+    assert [row.levels for row in read_rows(SummaryRow, tmp_path)] == [row.levels for row in read_rows(SummaryRow, run)]
 
 
 def test_a_row_and_the_page_say_where_it_is_full_and_what_is_predicted(run):

@@ -158,6 +158,25 @@ def test_all_clients_are_active_from_the_last_begin_to_the_first_end_if_they_hav
     assert trial_row(read_trial(folder)).slices.all_active_s is None
 
 
+def test_the_rate_while_all_were_active_fluctuates_as_single_samples_do(folder):
+    """200 and 600 Mb/s by turns."""
+
+    def sent(time):
+        return round(1e9 + 50e6 * time + 5e6 * (round((time + 2.3) / 0.2) % 2))
+
+    synthetic.write_host(folder, begin=-2.3, until=22.7, period=0.2, tx_bytes=sent)
+    row = trial_row(read_trial(folder))
+    assert row["all_active_volatility_pct"] == pytest.approx(50, rel=0.05)
+
+
+@pytest.mark.parametrize(("end_s", "known"), [(20, True), (6, True), (4.5, False)])
+def test_of_a_short_time_in_which_all_were_active_nothing_is_said(folder, end_s, known):
+    synthetic.write_client(folder / "clients/3.jsonl", begin_s=0.001, end_s=end_s, size=1000)
+    row = trial_row(read_trial(folder))
+    assert row["all_active_s"] > 0
+    assert (row["all_active_mbps"] is not None) is known
+
+
 def test_whatever_the_rates_the_answer_is_sound_or_none():
     rng = np.random.default_rng(8)
     for _ in range(500):

@@ -305,6 +305,15 @@ def test_a_reason_is_one_clause_so_that_semicolons_separate_reasons_and_what_is_
     assert (";" in evidence.reason, evidence.verdict != VALID) == (False, True)
 
 
+@pytest.mark.parametrize(("count", "states"), [(None, True), (5, False)])
+def test_the_storages_clock_dates_bytes_and_no_operations(folder, count, states):
+    if count:
+        measured_in_operations(folder, count)
+    stepped(folder, 1010)
+    reasons = trial_tables(folder)["verdict_reasons"]
+    assert ("during the trial, 5" in reasons) is states
+
+
 def test_what_makes_it_invalid_comes_first(folder):
     sampled(folder, synthetic.during(400 / 1.02 * 0.75, 20), late=2)
     reasons = trial_tables(folder)["verdict_reasons"].split("; ")

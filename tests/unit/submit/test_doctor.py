@@ -233,7 +233,7 @@ def test_of_a_globus_collection_no_server_is_asked():
 
 
 def test_where_trials_write_it_is_asked_whether_they_may():
-    every = visits(SITE, find_experiment("extenci-lqcd-scaled"), WORKERS).values()
+    every = visits(SITE, find_experiment("extenci-stacked-scaled"), WORKERS).values()
     urls = [question.about["url"] for visit in every for question in visit.questions if question.kind == "writes"]
     assert any(url.endswith(str(SITE.access["direct"].writes)) for url in urls)
 
@@ -369,7 +369,7 @@ def test_of_storage_over_ssh_the_clock_is_not_compared_so_no_trial_will_be_valid
     ids=str,
 )  # fmt: skip
 def test_the_rate_of_the_workers_is_held_against_their_links(rates, state, seen):
-    found = judged(SITE, "link", dict(zip("abcdefghij", rates, strict=False)))
+    found = judged(SITE, "link", "public", dict(zip("abcdefghij", rates, strict=False)))
     assert (found.state, seen in found.seen) == (state, True)
-    unknown = judged(replace(SITE, links=Links()), "link", {"a": rates[0]})
+    unknown = judged(replace(SITE, links=Links()), "link", "public", {"a": rates[0]})
     assert (unknown.state, f"{rates[0]} Mb/s" in unknown.seen) == ("doubtful", True)

@@ -97,7 +97,7 @@ def test_what_shipped_experiments_demand_is_a_testbed(path):
 
 
 def test_most_experiments_demand_nothing_and_whoever_extends_one_demands_what_it_does(tmp_path):
-    assert demands("extenci-lqcd-scaled") == {}
+    assert demands("ani-srm-scaled") == {}
     mine = tmp_path / "mine.toml"
     mine.write_text('extends = "extenci-flavours-scaled"\nname = "mine"\n')
     assert demands(str(mine)) == demands("extenci-flavours-scaled") != {}

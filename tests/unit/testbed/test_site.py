@@ -164,7 +164,7 @@ def test_the_testbeds_site_names_hosts_of_its_topology_and_mounts_xrootd_where_t
     named = {sampler.host for sampler in site.samplers.values()}
     named |= {host for access in site.access.values() for host in access.path}
     named |= {host for condition in site.conditions.values() for host in condition.hosts}
-    largest = topology(Settings(virtual_workers=1, far_site=1, redirector=1, proxies=2))
+    largest = topology(Settings(virtual_workers=1, far_workers=1, redirector=1, proxies=2))
     assert named <= {host.fqdn for host in largest.hosts if host.in_pool}
     assert find_site("testbed").access["lan-xrootdfs"].prefix == XROOTDFS_ROOT
 
