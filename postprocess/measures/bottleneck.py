@@ -145,7 +145,8 @@ def _candidates(used: Sequence[Resource], clients: Clients) -> Iterator[Candidat
             )
             yield _link(WAN, r.utilisation, r.at_ceiling, words)
         if r.role == "client" and r.utilisation is not None:
-            words = f"the clients used {_percent(r.utilisation)} of a core each"
+            cores = "a core" if r.ceiling == 100 else f"{(r.ceiling or 0) / 100:g} cores"
+            words = f"the clients used {_percent(r.utilisation)} of {cores} each"
             yield Candidate(CLIENT, r.utilisation, words, r.utilisation >= CLIENT_FULL)
     yield from _machine(used, cpu_bound)
 
@@ -345,10 +346,12 @@ class Clients:
     each: Sequence[Client]
     cpu_efficiency: float | None
     rtt_source: str = ""
+    processes: int = 1  # of each
 
     @property
     def away(self) -> str:
-        return f"clients {_range([client.rtt_ms or 0.0 for client in self.each], 1, 'ms')} away"
+        who = "clients" if self.processes == 1 else f"clients' processes ({self.processes} each)"
+        return f"{who} {_range([client.rtt_ms or 0.0 for client in self.each], 1, 'ms')} away"
 
     @property
     def on_the_way(self) -> str:
@@ -362,7 +365,7 @@ def clients_of(data: TrialData, of: Part, used: Sequence[Resource], storage_mbps
     if links.rtts_ms is None:
         each_mbps = storage_mbps / processes / of.at_work if of.at_work else None
         client = Client(links.rtt_ms, each_mbps, computing or 0.0, wait_per_read_ms=_wait_per_read_ms(of.clients))
-        return Clients([client], computing, links.rtt_source)
+        return Clients([client], computing, links.rtt_source, processes)
     each = [
         Client(
             links.rtts_ms.get(job.host) if job.host in data.taking_hosts else None,
@@ -374,7 +377,7 @@ def clients_of(data: TrialData, of: Part, used: Sequence[Resource], storage_mbps
         for job in data.jobs
         if job.has_work
     ]
-    return Clients(each, computing, links.rtt_source)
+    return Clients(each, computing, links.rtt_source, processes)
 
 
 def why_latency(uses: Iterable[float], clients: Clients) -> str:
@@ -392,6 +395,8 @@ def why_latency(uses: Iterable[float], clients: Clients) -> str:
     if min(trips) >= A_ROUND_TRIP[0] and max(trips) <= A_ROUND_TRIP[1]:
         waits = _range(trips, 1, "round trips")
         return f"nothing is busy and {who} wait {waits} for each of their reads, which so brings each {rates}"
+    if all(trips):  # they count their reads, which wait for something else, or for less
+        return ""
     in_flight = [client.in_flight for client in each]
     if min(in_flight) < LEAST_IN_FLIGHT or max(in_flight) > min(MOST_IN_FLIGHT, ALIKE * min(in_flight)):
         return ""

@@ -65,6 +65,7 @@ def delivered(data: TrialData) -> Delivered:
     )
 
 
+LIKE_OTHERS = 1.1  # times the longest
 FEW = 0.02  # of a job's fetches: by no more is a file's time too large if the time of those that were cut is in it
 
 
@@ -103,12 +104,15 @@ def _fetches(done: Sequence[WorkDone], latencies: Mapping[str, float | None], se
 def each_s(data: TrialData) -> float | None:
     """What a file has cost whoever was at it: the time of all that were under way, over the files.
 
-    None where a timetable says when each begins: between two of them nobody has one under way.
+    None where a timetable says when each begins: between two of them nobody has one under way; and where one that was
+    cut had been under way for longer than any that ended: it leaves out what is slow.
     """
     done = [(job.work, _under_way_s(job.work, job.run_s, data.trial)) for job in data.jobs if job.work]
     times = [seconds for _, seconds in done if seconds is not None]
     fetches = sum(work.fetches for work, _ in done)
-    is_known = len(times) == len(done) and data.trial.work.fetch_every_s is None
+    longest_s = max((work.latency_s["max"] or 0.0 for work, _ in done), default=0.0)
+    cut_s = max((seconds for work, _ in done for seconds in work.counted(work.cut_classes)), default=0.0)
+    is_known = len(times) == len(done) and data.trial.work.fetch_every_s is None and cut_s <= LIKE_OTHERS * longest_s
     return sum(times) / fetches if fetches and is_known else None
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tierbench.postprocess.digits import Numbers
-from tierbench.postprocess.measures.traffic import MEGABITS, MOST_AT_REST_MBPS, Counted, by_storage
+from tierbench.postprocess.measures.traffic import MEGABITS, MOST_AT_REST_MBPS, Counted, by_storage, idle_mbps
 from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import TrialData
 
@@ -37,12 +38,7 @@ def longest_stall(data: TrialData, at_rest_mbps: float) -> Stall | None:
     flow = _flow(data, at_rest_mbps)
     if flow is None:
         return None
-    moved = np.cumsum(np.nan_to_num(flow.rates * np.diff(flow.times)))
-    pauses = [
-        flow.pause(int(before), int(after))
-        for before, after in itertools.pairwise(flow.busy)
-        if after > before + 1 and GOES_ON <= moved[before] / moved[-1] <= 1 - GOES_ON
-    ]
+    pauses = [pause for pause, share in flow.pauses() if GOES_ON <= share <= 1 - GOES_ON]
     longest = max(pauses, key=lambda pause: pause.seconds, default=None)
     if longest is None:
         return None
@@ -53,14 +49,20 @@ def longest_stall(data: TrialData, at_rest_mbps: float) -> Stall | None:
 
 
 def longest_at_an_edge(data: TrialData, at_rest_mbps: float) -> Stall | None:
-    """The longer of the times before anything moved and after all had, as far as clients waited in them."""
+    """The longest pause before about anything moved and after about all had, as far as clients waited in it."""
     flow = _flow(data, at_rest_mbps)
-    if flow is None or not len(flow.busy):
+    if flow is None or not len(flow.moving):
         return None
-    first, last = (float(flow.times[place]) for place in (flow.busy[0], flow.busy[-1] + 1))
-    pauses = [Stall(0.0, first)]
-    if data.trial.protocol == "file" or data.far_end:  # else a server may serve what it has read ahead
-        pauses.append(Stall(last, float(flow.times[-1]) - last))
+    first, last = (float(flow.times[place]) for place in (flow.moving[0], flow.moving[-1] + 1))
+    later = data.trial.protocol == "file" or data.far_end  # else a server may serve what it has read ahead
+    pauses = [Stall(0.0, first), *([Stall(last, float(flow.times[-1]) - last)] if later else [])]
+    # Between a few bytes and the rest clients may compute, as where they have read which leaves a file has.
+    computed_s = max((job.computing_s or 0.0 for job in data.jobs), default=0.0) / data.trial.cores_each
+    pauses += [
+        Stall(pause.begin_s, max(0.0, pause.seconds - computed_s))
+        for pause, share in flow.pauses()
+        if share < GOES_ON or (later and share > 1 - GOES_ON)
+    ]
     waited = [Stall(pause.begin_s, min(pause.seconds, _most_waited_s(data, pause))) for pause in pauses]
     return max(waited, key=lambda pause: pause.seconds)
 
@@ -72,7 +74,15 @@ class _Flow:
     times: Numbers
     rates: Numbers  # of the storage
     moved: Numbers  # as a share of what the clients that were active take in the mean
-    busy: NDArray[np.intp]  # the intervals in which more than about nothing moved
+    moving: NDArray[np.intp]  # the intervals in which more than about nothing moved
+    busy: NDArray[np.intp]  # those, and the ones in which no client was active
+
+    def pauses(self) -> Iterator[tuple[Stall, float]]:
+        """Each time in which nothing moved, with the share of all that had moved before it."""
+        moved = np.cumsum(np.nan_to_num(self.rates * np.diff(self.times)))
+        for before, after in itertools.pairwise(map(int, self.busy)):
+            if after > before + 1:
+                yield self.pause(before, after), float(moved[before] / (moved[-1] or 1.0))
 
     def pause(self, before: int, after: int) -> Stall:
         """The pause between two busy intervals, which it began in the one and ended in the other."""
@@ -92,17 +102,19 @@ def _flow(data: TrialData, at_rest_mbps: float) -> _Flow | None:
         active |= then
         if job.bytes_read and job.run_s:  # what it would take, at its own mean rate
             expected[then] += job.bytes_read * MEGABITS / job.run_s
-    far = np.full(len(rates), np.nan)  # what the other end had; NaN where that is not known
+    far, far_rest = np.full(len(rates), np.nan), 0.0  # what the other end had; NaN where that is not known
     if data.far_end:
-        curves = Counted(data.far_end, data.measure.far_counter).curves(data.begin_ns)
-        far = sum((curve.rates(times) * MEGABITS for curve in curves), np.zeros(len(rates)))
+        counted = Counted(data.far_end, data.measure.far_counter)
+        far = sum((curve.rates(times) * MEGABITS for curve in counted.curves(data.begin_ns)), np.zeros(len(rates)))
+        far_rest = min((mbps for mbps in idle_mbps(data, counted) if mbps is not None), default=0.0)
     still = rates <= at_rest_mbps + NOTHING * expected  # false where the rate is not known
-    still &= ~(far > MOST_AT_REST_MBPS + NOTHING * expected)
+    still &= ~(far > max(MOST_AT_REST_MBPS, far_rest) + NOTHING * expected)
+    moving = np.flatnonzero(~still)
     if active.any():
         still &= active  # nothing has to move between two clients
     with np.errstate(divide="ignore", invalid="ignore"):
         moved = np.nan_to_num(np.fmax(rates, far) / expected, nan=1.0)
-    return _Flow(times, rates, moved, np.flatnonzero(~still))
+    return _Flow(times, rates, moved, moving, np.flatnonzero(~still))
 
 
 def _at_work(data: TrialData) -> list[tuple[Job, float, float]]:

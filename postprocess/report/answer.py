@@ -22,7 +22,7 @@ from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.tables.load_run import Results, why
 from tierbench.postprocess.tables.run_tables import strays
-from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, UNJUDGED, counts, verdict
+from tierbench.postprocess.verdict.counting import INVALID, RUNNING, SUSPECT, UNJUDGED, counts, verdict
 from tierbench.postprocess.wording import CI, bounds, counted, far_off, figures, listed, percent, worded
 from tierbench.starts import IN_TURN
 
@@ -60,11 +60,12 @@ def answer(results: Results, panel: Panel, alone: bool = True) -> Answer:
 
     `alone`: no other sentence says what to change.
     """
-    trials = results.trials_at(panel.levels)
+    trials = [trial for trial in results.trials_at(panel.levels) if verdict(trial) != RUNNING]
     usable = list(filter(counts, trials))
     if not usable:
         all_of = "its one trial is" if len(trials) == 1 else f"all {len(trials)} of its trials are"
-        sentence = f"No answer for {panel.name or 'this run'}: {all_of} INVALID."
+        why = f"{all_of} INVALID" if trials else "its first trial is being measured"
+        sentence = f"No answer for {panel.name or 'this run'}: {why}."
         return Answer(False, sentence, tuple(f"{reason}." for reason in _most(trials)), compares=False)
     point = point_at(results, panel)
     if not point:
@@ -78,10 +79,8 @@ def answer(results: Results, panel: Panel, alone: bool = True) -> Answer:
         or _compared(results, point, where)
     )
     clear, sentences = said[0] and not point.without, [said[1]]
-    if point.without:
-        lines = results.layout.lines
-        tried = rows_at(trials, {results.layout.x: point.x})
-        number = sum(level_of(trial, lines) in point.without for trial in tried)
+    lines, tried = results.layout.lines, rows_at(trials, {results.layout.x: point.x})
+    if number := sum(level_of(trial, lines) in point.without for trial in tried):
         named = listed([*map(results.line_name, point.without)])
         sentences.append(f"No usable trial of {named}: {counted(number, 'trial')} INVALID.")
     # What takes an answer back, and its cause, stand in it: wherever it is read, the notes may not be.

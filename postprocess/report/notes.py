@@ -10,7 +10,7 @@ from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLU
 from tierbench.postprocess.compare.points import RunPoint, within
 from tierbench.postprocess.compare.sequential import outcome
 from tierbench.postprocess.measures.saturation import FLAT, FULL, RISING
-from tierbench.postprocess.schema.rows import RATE, SENT, SUMMED
+from tierbench.postprocess.schema.rows import OPERATIONS, RATE, SENT, SUMMED
 from tierbench.postprocess.schema.run_rows import MEASURED, SaturationRow, ScalingRow, SummaryRow
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.stats import round_trips as fitted
@@ -156,7 +156,7 @@ def _is_distance(results: Results, factor: str) -> bool:
 def amplification_notes(results: Results, point: RunPoint) -> Iterator[str]:
     """Notes on read amplification, by the means of all lines at the place that decides."""
     wasteful = [each for each in point.standings if (each.row.means[AMPLIFICATION].value or 0.0) > MUCH]
-    if not wasteful:
+    if not wasteful or results.rate == OPERATIONS:  # whose answers are no bytes that somebody read
         return
 
     def times(number: float | None) -> str:

@@ -328,7 +328,9 @@ class WorkRow(OfTrial):
         "s", "each process is to begin a file so often; empty: when it has the one before"
     )
     fetched: Fetches = part(Fetches)
-    fetch_s: Amount = number("s", "time of a file, with its share of logging in", 4, compared="less")
+    fetch_s: Amount = number(
+        "s", "time of a file, with its share of logging in; empty if a slower one was cut", 4, compared="less"
+    )
     round_trips_per_fetch: Amount = number(
         "1", "fetch_s over the round-trip time, where that is known", 2, better="less"
     )

@@ -152,7 +152,8 @@ def _ratio(
         return None
     pairs = _pairs(these, those, metric)
     valid_pairs = len(_pairs(list(filter(valid, these)), list(filter(valid, those)), metric))
-    doubted = not all(valid(trial) for trial in (*these, *those) if trial[metric])
+    own = [trial for trial in (*these, *those) if trial[metric]]
+    doubted = of_valid is not model and not (pairs and all(map(valid, own)))  # without pairs, others link the two
     by_valid = of_valid.ratio(these, those) if doubted else None
     return RatioRow(
         factor=factor,

@@ -227,9 +227,9 @@ def stall(data: TrialData, row: TrialRow) -> Measured:
     remedy="the idle time lowers the mean: see in jobs.csv how long opening and closing took, or take larger replicas",
 )
 def still_at_an_edge(data: TrialData, row: TrialRow) -> Measured:
-    """Time before anything moved, or after all had, in which clients were active and did not compute."""
+    """Time before 1 % had moved, or after 99 %, in which nothing did while clients were active and did not compute."""
     if edge := longest_at_an_edge(data, _least_idle_mbps(row)):
-        when = "from the go on" if edge.begin_s == 0 else "before the last end"
+        when = "from the go on" if edge.begin_s == 0 else f"from {edge.begin_s:.1f} s on"
         words = f"nothing moved for {edge.seconds:.1f} s {when} while clients were active"
         yield from of_window(row, edge.seconds, words, decimals=0)
 

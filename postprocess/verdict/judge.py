@@ -15,7 +15,7 @@ from typing import Any
 
 from tierbench.dags.measure import RECEIVED, SENT
 from tierbench.postprocess.measures.bottleneck import LATENCY, UNEXPLAINED
-from tierbench.postprocess.measures.traffic import idle_mbps
+from tierbench.postprocess.measures.traffic import by_storage, idle_mbps
 from tierbench.postprocess.records import clocks, host_settings
 from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.schema.rows import TrialRow
@@ -175,7 +175,7 @@ RULES = (
 
 def judge(data: TrialData, row: TrialRow) -> TrialRow:
     """The trial's row of trials.csv with its verdict."""
-    idle_before, idle_after = idle_mbps(data)
+    idle_before, idle_after = idle_mbps(data, by_storage(data))
     row = replace(
         row,
         idle_before_mbps=idle_before,

@@ -98,7 +98,7 @@ class Fio(Client):
         moved, own_s, ended = self._iozone_said(run) if program == IOZONE else self._fio_said()
         rate = moved * 8e-6 / own_s if moved and own_s else None
         return {
-            **self.judged(run, moved if moved is not None else 0 if run.exit_status else None),
+            **self.judged(run, moved if moved is not None or run.exit_status <= 0 else 0),
             "bytes_source": program,
             "bytes_client": run.written_bytes if writes else run.read_bytes,
             "detail": {"block_bytes": self.block, "own_s": own_s, "own_mbps": rate and round(rate, 3)},

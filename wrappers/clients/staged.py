@@ -92,6 +92,7 @@ class Staged(Root):
             return {**end, "bytes_client": size, "bytes_source": "copy"}
         end = super().outcome(run)
         local = {"local_bytes": end["bytes_app"], "local_read_bytes": end["bytes_client"]}
+        local["local_read_calls"] = end.get("detail", {}).pop("read_calls", None)  # none of which left the worker
         copied = dict.fromkeys(("bytes_app", "bytes_client"), staged["copied_bytes"])
         return {**end, **copied, "bytes_source": "copy", "detail": {**end.get("detail", {}), **staged, **local}}
 

@@ -12,7 +12,7 @@ from tierbench.wrappers.credentials import KINDS
 READ = (
     WAIT_FOR_GO
     + """
-import math
+import math, signal
 import awkward, numpy.ma, uproot
 url, tree, share, step, report = sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
 shown = dict(zip(("proxy", "token", "certificate"), sys.argv[6:]))
@@ -50,23 +50,34 @@ else:
     if shown.get("token"):
         with open(shown["token"]) as file:
             how["client_kwargs"]["headers"] = {"Authorization": "Bearer " + file.read().strip()}
+end = {}
+
+def tell():
+    if end:
+        with open(report, "w") as out:
+            json.dump(end, out)
+
+def cut(*_):  # time is over: the steps that it has read count
+    tell()
+    os._exit(128 + signal.SIGTERM)
+
 wait_for_go()
+signal.signal(signal.SIGTERM, cut)
 with uproot.open(url, **how) as file:
     trees = [key for key, kind in file.classnames(cycle=False).items() if kind in ("TTree", "ROOT::RNTuple")]
     if not (tree or trees):
         sys.exit(url + ": has no tree")
     entries = file[tree or trees[0]]
-    end = {"opened_wall_ns": int(time.time() * 1e9), "file_bytes": file.file.source.num_bytes, "events": 0}
+    source = file.file.source
+    end.update(opened_wall_ns=int(time.time() * 1e9), file_bytes=source.num_bytes, events=0, bytes=0)
     names = [name for name in entries.keys() if "." not in name and "/" not in name]
     names = names[: max(1, math.ceil(share * len(names)))]
     for read in entries.iterate(names, step_size=step):  # which reads a basket of several steps once
         end.setdefault("first_event_wall_ns", int(time.time() * 1e9))
-        end["events"] += len(read)
-    source = file.file.source
+        end.update(events=end["events"] + len(read), bytes=source.num_requested_bytes)
     end.update(bytes=source.num_requested_bytes, requests=source.num_requests, chunks=source.num_requested_chunks)
     end.update(branches=len(names), of_branches=len(entries.keys()), uproot=uproot.__version__)
-with open(report, "w") as out:
-    json.dump(end, out)
+tell()
 """
 )
 LAUNCH = 'eval "$1" >&2 || exit 125; shift; exec python3 -c "$@"'
@@ -112,8 +123,8 @@ class Uproot(Client):
 
     def outcome(self, run: Run) -> "dict[str, Any]":
         report = self.job.report(REPORT)
-        if not report:
-            return self.judged(run, None)
+        if not report or (run.exit_status and "branches" not in report):  # which a whole read tells at last
+            return {**self.judged(run, report["bytes"] if report else None), "bytes_source": "uproot"}
         expected = None if report["file_bytes"] is None else self.job.expected_bytes
         status, message = check_size(report["file_bytes"], expected, "the file has {} bytes where {} were expected")
         return {

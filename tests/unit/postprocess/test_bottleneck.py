@@ -122,6 +122,10 @@ CASES = {
         "clients 14.0 ms away (stated) wait 1.1 round trips for each of their reads",
     ),
     "more than that for each": (IDLE, waiting(mbps=0.025, wait_per_read_ms=80.0), "unexplained", ""),
+    "more than that for each, with much on the way": (IDLE, waiting(wait_per_read_ms=80.0), "unexplained", ""),
+    "each of several processes": (
+        IDLE, replace(WAITING, processes=16), "latency", "clients' processes (16 each) 14.0 ms away",
+    ),
     "windows that flows fill": (
         [*IDLE, *flows(3.9)], WAITING, "TCP window",
         "9.5 Mb/s each; in the median the receiver's window is 32 KiB, the least round trip 14.0 ms",

@@ -1,14 +1,17 @@
 """What the jobs took in is told apart from what the storage sent, and it is what comparisons speak of."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.postprocess.test_uncertainty import ratio_of, trial
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
+from tierbench.postprocess.compare.points import point_at
 from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.report.answer import answer
+from tierbench.postprocess.report.notes import amplification_notes
 from tierbench.postprocess.tables.factors import Panel
 from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.metrics import trial_row
@@ -107,12 +110,19 @@ def test_ratios_and_gains_are_of_what_was_delivered():
     assert [row["growth"] for row in summary_rows(rows) if row["jobs"] == 8] == [pytest.approx(2)] * 2
 
 
+PANEL = Panel({"workload": "root"})
+
+
 def said(run, summary=None, ratios=None):
     """The answer of a run of which some ways' rows are changed."""
+    return answer(results_of(run, summary, ratios), PANEL)
+
+
+def results_of(run, summary=None, ratios=None):
     write_run(run, Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(4, 8), samples=False))
     for name, changes in (("summary.csv", summary or {}), ("ratios.csv", ratios or {})):
         write_csv(run / name, [{**row, **changes.get(row["access"], {})} for row in read_csv(run / name)])
-    return answer(read_results(run, lambda _: None), Panel({"workload": "root"}))
+    return read_results(run, lambda _: None)
 
 
 def test_the_wasteful_way_does_not_win_and_is_named(tmp_path):
@@ -122,6 +132,14 @@ def test_the_wasteful_way_does_not_win_and_is_named(tmp_path):
     assert "the storage sent more than was delivered over lan-xrootd 1.43" in notes
     assert "cache_mb" in notes
     assert "By what the storage sent, the thesis’ measure, lan-xrootd would come first" in notes
+
+
+def test_of_operations_nothing_is_read_in_vain(tmp_path):
+    results = results_of(tmp_path / "run", {"lan-xrootd": {"amplification": "1.43"}})
+    point = point_at(results, PANEL)
+    assert list(amplification_notes(results, point))
+    operations = replace(results, experiment={**results.experiment, "measure": "operations"})
+    assert not list(amplification_notes(operations, point))
 
 
 def test_headers_are_no_waste(tmp_path):
@@ -172,3 +190,17 @@ def test_a_point_whose_trials_are_all_suspect_is_doubted_whatever_links_it():
     assert found.valid_degrees == 0
     assert not by_pair["wan", "lan"].is_doubted
     assert by_pair["wan", "lan"].valid_df is None
+
+
+def test_a_ratio_that_suspect_trials_alone_link_is_doubted():
+    rows = [trial("direct", n, 400.0 + n, verdict="VALID") for n in (1, 2, 3)]
+    rows += [trial("wan", n, 100.0 + n, verdict="VALID") for n in (4, 5, 6)]
+    rows += [trial("lan", n, 200.0 + n, verdict="SUSPECT") for n in range(1, 7)]
+    (found,) = (
+        row
+        for row in ratio_rows(rows)
+        if (row.level("access"), row.against, row.metric) == ("direct", "wan", "delivered_mbps")
+    )
+    assert found.ratio.interval
+    assert found.is_doubted
+    assert found.by_valid.value is None

@@ -15,6 +15,7 @@ from tierbench.postprocess.report.grid import grid_rows, grid_table, grid_text
 from tierbench.postprocess.tables.factors import Panel
 from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.run_tables import ratio_rows, summary_rows
+from tierbench.postprocess.verdict.counting import RUNNING
 
 
 def said(run, shape):
@@ -83,6 +84,13 @@ def test_invalid_trials_give_no_answer_but_reasons(tmp_path):
     assert found.sentence == "No answer for root: all 12 of its trials are INVALID."
     assert [each.sentence for each in answers(read_results(tmp_path / "run", silent))] == [found.sentence]
     assert found.notes == ("warm cache (in 12 trials).",)
+
+
+def test_a_trial_that_is_being_measured_is_not_called_invalid(tmp_path):
+    read = read_results(write_run(tmp_path / "run", SMALL), silent)
+    (first, *_) = read.trials
+    running = replace(read, trials=[replace(first, verdict=RUNNING)], summary=[], ratios=[])
+    assert answer(running, running.panels[0]).sentence == "No answer for root: its first trial is being measured."
 
 
 def test_what_compares_is_said_before_what_has_nothing_to_compare(tmp_path):

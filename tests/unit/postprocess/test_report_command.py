@@ -9,7 +9,7 @@ import pytest
 from tests.unit.report_page import BARE, SMALL, Page, silent
 from tests.unit.synthetic_report import read_csv, write_csv, write_run
 from tests.unit.synthetic_run import edit_json
-from tierbench.errors import ConfigError, TierbenchError
+from tierbench.errors import ConfigError, TierbenchError, UnmetNeed
 from tierbench.postprocess.report.write import run_report
 from tierbench.postprocess.tables.write import tables
 from tierbench.submit import cli
@@ -69,6 +69,15 @@ def test_whether_claims_hold_is_the_exit_status(tmp_path, capsys, claims, status
     edit_json(run / "experiment.json", claims=[{**CLAIM, **claim} for claim in claims])
     assert cli.main(["report", str(run), "--check"]) == status
     assert answer in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("error", [UnmetNeed("no matplotlib"), TierbenchError("the disk is full")])
+def test_an_error_is_no_answer_to_whether_claims_hold(tmp_path, monkeypatch, error):
+    def fails(*_):
+        raise error
+
+    monkeypatch.setattr("tierbench.postprocess.report.write.run_report", fails)
+    assert cli.main(["report", str(write_run(tmp_path / "run", BARE)), "--check"]) == 2
 
 
 def test_a_page_goes_into_no_folder_that_is_not_there(tmp_path):

@@ -115,6 +115,7 @@ def serve_others_at_a_door(folder):
 WIRE = synthetic.during(400 / 1.02 * 1500 / 1434, 20)  # what the clients read, with the headers of its packets
 WARM = synthetic.during(400 / 1.02 * 1500 / 1434 * 0.93, 20)
 FILE, DD = {"protocol": "file"}, {"client": "dd"}
+IDLE = {"cpu_user_s": 0.1, "cpu_system_s": 0.1}
 AT_AN_EDGE, SILENT, WRITES = "nothing moved for 8.0 s", "sent nothing", "somebody else writes to the storage"
 STALL, NOT_OURS = "the storage sent nothing for", "reached none of the trial's own hosts"
 EXCESS, BACKGROUND = "beyond what was read", "somebody else uses the storage, or much was sent again"
@@ -142,6 +143,12 @@ TRIALS = {
         (sends(*stands_still(6.3, 8.8), planned=FILE, period=1), "SUSPECT", f"{STALL} 2.5 s", ""),
     "nothing moves at first": (sends(moving(400 * 20 / 12, 8, 20), planned=FILE, wrote={}), "SUSPECT", AT_AN_EDGE, ""),
     "nothing moves at last": (sends(moving(400 * 20 / 12, 0, 12), planned=FILE, wrote={}), "SUSPECT", AT_AN_EDGE, ""),
+    "a little moves before a long pause":
+        (sends(moving(40, 0, 1), moving(400 * 20 / 12, 8, 20), planned=FILE, wrote=IDLE), "SUSPECT", "from 0.8 s on", ""),
+    "a little moves before all compute":
+        (sends(moving(40, 0, 1), moving(667, 8, 20), planned=FILE, wrote={"cpu_user_s": 7.0}), "", "", "nothing moved"),
+    "a little moves after a long pause":
+        (sends(moving(889, 0, 9), moving(30, 19, 20), planned=FILE, wrote=IDLE), "SUSPECT", "from 9.0 s on", ""),
     "programs that start by computing are not still":
         (sends(moving(400 * 20 / 12, 8, 20), planned=FILE, wrote={"cpu_user_s": 15.0}), "", "", "nothing moved"),
     "bursts of a way that reads ahead": (sends(*(moving(1600, n, n + 1) for n in range(0, 20, 4))), "", "", SILENT),
@@ -188,6 +195,14 @@ def test_a_server_that_has_read_ahead_serves_while_the_storage_rests(folder):
     samples(folder, host=WORKER, role="worker", rx_bytes=SENT)
     assert judged(folder)[:2] == ("VALID", "")
     samples(folder, host=WORKER, role="worker", rx_bytes=ahead)
+    assert judged(folder)[0] == "INVALID"
+
+
+@pytest.mark.parametrize("other_mbps", [0, 26])
+def test_what_else_workers_receive_all_the_time_hides_no_standstill(folder, other_mbps):
+    edit_trial(folder, **FILE)
+    pauses = both(moving(2 * 400, 0, 5), moving(2 * 400, 15, 20))
+    with_worker(folder, pauses, both(pauses, moving(other_mbps, -100, 100)))
     assert judged(folder)[0] == "INVALID"
 
 

@@ -94,6 +94,15 @@ def test_of_older_records_those_that_were_cut_must_be_few(trial, fetches, known)
     assert (row.fetch_s is not None) == known
 
 
+@pytest.mark.parametrize(("longer", "known"), [(0, True), (60, False)])
+def test_what_a_file_costs_is_not_known_where_one_that_was_cut_took_longer_than_any(trial, longer, known):
+    """In classes of 2 %: the longest that ended, and so many further."""
+    done = work_done(under_way_s=3.0, cut=1)
+    longest = max(map(int, done["latency_classes"]))
+    row = trial.with_work({"for_s": 20, "processes": 2}, {**done, "cut_classes": {str(longest + longer): 1}})
+    assert (row.fetch_s is not None) is known
+
+
 def test_what_a_file_costs_is_the_same_when_jobs_take_turns(trial):
     """The window has the others' turns in it, in which a job has no file under way."""
     in_turn(trial.folder)

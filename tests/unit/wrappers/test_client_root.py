@@ -128,13 +128,14 @@ def test_who_makes_files_finds_the_root_that_the_systems_python_has(wheel, tmp_p
 
 
 def test_a_staged_file_is_copied_after_the_go_and_read_from_there(job):
-    root_program(job, process_read_bytes=40)
+    root_program(job, process_read_bytes=40, read_calls=21)
     job.script(
         "bin/xrdcp", f'ls {job.folder}/arguments 2>/dev/null; for last; do :; done; head -c 100 /dev/zero > "$last"'
     )
     end = job.end("staged", options={"branches": 0.3})
     assert (end["status"], end["bytes_client"], end["events"]) == ("ok", 100, 12)
     assert (end["detail"]["copied_bytes"], end["detail"]["local_read_bytes"]) == (100, 40)
+    assert (end["detail"]["local_read_calls"], "read_calls" in end["detail"]) == (21, False)
     assert (job.folder / "arguments").read_text().split()[0].endswith("/staged.root")
 
 
