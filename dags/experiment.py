@@ -301,7 +301,7 @@ def _resolved(path: Path, extended_by: tuple[Path, ...] = ()) -> tuple[dict[str,
 def _left_behind(base: dict[str, Any], variant: dict[str, Any]) -> Iterator[str]:
     """Take out of the base what a variant does `without`, and options of a client that it replaces; what is wrong."""
     for name, workload in _tables(variant.get("workloads")).items():
-        inherited = base.get("workloads", {}).get(name, {})
+        inherited = _tables(base.get("workloads")).get(name, {})
         if workload.get("client", inherited.get("client")) != inherited.get("client"):
             inherited.pop("options", None)
     without = variant.pop("without", [])

@@ -131,7 +131,8 @@ def trial_dag(site: Site, experiment: Experiment, trial: Trial, *, crowded: bool
 
 
 def _steps(site: Site, experiment: Experiment, trial: Trial, crowded: bool) -> Iterator[list[str]]:
-    gate_s = limits(experiment, trial.jobs).gate_s + awaited_s(experiment, trial.jobs)
+    waits = _waits(experiment, trial)
+    waits["run_limit"] = limits(experiment, trial.jobs).gate_s + awaited_s(experiment, trial.jobs)
     flushed, gated = flushes(site, experiment), experiment.begins.gated
     begin = _ahead if experiment.ahead else _in_turn
     arranged = ["arranged"] if experiment.conditions else []
@@ -149,7 +150,7 @@ def _steps(site: Site, experiment: Experiment, trial: Trial, crowded: bool) -> I
     samplers = [text for node in _samplers(site, experiment, trial) for text in begin(node, *arranged)]
     yield step("sampling: counters are read along the way, until the stop", samplers)
     if gated:  # it waits for all of the above
-        yield step(GATE[experiment.begins.kind], _watching("gate", gate_s, begin))
+        yield step(GATE[experiment.begins.kind], _watching("gate", waits, begin))
     clients = _clients(site, experiment, trial)
     purpose = "clients: one cluster, each with a replica of its own"
     if gated:  # a job has a copy of all mounts from its begin, and some may be made anew
@@ -159,7 +160,7 @@ def _steps(site: Site, experiment: Experiment, trial: Trial, crowded: bool) -> I
         edges = [line("PARENT", *before, "CHILD", "clients")] if before else []
         yield step(purpose, [*_in_turn(clients, *arranged, "sampled"), *edges])
     purpose = "stop: when all clients have ended the measurement lock is given on, and the sampling stopped"
-    yield step(purpose, _watching("stop", gate_s, _in_turn, "waking"))
+    yield step(purpose, _watching("stop", waits, _in_turn, "waking"))
     purpose = "tables: last in any case; ends what has not ended, records how it went, makes the tables"
     yield step(purpose, final("tables", _script(names.FINISH)))
 
@@ -187,9 +188,10 @@ def _ahead(job: Job, *awaited: str) -> list[str]:
     return [*job.lines(), line("SCRIPT", "PRE", job.name, _script(names.LOCK_SCRIPT), "ahead", *awaited)]
 
 
-def _watching(name: str, run_limit: int, begin: Callable[..., list[str]], *awaited: str) -> list[str]:
+def _watching(name: str, waits: dict[str, int], begin: Callable[..., list[str]], *awaited: str) -> list[str]:
     """A node on the access point that may call the trial off, and is started again if it dies."""
-    node = Job(name, _submit(name), {"run_limit": run_limit})
+    each = {**waits, "slot_limit": waits["slot_limit"] // (WATCHING_RETRIES + 1)}
+    node = Job(name, _submit(name), each)
     return [*begin(node, *awaited), line("RETRY", name, WATCHING_RETRIES), line("ABORT-DAG-ON", name, CALLED_OFF)]
 
 

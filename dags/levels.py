@@ -229,8 +229,9 @@ def _listed(levels: Any) -> Sequence[Any]:
 def settable(key: str, tables: Mapping[str, Any]) -> str | None:
     """What is wrong with a path into tables whose names are the user's; None if it leads into one that is there."""
     first, *others = key.split(".")
-    if first in ("workloads", "replicas") and others and others[0] not in tables.get(first, {}):
-        return unknown_name(key, others[0], tables.get(first, {}))
+    there = tables.get(first, {})
+    if first in ("workloads", "replicas") and others and isinstance(there, Mapping) and others[0] not in there:
+        return unknown_name(key, others[0], there)
     return None
 
 

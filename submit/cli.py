@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -13,7 +14,7 @@ from tierbench import version
 from tierbench.checked_text import shown
 from tierbench.errors import TierbenchError, UnmetNeed, exit_status, listen
 from tierbench.spec import suggestion
-from tierbench.submit.console import Quiet, add_command, speak_any_encoding, warn
+from tierbench.submit.console import Quiet, add_command, speak_anywhere, warn
 
 DESCRIPTION = """\
 Tierbench turns a question about storage access into HTCondor DAGs, runs them so that the numbers
@@ -55,7 +56,7 @@ _tierbench_run() {{ local -a runs; runs=(runs/*(N/)); compadd -a runs; _files -/
 
 
 def main(arguments: list[str] | None = None) -> int:
-    speak_any_encoding()
+    speak_anywhere()
     arguments = sys.argv[1:] if arguments is None else arguments
     parser = command_line(arguments[0] if arguments else "")
     parsed = parser.parse_args(arguments)
@@ -65,7 +66,9 @@ def main(arguments: list[str] | None = None) -> int:
     Quiet.asked = parsed.quiet
     listen()
     try:
-        return int(parsed.run(parsed))
+        status = int(parsed.run(parsed))
+        sys.stdout.flush()
+        return status
     except TierbenchError as error:
         warn(f"tierbench: {error}")
         return error.exit_status
@@ -73,6 +76,7 @@ def main(arguments: list[str] | None = None) -> int:
         print("tierbench: interrupted", file=sys.stderr)
         return exit_status(interrupt)
     except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes the rest as it ends
         return 141
     except OSError as error:
         named = f"{error.filename}: " if error.filename else ""

@@ -27,6 +27,7 @@ from tierbench.submit.preview import plan_document, preview
 from tierbench.submit.progress import FIRST, Run
 from tierbench.submit.repetitions import Asked, decide, extension
 from tierbench.submit.results import show_tables
+from tierbench.submit.trial.finish import RUN_SECONDS, SLOT_SECONDS, TRIES
 from tierbench.submit.trial.skip_repeats import tierbench
 from tierbench.submit.watch import ObjectView, PatientQueue, View, lost, watch
 
@@ -223,7 +224,7 @@ def _watch_to_the_end(run: Run, objects: ObjectView | None = None, stops: Callab
         return exit_status(interrupt)
     usable = bool(objects) or show_tables(run.directory)
     if (run.directory / names.ANSWERED).exists() and (sentence := decide(run.directory).sentence):
-        show(sentence)
+        (objects.tell if objects else show)(sentence)
     unfinished = [trial for trial in run.trials() if not trial.well]
     if forsaken := lost(run, unfinished):
         warn(forsaken)
@@ -259,10 +260,13 @@ def _end(run: Run, cluster: int) -> None:
     """Take a run out of the queue, and make its tables."""
     pool.remove(cluster, "tierbench stop")
     say(f"job {cluster} removed; waiting for the trial at work to finish")
-    queue = PatientQueue(partial(pool.in_queue, cluster), say)
-    if not files.poll(lambda: not queue.holds(), REMOVAL_SECONDS):
+    queue, seconds = PatientQueue(partial(pool.in_queue, cluster), say), REMOVAL_SECONDS
+    if any(replicas.get("written") for replicas in run.plan.get("replicas", [])):
+        say("what it wrote to the storage is removed by a job of its own")
+        seconds += round(TRIES * (SLOT_SECONDS + RUN_SECONDS))
+    if not files.poll(lambda: not queue.holds(), seconds):
         left = ", ".join(map(str, pool.forget(cluster)))
-        say(f"jobs {left} did not end within {REMOVAL_SECONDS} s, so were taken out of the queue (condor_rm -forcex)")
+        say(f"jobs {left} did not end within {seconds} s, so were taken out of the queue (condor_rm -forcex)")
         if not files.poll(lambda: not queue.holds(), REMOVAL_SECONDS):
             raise TierbenchError(f"job {cluster} is still in the queue; see condor_q {cluster}")
     show_tables(run.directory)

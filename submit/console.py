@@ -75,8 +75,11 @@ def as_json(parser: argparse.ArgumentParser, text: str = "as JSON") -> None:
     parser.add_argument("--json", action="store_true", help=text)
 
 
-def speak_any_encoding() -> None:
-    """What a terminal has no character for stands there in others, and ends no command."""
+def speak_anywhere() -> None:
+    """What a terminal has no character for stands there in others, and ends no command; nor does a closed stream."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - as long as we run
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="tierbench")

@@ -15,6 +15,7 @@ from typing import Any
 from tierbench.checked_text import Host
 from tierbench.errors import TierbenchError
 
+DAG = " && JobUniverse == 7"  # HTCondor's scheduler universe, DAGMan's
 HOW_TO_GET_BINDINGS = "pip install 'htcondor>=24.12'"
 
 
@@ -141,7 +142,10 @@ def remove(cluster: int, reason: str) -> None:
 
 
 def forget(cluster: int) -> list[int]:
-    """Take a DAG and all that it has started out of the queue, whether or not they have ended; their clusters."""
+    """Take a DAG and all that it has started out of the queue, whether or not they have ended; their clusters.
+
+    A job of its number that is no DAG is somebody else's: a new queue counts anew.
+    """
 
     def clusters(constraints: Iterable[str]) -> set[int]:
         return {int(job["ClusterId"]) for job in jobs(" || ".join(constraints), ["ClusterId"])}
@@ -150,7 +154,7 @@ def forget(cluster: int) -> list[int]:
     while parents:  # a DAG's jobs name it, and the DAGs of trials are such jobs
         parents = clusters(f"DAGManJobId =?= {parent}" for parent in sorted(parents)) - family
         family |= parents
-    those = [f"ClusterId == {each}" for each in sorted(family)]
+    those = [f"ClusterId == {each}{DAG if each == cluster else ''}" for each in sorted(family)]
     left = sorted(clusters(those))
     for action in ("Remove", "RemoveX") if left else ():
         act(action, " || ".join(those), "tierbench stop")

@@ -137,8 +137,15 @@ def _complete(
                 raise
     except OSError as error:
         denied = isinstance(error, PermissionError) and directory.is_dir()
-        whose = f"; it belongs to {directory.owner()}" if denied else ""
+        whose = f"; it belongs to {_owner(directory)}" if denied else ""
         raise TierbenchError(f"{directory}: cannot be written: {error.strerror}{whose}; {here}") from None
+
+
+def _owner(directory: Path) -> str:
+    try:
+        return directory.owner()
+    except KeyError:  # of a host that has an account more
+        return f"uid {directory.stat().st_uid}"
 
 
 def missing(replicas: Replicas, directory: Path, listed: Catalogue) -> Iterator[tuple[int, Path]]:

@@ -169,6 +169,8 @@ def _statuses_of_its_own() -> Iterator[None]:
     """Of a command whose exit status says something else than that of an error, but for that of a mistaken call."""
     try:
         yield
+    except BrokenPipeError:
+        raise
     except (TierbenchError, OSError) as error:
         raise ConfigError(str(error)) from None
 
@@ -187,6 +189,11 @@ def _enough(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
+    with _statuses_of_its_own() if arguments.check else contextlib.nullcontext():
+        return _reported(arguments)
+
+
+def _reported(arguments: argparse.Namespace) -> int:
     runs, progress = arguments.directories, Progress()
     of_folder = len(runs) == 1 and not (runs[0] / names.PLAN).exists() and any(runs[0].glob(f"*/{names.PLAN}"))
     for directory in () if of_folder else runs:

@@ -10,7 +10,7 @@ from tierbench import names
 from tierbench.dags.experiment import find_experiment, shipped_experiments
 from tierbench.dags.plan import expand
 from tierbench.dags.trial_settings import least_repeats, most_repeats
-from tierbench.errors import TierbenchError
+from tierbench.errors import BusyError, TierbenchError
 from tierbench.site_configs.site import load_site
 from tierbench.submit.planning import Planned
 from tierbench.submit.preview import MAKE_MBPS
@@ -18,6 +18,7 @@ from tierbench.submit.progress import Run, Stage
 from tierbench.testbed.rootfs import Say
 from tierbench.testbed.run import ASKED_TO_END, attach, run, waits_for_us
 from tierbench.testbed.services import topology
+from tierbench.testbed.services.htcondor import ACCESS_POINT
 from tierbench.testbed.settings import Settings, demands, load, with_demands
 from tierbench.testbed.testbed import SHIPPED, Testbed, offered
 
@@ -67,12 +68,33 @@ def show_list(into: Path) -> None:
     print(f"{'what is not done, at the least':36} {total / 3600:4.1f} h")
 
 
+def _goes_on(testbed: Testbed, home: Path) -> bool:
+    """Whether the testbed has a run that is not home."""
+    return testbed.is_up and not (home / names.TRIALS_CSV).exists() and waits_for_us(testbed, home)
+
+
+def _take_down(testbed: Testbed) -> None:
+    """Refused while something goes on in it."""
+    if testbed.is_up and (clusters := _in_queue(testbed)):
+        attach_it = "`tierbench testbed attach RUN` brings home what goes on there, `testbed down` does without it"
+        raise BusyError(f"testbed {testbed.name!r} has DAGs in its queue ({clusters}): {attach_it}; or give --name")
+    testbed.down()
+
+
+def _in_queue(testbed: Testbed) -> str:
+    """The clusters of DAGs that a testbed has in its queue."""
+    dags = ("-constraint", "JobUniverse == 7", "-af", "ClusterId")
+    asked = testbed.host(ACCESS_POINT).run("condor_q", "-allusers", *dags)
+    return ", ".join(dict.fromkeys(asked.stdout.split()))
+
+
 def run_all(testbed: Testbed, into: Path, say: Say, anyway: bool) -> int:
     """Run what is not done; what fails is named at the end, and is tried again when this is called again."""
     from tierbench.postprocess.report.write import write_index
 
     failed: dict[str, str] = {}
-    for number, name in enumerate(experiments(), 1):
+    goes_on = [name for name in experiments() if _goes_on(testbed, into / name)]
+    for number, name in enumerate(sorted(experiments(), key=lambda name: name not in goes_on), 1):
         say(f"{number}/{len(experiments())}  {name}")
         home = into / name
         if is_done(home):
@@ -81,16 +103,17 @@ def run_all(testbed: Testbed, into: Path, say: Say, anyway: bool) -> int:
         if (home / names.TRIALS_CSV).exists():
             failed[name] = f"was stopped before its end; once {home} is removed, the same command measures it anew"
             continue
-        begin = time.monotonic()
+        begin, there = time.monotonic(), name in goes_on
+        if not there:
+            _take_down(testbed)
         try:
-            if testbed.is_up and testbed.settings == settings_of(name) and waits_for_us(testbed, home):
-                status = attach(testbed, home, say)
-            else:
-                testbed.down()
-                status = run(testbed, name, home, say, anyway)
+            status = attach(testbed, home, say) if there else run(testbed, name, home, say, anyway)
         except TierbenchError as error:
             failed[name] = str(error)
             say(f"{name}: {error}")
+            if _goes_on(testbed, home):  # nothing else has it
+                say("the testbed has its run still: once that is mended, the same command brings it home")
+                return 1
             continue
         if status in ASKED_TO_END:
             say(f"the same command goes on from {name}")
@@ -99,7 +122,7 @@ def run_all(testbed: Testbed, into: Path, say: Say, anyway: bool) -> int:
             failed[name] = f"exit status {status}; see {home}"
         say(f"{name}: {(time.monotonic() - begin) / 60:.0f} min")
         say(f"all that is done: {write_index(into, None, lambda _: None)}")
-    testbed.down()
+    _take_down(testbed)
     for name, reason in failed.items():
         say(f"{name}: {reason}")
     return int(bool(failed))

@@ -44,6 +44,7 @@ def run(
     testbed: Testbed, experiment: str, into: Path, say: Say, anyway: bool = False, overrides: Sequence[str] = ()
 ) -> int:
     """Make the experiment's replicas, run it on the access point, copy the run directory to `into` and report on it."""
+    experiment_here = asked_experiment(experiment)
     if into.exists():
         raise ConfigError(f"{into}: is there already; a run gets a directory of its own (--into)")
     try:  # found out now, and not after the measurement
@@ -51,7 +52,6 @@ def run(
     except OSError as error:
         raise ConfigError(f"{into.parent}: cannot be made: {error.strerror}; see --into") from None
     _see_to(testbed, experiment, overrides, say)
-    experiment_here = asked_experiment(experiment)
     writer, access_point = testbed.host(testbed.topology.writer.name), testbed.host(ACCESS_POINT)
     if Path(experiment).is_file():
         experiment = _taken_along(Path(experiment), writer, access_point)
@@ -217,6 +217,8 @@ def bring_home(host: RunningHost, there: str, into: Path, user: str, anew: bool 
         left = _received(host, there, unfinished, user)
         before = into.with_name(f".{into.name}.before")
         if anew and into.exists():
+            if before.exists():  # which was broken off as it was removed
+                files.remove(before)
             into.rename(before)
         unfinished.rename(into)
         if before.exists():

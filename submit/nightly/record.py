@@ -263,7 +263,7 @@ def finish_dead_nights(nightly: Nightly) -> Night | None:
             waiting = False
         if night.outcome == "running" and waiting:
             at_work = night
-        elif night.outcome == "running":
+        elif night.outcome == "running" or (not waiting and _is_untold(nightly, night)):
             from tierbench.submit.nightly.steps import finish  # which loads much, and mostly no night is dead
 
             why = "its DAG was gone from the queue before it had finished the night"
@@ -280,6 +280,17 @@ def _recent(nightly: Nightly) -> list[Night]:
         if over == CHECKED_NIGHTS:
             break
     return recent[::-1]
+
+
+def _is_untold(nightly: Nightly, night: Night) -> bool:
+    """Whether who finished a night of late was ended before its message was sent; and it can be noted that it is."""
+    since_s = time.time() - (night.ended_wall_s or 0.0)
+    if night.outcome not in ("measured", "failed") or night.deliveries or not ENDING_S < since_s < 2 * 86_400:
+        return False
+    try:
+        return bool(write(nightly, night))
+    except OSError:
+        return False
 
 
 def _is_over(night: Night, place: Path) -> bool:

@@ -13,6 +13,7 @@ from tierbench.dags.replicas import KINDS, TreeReplicas
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.spec import build
+from tierbench.submit.cli import main
 from tierbench.submit.planning import asked_experiment
 from tierbench.wrappers.client import find_client
 
@@ -134,6 +135,28 @@ def test_going_round_in_circles_is_noticed(tmp_path):
         (tmp_path / f"{one}.toml").write_text(f'extends = "./{other}.toml"\nname = "{one}"\n')
     with pytest.raises(ConfigError, match=r"extends this one in turn"):
         load_experiment(tmp_path / "a.toml")
+
+
+def test_on_the_testbed_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.toml").write_text('extends = "./a.toml"\nname = "a"\n')
+    assert main(["testbed", "run", str(tmp_path / "a.toml"), "--name", "none-of-that-name"]) == 2
+    (tmp_path / "a.toml").write_text('extends = 5\nname = "a"\n')
+    assert main(["testbed", "run", str(tmp_path / "a.toml"), "--name", "none-of-that-name"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("base", "own"),
+    [
+        ("[workloads]\nroot = 5", '[workloads.root]\nclient = "dd"'),
+        ("", 'workloads = 5\n[axes.n]\nvalues = ["off"]\nsets = "workloads.root.options.cache_mb"'),
+    ],
+)
+def test_what_should_be_a_table_and_is_none_is_a_mistake_in_the_file(tmp_path, base, own):
+    (tmp_path / "base.toml").write_text(f'name = "base"\n{base}\n')
+    (tmp_path / "own.toml").write_text(f'name = "own"\nextends = "./base.toml"\n{own}\n')
+    with pytest.raises(ConfigError):
+        load_experiment(tmp_path / "own.toml")
 
 
 @pytest.mark.parametrize(("key", "shared"), [("count = 9", True), ("size_mb = 20", False)])

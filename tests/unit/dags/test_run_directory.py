@@ -50,10 +50,19 @@ def test_a_node_sets_every_macro_of_its_submit_file(run, plan, kind):
     assert used - set(re.findall(r"(\w+)=", vars_line)) - {"Process", "Cluster", *queued} == set()
 
 
+def words(text):
+    return {
+        word
+        for line in text.splitlines()
+        if line.startswith("periodic_remove")
+        for word in re.findall(r"\$\(\w+\)", line)
+    }
+
+
 def test_every_node_has_dagman_remove_what_does_not_end(run):
     submitted = {path.name: path.read_text() for path in (run / names.SUBMIT).glob("*.sub")}
     assert [name for name, text in submitted.items() if "periodic_remove" not in text] == []
-    assert [name for name, text in submitted.items() if "$(run_limit)" not in text] == []
+    assert [name for name, text in submitted.items() if not {"$(run_limit)", "$(slot_limit)"} <= words(text)] == []
 
 
 def test_scripts_can_be_executed_and_a_run_directory_is_the_same_wherever_it_lies(run):

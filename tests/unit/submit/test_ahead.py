@@ -81,7 +81,9 @@ def test_htcondor_lets_them_wait_for_all_tries_of_the_trial_before(site, ahead, 
     awaited = 2 * limits["lock_s"]
     text = trial_dag(site, ahead, plan.trials[0]).text()
     assert f'slot_limit="{limits["slot_s"] + awaited}" run_limit="{limits["job_s"] + awaited}"' in text
-    assert f'VARS gate run_limit="{limits["gate_s"] + awaited}"' in text
+    assert (
+        f'VARS gate slot_limit="{(limits["slot_s"] + awaited) // 4}" run_limit="{limits["gate_s"] + awaited}"' in text
+    )
     assert record["ahead"]
 
 

@@ -7,13 +7,15 @@ import pty
 import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
 
 from tests.unit.submit.test_watch import end, run
+from tests.unit.synthetic_run import edit_json
 from tierbench import errors, names
-from tierbench.submit import console
+from tierbench.submit import commands, console
 from tierbench.submit.cli import command_line, leaves, main
 from tierbench.submit.watch import ObjectView, watch
 
@@ -73,6 +75,48 @@ def test_watching_as_json_tells_each_change_once(run):
     first, second = map(json.loads, out.getvalue().splitlines())
     assert (first["tierbench"], first["state"]) == ("watch", "complete")
     assert second["reasons"] == ["the cable was cut"]
+
+
+def test_watching_as_json_prints_nothing_else(run, capsys, monkeypatch):
+    for trial in range(len(run.trial_directories)):
+        end(run, trial, "complete")
+    (run.directory / names.ANSWERED).write_text("{}")
+    answer = types.SimpleNamespace(sentence="answered after 3 of 6 repetitions")
+    monkeypatch.setattr(commands, "decide", lambda _: answer)
+    monkeypatch.setattr(commands, "_submitted", lambda _: 7)
+    monkeypatch.setattr(commands.pool, "in_queue", lambda _: False)
+    main(["watch", str(run.directory), "--json"])
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert told[-1]["note"] == answer.sentence
+
+
+@pytest.mark.parametrize(("written", "most_s"), [(None, 120), ({"pattern": "multifile"}, 120 + 2 * (120 + 900))])
+def test_a_run_that_writes_has_the_time_to_remove_it(run, monkeypatch, written, most_s):
+    plan = run.directory / names.PLAN
+    edit_json(plan, replicas=[{**json.loads(plan.read_text())["replicas"][0], "written": written}])
+    waits = []
+    monkeypatch.setattr(commands, "_submitted", lambda _: 7)
+    monkeypatch.setattr(commands, "show_tables", lambda _: True)
+    monkeypatch.setattr(commands.pool, "in_queue", lambda _: True)
+    monkeypatch.setattr(commands.pool, "remove", lambda *_: None)
+    monkeypatch.setattr(commands.files, "poll", lambda _, seconds: waits.append(seconds) or True)
+    assert main(["stop", str(run.directory)]) == 0
+    assert waits == [most_s]
+
+
+@pytest.mark.parametrize(
+    ("shell", "status"),
+    [
+        pytest.param("{} completion bash >&-", 0, id="no output"),
+        pytest.param("{} show nope 2>&-", 2, id="no errors"),
+        pytest.param("{} list | true", 141, id="nobody reads"),
+    ],
+)
+def test_closed_streams_end_no_command_with_a_traceback(shell, status):
+    command = shell.format(f"{sys.executable} -c 'import time; time.sleep(0.2); from tierbench.submit.cli import main;"
+                           " raise SystemExit(main())'")  # fmt: skip
+    ended = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (status, "")
 
 
 def test_quiet_leaves_troubles_only(capsys):

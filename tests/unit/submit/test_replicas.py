@@ -1,5 +1,6 @@
 """Sets of replicas: made once, kept in a catalogue that survives what happens to it, and verified."""
 
+import errno
 import json
 import os
 import tempfile
@@ -106,6 +107,20 @@ def test_a_damaged_line_costs_one_file_and_no_other(storage, damage):
     after = contents(storage)
     assert sum(before[name] != after[name] for name in SET.files) == 1
     assert list(verify(SET, storage, 2)) == [f"{listing(storage)}: 1 lines are damaged"]
+
+
+def test_whose_folder_it_is_nobody_here_may_know(storage, monkeypatch):
+    def unknown(_):
+        raise KeyError("getpwuid(): uid not found: 4711")
+
+    def denied(*_, **__):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    replica(storage).unlink()
+    monkeypatch.setattr(Path, "owner", unknown)
+    monkeypatch.setattr("tierbench.submit.catalogue.files.locked", denied)
+    with pytest.raises(TierbenchError, match=r"it belongs to uid \d+"):
+        make(SET, storage, 2)
 
 
 def test_a_catalogue_that_was_cut_off_is_gone_on_with(storage):

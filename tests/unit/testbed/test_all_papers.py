@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench import names
-from tierbench.errors import HostError
+from tierbench.errors import BusyError, HostError
 from tierbench.postprocess.report.write import INDEX
 from tierbench.submit.cli import main
 from tierbench.submit.progress import Run
@@ -59,6 +59,41 @@ def test_what_failed_is_named_and_alone_tried_again(ran, tmp_path, capsys):
     assert all_papers.run_all(testbed, tmp_path, Progress(), anyway=False) == 0
     assert ran == [FIRST, SECOND, THIRD, SECOND]
     assert f'href="{SECOND}/report.html"' in (tmp_path / INDEX).read_text()
+
+
+@pytest.fixture
+def goes_on(ran, monkeypatch):
+    """A testbed in which the third experiment's run is, and not home; what is done with it."""
+    monkeypatch.setattr(Testbed, "is_up", True)
+    monkeypatch.setattr(all_papers, "waits_for_us", lambda _, home: home.name == THIRD)
+    monkeypatch.setattr(all_papers, "_in_queue", lambda _: "")
+    monkeypatch.setattr(Testbed, "down", lambda _: ran.append("down"))
+    monkeypatch.setattr(all_papers, "attach", lambda _, home, __: ran.append(home.name) or _bring_home(home) or 0)
+    return ran
+
+
+def test_what_goes_on_there_comes_home_first(goes_on, tmp_path):
+    all_papers.run_all(Testbed("none-of-that-name"), tmp_path, Progress(), anyway=False)
+    assert goes_on == [THIRD, "down", FIRST, "down", SECOND, "down"]
+
+
+def test_a_testbed_that_alone_has_a_run_stays_up(goes_on, tmp_path, monkeypatch, capsys):
+    def attach(*_):
+        raise HostError("there is no room")
+
+    monkeypatch.setattr(all_papers, "attach", attach)
+    assert all_papers.run_all(Testbed("none-of-that-name"), tmp_path, Progress(), anyway=False) == 1
+    assert goes_on == []
+    assert "the same command brings it home" in capsys.readouterr().err
+
+
+def test_a_testbed_in_which_something_else_goes_on_is_not_taken(ran, monkeypatch, tmp_path):
+    monkeypatch.setattr(Testbed, "is_up", True)
+    monkeypatch.setattr(all_papers, "waits_for_us", lambda *_: False)
+    monkeypatch.setattr(all_papers, "_in_queue", lambda _: "7")
+    with pytest.raises(BusyError, match=r"has DAGs in its queue \(7\)"):
+        all_papers.run_all(Testbed("none-of-that-name"), tmp_path, Progress(), anyway=False)
+    assert ran == []
 
 
 def test_the_list_says_what_is_done_and_how_long_the_rest_takes(ran, tmp_path, capsys):
@@ -124,6 +159,16 @@ def test_what_comes_home_is_all_of_it(there, tmp_path):
     assert brought(WHOLE, there, tmp_path / "runs" / "run") == []
     assert [path.name for path in tmp_path.glob("runs/*")] == ["run"]
     assert sorted(path.name for path in tmp_path.glob("runs/run/*")) == ["first", "second"]
+
+
+def test_a_copy_takes_the_place_of_one_before_also_if_that_was_broken_off(there, tmp_path):
+    (tmp_path / "runs/run").mkdir(parents=True)
+    (tmp_path / "runs/.run.before/half").mkdir(parents=True)
+    assert (
+        bring_home(Host([word.format(there) for word in WHOLE]), str(there), tmp_path / "runs/run", "bench", True) == []
+    )
+    assert [path.name for path in tmp_path.glob("runs/*")] == ["run"]
+    assert [path.name for path in tmp_path.glob("runs/.*")] == []
 
 
 def test_what_cannot_be_read_is_named_however_much_it_is(there, tmp_path):

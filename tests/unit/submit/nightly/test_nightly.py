@@ -187,6 +187,16 @@ def test_a_night_that_died_is_finished_by_whoever_looks_next(define, monkeypatch
     assert (night.outcome, night.reason.split(" before")[0]) == ("failed", "its DAG was gone from the queue")
 
 
+@pytest.mark.parametrize(("ago_s", "messages"), [(3600, 1), (1, 0), (7 * 86_400, 0)])
+def test_a_night_of_late_whose_message_was_not_sent_sends_it(define, monkeypatch, receiver, ago_s, messages):
+    nightly = define(webhook=receiver.url)
+    monkeypatch.setattr(pool, "in_queue", lambda _: False)
+    record.write(nightly, Night(LAST.timestamp(), "failed", "a cable was cut", ended_wall_s=time.time() - ago_s))
+    for _ in range(2):
+        record.finish_dead_nights(nightly)
+    assert len(receiver.bodies) == messages
+
+
 def test_a_dag_that_stays_in_the_queue_when_its_night_is_over_is_removed(define, monkeypatch):
     """As that of DAGMan 23.9.6 does when the scheduler was killed while it was at work."""
     nightly = define()
