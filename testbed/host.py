@@ -28,7 +28,7 @@ from tierbench.testbed.topology import BEHIND_ROUTER, USER, Host, Topology
 
 FILES = resources.files("tierbench.testbed") / "files"  # the configuration files and programs that hosts are given
 EXCHANGE_SECONDS = 60.0  # for a file: what a user's path leads to may be a pipe
-ANSWER_SECONDS = 20.0  # of a daemon that is well, on a machine with twenty times as much to do as it has cores
+ANSWER_SECONDS = 30.0  # of a daemon that is well, on a machine with twenty times as much to do as it has cores
 START_SECONDS = 60.0  # on a busy machine; an idle one takes three at the most
 # The file gets its name when it is whole; a link of that name is replaced and not followed.
 PUT = 'mkdir -p "${1%/*}"; new=$(mktemp "$1.XXXXXX"); cat >"$new"; chmod "$2" "$new"; mv -fT "$new" "$1"'

@@ -176,7 +176,7 @@ def listed(metadata: RunningHost, section: str, words: str, count: int = 1) -> b
 
 def admitted_hosts(server: RunningHost) -> str:
     """How many addresses the Kerberos gate has let in, if its ssh daemon says who it is."""
-    if not server.run("ssh-keyscan", "-T", "2", server.fqdn, check=False, timeout=ANSWER_SECONDS).stdout:
+    if not server.run("ssh-keyscan", "-T", f"{ANSWER_SECONDS:g}", server.fqdn, check=False).stdout:
         return ""
     listing = server.run("nft", "list", "set", "ip", "gate", "admitted", timeout=ANSWER_SECONDS).stdout
     return f"answers; {listing.count('expires')} hosts admitted"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from importlib import resources
 
-from tierbench.testbed.host import RunningHost, filled
+from tierbench.testbed.host import ANSWER_SECONDS, RunningHost, filled
 from tierbench.testbed.service import Bed, Question, Service
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.topology import FIU, PRIVATE, USER, Host, Nic
@@ -83,7 +83,7 @@ def reporting(manager: RunningHost) -> set[str]:
     """The hosts from which a startd or schedd has reported to the collector."""
     names: set[str] = set()
     for kind in ("-startd", "-schedd"):
-        answer = manager.run("condor_status", kind, "-af", "Machine", check=False, timeout=10)
+        answer = manager.run("condor_status", kind, "-af", "Machine", check=False, timeout=ANSWER_SECONDS)
         names.update(answer.stdout.split())
     return names
 

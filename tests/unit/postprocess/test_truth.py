@@ -144,7 +144,7 @@ TRIALS = {
     "nothing moves at first": (sends(moving(400 * 20 / 12, 8, 20), planned=FILE, wrote={}), "SUSPECT", AT_AN_EDGE, ""),
     "nothing moves at last": (sends(moving(400 * 20 / 12, 0, 12), planned=FILE, wrote={}), "SUSPECT", AT_AN_EDGE, ""),
     "a little moves before a long pause":
-        (sends(moving(40, 0, 1), moving(400 * 20 / 12, 8, 20), planned=FILE, wrote=IDLE), "SUSPECT", "from 0.8 s on", ""),
+        (sends(moving(40, 0, 1), moving(667, 8, 20), planned=FILE, wrote=IDLE), "SUSPECT", "from 0.8 s on", ""),
     "a little moves before all compute":
         (sends(moving(40, 0, 1), moving(667, 8, 20), planned=FILE, wrote={"cpu_user_s": 7.0}), "", "", "nothing moved"),
     "a little moves after a long pause":

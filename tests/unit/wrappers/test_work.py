@@ -309,7 +309,7 @@ def test_a_server_that_stalls_does_not_hide_those_who_would_have_come_meanwhile(
     assert work["latency_s"]["max"] >= 1.5
     late = sum(count for number, count in work["latency_classes"].items() if latency_of(int(number)) > 0.7)
     assert late + work["cut"] + work["overdue"] >= 3  # on a busy machine, some of them never were begun
-    assert 23 <= work["fetches"] + work["cut"] + work["overdue"] <= 24
+    assert 23 <= work["fetches"] + work["cut"] + work["overdue"] <= 25  # with the one due as time is over
 
 
 def test_those_that_keep_a_timetable_begin_one_after_the_other(tmp_path, web):
