@@ -59,7 +59,7 @@ start = "{start}"
 workloads.copy = {{ client = "xrdcp", replicas = "{replicas}" }}
 replicas.short = {{ kind = "random", count = 2, size_mb = 1 }}
 replicas.middling = {{ kind = "random", count = 2, size_mb = 16 }}
-replicas.long = {{ kind = "random", count = 4, size_mb = 256 }}
+replicas.long = {{ kind = "random", count = 4, size_mb = 512 }}
 """
 
 
@@ -317,7 +317,7 @@ def test_submitted_again_the_complete_trial_is_left_alone(hurt: Ran, repaired: R
 
 
 def stop_while_reading(access_point: AccessPoint) -> Stopped:
-    """A run that is stopped when all clients read, which would take them 40 s."""
+    """A run that is stopped when all clients read; that would take them 80 s."""
     access_point.make_replicas("stopped")
     run = access_point.write("stopped")
     with access_point.submitting("stopped") as watched:
