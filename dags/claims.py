@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from tierbench.checked_text import Line, Setting
 from tierbench.dags.levels import JOBS, SAME_WITHIN, Factors, unknown_levels
 from tierbench.errors import refuse
-from tierbench.spec import Checked, bounded, build, read_toml
+from tierbench.spec import Checked, bounded, build, merge_tables, read_toml
 
 SUFFIX = ".reference.toml"
 RUNGS = {"least": 0, "second": 1, "most": -1}  # of a ladder of batches, whatever their sizes are
@@ -105,6 +105,7 @@ class Expected:
 @dataclass(frozen=True)
 class _Reference:
     claims: tuple[Any, ...]
+    defaults: dict[str, Any] = field(default_factory=dict)  # of what a claim does not say itself
     paper: Line = Line("")
 
 
@@ -118,7 +119,8 @@ def read_claims(experiments: Iterable[Path]) -> tuple[Claim, ...]:
     if path is None:
         return ()
     reference = build(_Reference, read_toml(path), str(path))
-    claims = (build(Claim, table, str(path), f"claims[{number}]") for number, table in enumerate(reference.claims))
+    tables = (merge_tables(reference.defaults, own) if isinstance(own, dict) else own for own in reference.claims)
+    claims = (build(Claim, table, str(path), f"claims[{number}]") for number, table in enumerate(tables))
     return tuple(dataclasses.replace(claim, paper=reference.paper) for claim in claims)
 
 

@@ -54,6 +54,7 @@ from tierbench.spec import (
     build_each,
     derived,
     find_definition,
+    merge_tables,
     read_toml,
     shipped_definitions,
     unknown_name,
@@ -356,15 +357,6 @@ def _with_option_files(workload: dict[str, Any], client: Any, source: Path, name
         if option in declared and declared[option].file and isinstance(path, str) and path and LocalFile.fits(path)
     }
     return {**workload, "options": {**options, **files}}
-
-
-def merge_tables(base: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables are merged key by key; all else in the variant replaces what the base says."""
-    merged = dict(base)
-    for key, value in variant.items():
-        below = merged.get(key)
-        merged[key] = merge_tables(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
-    return merged
 
 
 def _problems(experiment: Experiment) -> Iterator[str]:

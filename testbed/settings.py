@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tierbench.dags.experiment import SHIPPED as EXPERIMENTS
-from tierbench.dags.experiment import lineage, merge_tables
+from tierbench.dags.experiment import lineage
 from tierbench.errors import BusyError, ConfigError
-from tierbench.spec import bounded, build, find_definition, read_toml
+from tierbench.spec import bounded, build, find_definition, merge_tables, read_toml
 
 SUFFIX = ".testbed.toml"  # what an experiment NAME demands lies beside it in NAME.testbed.toml
 MOST_WORKERS = 150  # the addresses that a site's network has for them

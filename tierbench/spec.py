@@ -75,6 +75,15 @@ def _mistaken(text: str, complaint: str) -> str:
     return "".join(f": {printable(mistaken.strip())[:SHOWN_LETTERS]}" for mistaken in line) + hint
 
 
+def merge_tables(base: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables are merged key by key; all else in the variant replaces what the base says."""
+    merged = dict(base)
+    for key, value in variant.items():
+        below = merged.get(key)
+        merged[key] = merge_tables(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return merged
+
+
 def build(cls: type[T], table: Mapping[str, Any], source: str, key: str = "") -> T:
     """Make a `cls` from a TOML table, or raise one ConfigError that names every wrong key."""
     reading = Reading(strict=True)

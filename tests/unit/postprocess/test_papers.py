@@ -7,7 +7,7 @@ import pytest
 from tests.unit.report_page import BARE, Page, silent
 from tests.unit.synthetic_report import read_csv, write_csv, write_run
 from tests.unit.synthetic_run import edit_json
-from tierbench.dags.claims import Claim, reference_of
+from tierbench.dags.claims import Claim, read_claims, reference_of
 from tierbench.dags.experiment import SHIPPED, find_experiment, load_experiment, shipped_experiments
 from tierbench.errors import ConfigError
 from tierbench.postprocess.compare.claims import claims_of, findings
@@ -240,3 +240,22 @@ def test_a_variant_is_held_to_the_paper_of_what_it_extends_and_a_claim_keeps_all
     assert isinstance(first, Claim)
     assert (first.values, first.unit, first.at["jobs"]) == ((4582, 772), "Mb/s", "most")
     assert "Kaganas" in first.paper
+
+
+def test_a_claim_says_only_what_differs_from_the_defaults_and_what_is_wrong_there_is_named(tmp_path):
+    path = tmp_path / "mine.toml"
+    beside = path.with_suffix(".reference.toml")
+    defaults = (
+        '[defaults]\nkind = "faster"\nmetric = "delivered_mbps"\nfactor = "a"\nagainst = 1\nat = { a = 2, b = 3 }\n'
+    )
+    beside.write_text(
+        f'{defaults}[[claims]]\nsays = "first"\n[[claims]]\nsays = "second"\nkind = "slower"\nat = {{ b = 4 }}\n'
+    )
+    first, second = read_claims([path])
+    assert (first.kind, first.at, second.kind, second.at) == ("faster", {"a": 2, "b": 3}, "slower", {"a": 2, "b": 4})
+    beside.write_text(f"claims = [7]\n{defaults.replace('metric', 'metrics')}")
+    with pytest.raises(ConfigError, match=r"claims\[0\]: must be a table, not 7"):
+        read_claims([path])
+    beside.write_text(f'{defaults.replace("metric", "metrics")}[[claims]]\nsays = "first"\n')
+    with pytest.raises(ConfigError, match=r"claims\[0\].metrics: unknown key.*metric"):
+        read_claims([path])
