@@ -8,8 +8,6 @@ Each fault meets the first of two trials while its clients read. "told" is the f
 end with an outcome, and `tierbench status` has to say that all are finished; exit status 1 where one is not so.
 """
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import json

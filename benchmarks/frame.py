@@ -1,7 +1,5 @@
 """What benchmarks share: their options, steps in processes of their own, and experiments on a testbed."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

@@ -7,8 +7,6 @@ ending are not in it. A rate is kept when no more than one tick in a hundred was
 earlier run directory, which is measured by turns with this one.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

@@ -11,8 +11,6 @@ where the line through nothing meets the plateau.
 exit status: 0 each interval that was given holds the truth in 90 % of the runs or more; 1 one does not
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Findings that an experiment is held to, a paper's or values of one's own, and the ceilings that it expects to hit."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Who clients are to the storage, and variables of secret value: what jobs know of it, and what travels with them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

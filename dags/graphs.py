@@ -1,7 +1,5 @@
 """The DAGs of a plan: one per trial, one per configuration, one for the whole experiment."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Sequence
 
@@ -133,7 +131,7 @@ def trial_dag(site: Site, experiment: Experiment, trial: Trial, *, crowded: bool
 def _steps(site: Site, experiment: Experiment, trial: Trial, crowded: bool) -> Iterator[list[str]]:
     waits = _waits(experiment, trial)
     waits["run_limit"] = limits(experiment, trial.jobs).gate_s + awaited_s(experiment, trial.jobs)
-    flushed, gated = flushes(site, experiment), experiment.begins.gated
+    flushed, gated = flushes(site, experiment, trial.configuration), experiment.begins.gated
     begin = _ahead if experiment.ahead else _in_turn
     arranged = ["arranged"] if experiment.conditions else []
     if arranged:
@@ -235,6 +233,7 @@ def _clients(site: Site, experiment: Experiment, trial: Trial) -> Job:
     configuration = trial.configuration
     who, workload = credentials.of(site.access[configuration.access]), experiment.workloads[configuration.workload]
     # The files of the access point that travel with each client, and whose content nobody else may learn.
+    replicas, kept = experiment.replicas_of(configuration.workload), workload.declared.keeps_files
     secrets = list(dict.fromkeys([*who.files, *credentials.secret_files(workload.environment)]))
     macros = {
         "trial": trial.id,
@@ -244,6 +243,7 @@ def _clients(site: Site, experiment: Experiment, trial: Trial) -> Job:
         "flags": " ".join(_client_flags(experiment, trial.jobs, who.flags)),
         "pool_requirements": site.pools[configuration.pool].requirements,
         **_waits(experiment, trial),
+        **({"disk": 16384 + trial.work.processes * replicas.nominal_bytes // 900} if kept else {}),  # KiB, and a tenth
         **_travelling("secrets", secrets),
         **_service(who),
     }

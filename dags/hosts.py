@@ -1,7 +1,5 @@
 """Which hosts the trials of a configuration flush, sample and run on, as lists that the submit files queue from."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -24,13 +22,15 @@ class FlushedHost(NamedTuple):
     directory: str
 
 
-def flushes(site: Site, experiment: Experiment) -> bool:
-    return experiment.flush and site.flush.strategy != "none"
+def flushes(site: Site, experiment: Experiment, configuration: Configuration) -> bool:
+    """Whether there are caches to empty: of workers that mount the storage, or of hosts on the way."""
+    access = site.access[configuration.access]
+    return experiment.flush and site.flush.strategy != "none" and (access.protocol == "file" or bool(access.path))
 
 
 def flushed_hosts(site: Site, experiment: Experiment, plan: Plan, configuration: Configuration) -> list[FlushedHost]:
-    """The workers of the configuration's pool, and the hosts of its access method's path whose mounts hold caches."""
-    if not flushes(site, experiment):
+    """The workers of the configuration's pool, if they mount the storage, and the hosts of its access method's path."""
+    if not flushes(site, experiment, configuration):
         return []
     access = site.access[configuration.access]
     replicas = experiment.replicas_of(configuration.workload)
@@ -39,9 +39,10 @@ def flushed_hosts(site: Site, experiment: Experiment, plan: Plan, configuration:
     place = access.place(directory) if directory else ""
     if isinstance(replicas, StreamedBytes) and replicas.reads:
         place = str(replicas.reads)
-    seen_by_workers = access.url(place) if access.protocol == "file" and place else ""
+    workers = plan.pools[configuration.pool] if access.protocol == "file" else ()
+    seen_by_workers = access.url(place) if place else ""
     return [
-        *(FlushedHost(host, seen_by_workers) for host in plan.pools[configuration.pool]),
+        *(FlushedHost(host, seen_by_workers) for host in workers),
         *(FlushedHost(host, place) for host in access.path),
     ]
 

@@ -4,8 +4,6 @@ Each wait has a limit inside, where the reason is known best, and a longer one o
 a client ends its own reading, then the gate ends the trial, then HTCondor removes the job, then the lock is taken away.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ Definitions are checked where they are read (`tierbench/checked_text.py`); what 
 here has slipped through there, or came from elsewhere.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

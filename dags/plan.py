@@ -4,8 +4,6 @@ A plan is frozen data. It is made by a pure function of site, experiment and poo
 is the experiment's seed.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import fnmatch
 import itertools
@@ -151,6 +149,7 @@ class Plan:
     trials: tuple[Trial, ...]
     left_out: dict[str, int] = field(default_factory=dict)  # reasons, and how many points each has cost
     cores: dict[str, int] = field(default_factory=dict)  # of each worker, where the pool could be asked
+    extended: tuple[int, ...] = ()  # how many repetitions there were each time that more were asked for
 
     def trials_of(self, configuration: Configuration) -> list[Trial]:
         return [trial for trial in self.trials if trial.configuration == configuration]
@@ -278,12 +277,21 @@ def _access_not_offered(site: Site, experiment: Experiment) -> Iterator[str]:
         yield f"{key}: there is no {', '.join(asked)}; site {site.name} has {offered}: {own} access = [some of these]"
 
 
-def _problems(site: Site, use: Use) -> Iterator[str]:
+def _condition_problems(site: Site, use: Use) -> Iterator[str]:
+    pool = use.pool_by(site.access) if use.access in site.access else None
     for name, value in use.conditions.items():
-        if name not in site.conditions:
+        condition = site.conditions.get(name)
+        if condition is None:
             yield unknown_name("conditions", name, site.conditions)
-        elif not site.conditions[name].allows(value):
-            yield f"conditions.{name}: must be {site.conditions[name].possible}, not {shown(level_text(value))}"
+        elif not condition.allows(value):
+            yield f"conditions.{name}: must be {condition.possible}, not {shown(level_text(value))}"
+        elif pool and condition.pool not in (None, pool) and not condition.hosts:
+            where = f"the workers of pool {condition.pool}"
+            yield f"conditions.{name}: is set on {where}, and by {use.access} clients run in pool {pool}"
+
+
+def _problems(site: Site, use: Use) -> Iterator[str]:
+    yield from _condition_problems(site, use)
     if use.pool is not None and use.pool not in site.pools:
         yield unknown_name("pool", use.pool, site.pools)
     if use.access not in site.access:

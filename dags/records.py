@@ -1,7 +1,5 @@
 """What a trial's own files say: trial.json, from which all that runs and reads takes it, replicas.txt, outcome.json."""
 
-from __future__ import annotations
-
 import dataclasses
 import random
 from collections.abc import Iterator, Mapping
@@ -67,6 +65,7 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
         copied_to=access.to.host if access.to else None,
         on_disk=access.on_disk,
         servers=access.servers,
+        path=access.path,
         streamed=plan.replicas[trial.replicas].streamed,
         options={
             **_options(configuration.workload, workload, access),

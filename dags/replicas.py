@@ -1,7 +1,5 @@
 """The kinds of replica sets that an experiment can ask for."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

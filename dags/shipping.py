@@ -1,7 +1,5 @@
 """What a run directory holds that is not its own, as submit files and scripts; an experiment for another machine."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

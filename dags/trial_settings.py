@@ -3,8 +3,6 @@
 What kinds of start there are is said where those that run on the access point and workers read it, too: starts.py.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import re

@@ -1,7 +1,5 @@
 """Write a plan's run directory. This is the one module of the plan's making that touches the disk."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

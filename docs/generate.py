@@ -5,8 +5,6 @@ A page marks the place by `<!-- generated: NAME -->` and `<!-- end -->`. `conten
 tables are made.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -23,7 +23,6 @@ import platform
 import re
 import select
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -33,7 +32,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tierbench.host import NICE, AccessPoint, NoChirp, in_job, mono_ns, read_text, wall_ns
+from tierbench.host import NICE, AccessPoint, NoChirp, in_job, machine, mono_ns, read_text, wall_ns
 from tierbench.monitors.source import Refusal, first_line
 from tierbench.monitors.sources import SOURCES
 
@@ -95,7 +94,7 @@ def command_line() -> argparse.Namespace:
     parser.add_argument("--interface", required=True, help=which)
     parser.add_argument("--period", type=float, default=1.0, metavar="S", help="between records (default 1.0)")
     parser.add_argument("--stop-file", metavar="NAME", help="end when this exists, beside the job or in this folder")
-    parser.add_argument("--max-seconds", type=float, default=86400, metavar="S", help="end after this (default a day)")
+    parser.add_argument("--max-seconds", type=float, default=8 * 86400, metavar="S", help="end after this (8 days)")
     parser.add_argument(
         "--max-blocked-seconds", type=float, default=60, metavar="S", help="how long the output may stall (default 60)"
     )
@@ -142,7 +141,7 @@ class Watch:
 
     def _announce(self) -> bool:
         if self.access_point:
-            self.access_point.announce(f"TIERBENCH SAMPLING {host_name()}")
+            self.access_point.announce(f"TIERBENCH SAMPLING {machine()[0]}")
             self._compare_clocks()
         return True
 
@@ -216,7 +215,7 @@ class Sampling:
 
     def write_header(self, options: argparse.Namespace) -> None:
         header = {
-            "tierbench": "samples", "format": FORMAT, "trial": options.trial, "host": host_name(),
+            "tierbench": "samples", "format": FORMAT, "trial": options.trial, "host": machine()[0],
             "role": options.role, "boot_id": first_line(options.proc / "sys/kernel/random/boot_id"),
             "period_s": options.period, "kernel": os.uname().release, "python": platform.python_version(),
             "packages": packages(), "mounts": mounts(options.proc), **self.taking.header(),
@@ -280,11 +279,6 @@ class Sampling:
         self.seen.clear()
         if not self.output.waiting:
             self.first_written.set()
-
-
-def host_name() -> str:
-    name = socket.gethostname()
-    return name if "." in name else socket.getfqdn()
 
 
 class Output:

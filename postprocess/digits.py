@@ -1,7 +1,5 @@
 """Decimal numbers as bytes in numpy, both ways: fixed-width columns to integers, numbers to CSV lines."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

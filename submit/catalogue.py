@@ -3,8 +3,6 @@
 What is not in it does not count as made. A line that is damaged, as by a full disk, is passed over and counted.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import errno

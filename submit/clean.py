@@ -1,7 +1,5 @@
 """`tierbench clean`: runs and sets of replicas that are not needed any more, their sizes, and their end."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """The command `tierbench`; its sub-commands tell the pipeline's sentence."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,9 +1,8 @@
 """The sub-commands from an experiment to the end of its run: plan, write, run, submit, watch, stop."""
 
-from __future__ import annotations
-
 import argparse
 import os
+import select
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -37,6 +36,7 @@ RUN = """\
   tierbench run --more 3 runs/quick-20260101-120000      the same trials, three times more
 """
 REMOVAL_SECONDS = 120  # jobs that do not end are given up by the trial's last step before that
+ANSWER_S = 60.0
 MANY = 1000  # trials: a product of axes grows faster than one thinks
 
 
@@ -127,11 +127,14 @@ def _written(arguments: argparse.Namespace, incomplete: bool) -> Run:
 
 
 def _confirmed(question: str) -> bool:
-    try:
-        return sys.stdin.isatty() and input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        print()  # Ctrl-D ends no line
+    """Whether somebody at a terminal says so within a minute: a run goes on meanwhile, and nobody may be there."""
+    if not sys.stdin.isatty():
         return False
+    print(f"{question} [y/N] ", end="", flush=True)
+    answer = sys.stdin.readline() if select.select([sys.stdin], [], [], ANSWER_S)[0] else ""
+    if not answer.endswith("\n"):
+        print()  # neither silence nor Ctrl-D ends the line
+    return answer.strip().lower() in ("y", "yes")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -5,8 +5,6 @@ or one JSON document. On a terminal the words that a reader looks for are colour
 (no-color.org). A library for this would be a dependency of each access point, for what are these few lines.
 """
 
-from __future__ import annotations
-
 import argparse
 import codecs
 import io

@@ -1,10 +1,9 @@
 """`tierbench doctor`: is all there that a site's file promises and an experiment needs?"""
 
-from __future__ import annotations
-
 import argparse
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from tierbench.dags.clients import ClientFile
@@ -29,7 +28,11 @@ UNREACHED = {
     "ssh": "let the user who submits log in there with a key, without a password",
     "pool": "does the START expression there let jobs with TierbenchService = True in, and is a core free? Raise"
     " --patience on a busy pool",
+    "local": "gate and stop of each trial are such jobs: does START_LOCAL_UNIVERSE, which counts those of all users,"
+    " let them start?",
 }
+REACHED = {"ssh": "ssh", "pool": "slot", "local": "local universe"}
+HERE = Visit("the access point", "True", "local")
 LET_IN = "where a pool does not let you in, above all one older than the bindings, `condor_token_fetch` helps"
 
 
@@ -88,7 +91,7 @@ def _sections(
     place = default_place()
     if place.exists() and (doubt := doubt_of_place(place)):
         yield [Finding("doubtful", "nightly", doubt)]
-    yield list(clocks_not_compared(site, experiment))
+    yield [*clocks_not_compared(site, experiment), *caches_not_emptied(site, experiment)]
     if isinstance(slots, str):
         yield [Finding("bad", "pool", slots, f"run this where `condor_status` answers; {LET_IN}")]
         return
@@ -104,7 +107,7 @@ def _sections(
     except PoolError as error:
         yield [Finding("bad", "jobs", str(error), f"may you submit here? {LET_IN}")]
         return
-    yield [finding for visit in there for finding in findings_of(visit, reports[visit.host])]
+    yield [finding for visit in (HERE, *there) for finding in findings_of(visit, reports[visit.host])]
     yield list(clocks({host: report.clock for host, report in reports.items() if report.clock}))
     if not quick:
         yield list(links(site, workers, asked, reports, patience))
@@ -181,19 +184,21 @@ def _ask(
 ) -> dict[str, Report]:
     by_job = [visit for visit in there if visit.via == "pool"]
     by_ssh = [visit for visit in there if visit.via == "ssh"]
-    if not by_job:
-        return probes.over_ssh(by_ssh, patience, clients)
-    with probes.submitted(by_job, submission, clients) as jobs:
-        return probes.over_ssh(by_ssh, patience, clients) | jobs.wait(patience, say)
+    with ExitStack() as stack:
+        queued = [stack.enter_context(probes.submitted([HERE], Submission(), universe="local"))]
+        queued += [stack.enter_context(probes.submitted(by_job, submission, clients))] if by_job else []
+        reports = probes.over_ssh(by_ssh, patience, clients)
+        for jobs in queued:
+            reports |= jobs.wait(patience, say)
+        return reports
 
 
 def findings_of(visit: Visit, report: Report) -> Iterator[Finding]:
     if report.trouble:
-        thing = "ssh" if visit.via == "ssh" else "slot"
-        yield Finding("bad", thing, report.trouble, UNREACHED[visit.via], visit.host)
+        yield Finding("bad", REACHED[visit.via], report.trouble, UNREACHED[visit.via], visit.host)
         return
-    if visit.via == "pool":
-        yield Finding("good", "slot", "takes service jobs", host=visit.host)
+    if visit.via != "ssh":
+        yield Finding("good", REACHED[visit.via], "takes service jobs", host=visit.host)
     for question, answer in zip(visit.questions, report.answers, strict=True):
         if question.kind != "iperf3":  # no trial needs it; the links' findings have it
             remedy = question.remedy(answer["why"])
@@ -208,6 +213,17 @@ def clocks_not_compared(site: Site, experiment: Experiment | None) -> Iterator[F
             seen = "is sampled over ssh, so its clock is not compared: no trial will be VALID"
             remedy = 'let it join the pool (site-configs/htcondor/50-tierbench-server.conf), and say via = "pool"'
             yield Finding("doubtful", f"sampler {name}", seen, remedy, sampler.host)
+
+
+def caches_not_emptied(site: Site, experiment: Experiment | None) -> Iterator[Finding]:
+    """Access methods of which nothing is known that would keep the files in memory, though something will."""
+    for name, access in used_accesses(site, experiment).items():
+        emptied = access.path or access.protocol in ("file", "iperf3")
+        if not emptied and site.flush.strategy != "none" and (experiment is None or experiment.flushes):
+            seen = "has no path, so no cache is emptied: its trials will be SUSPECT"
+            yield Finding(
+                "doubtful", f"access {name}", seen, "list the doors and servers that hold the files in `path`"
+            )
 
 
 def clocks(compared: Mapping[str, probes.Clock]) -> Iterator[Finding]:

@@ -1,7 +1,5 @@
 """`tierbench history`: the nights that were measured, in a terminal, as a page or as a table, and what they take."""
 
-from __future__ import annotations
-
 import argparse
 import re
 import time

@@ -1,12 +1,10 @@
 """`tierbench init-site`: a site file from what the pool, this host's mounts and some URLs tell."""
 
-from __future__ import annotations
-
 import argparse
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,7 +131,7 @@ def site_lines(
         yield _line('interface = "auto"', "GUESSED: that of the default route; or as `ip link` has it there")
     names = [pool_name for pool_name, *_ in pools] or ["workers"]
     places = [place for place in places if AbsolutePath.fits(place.point)]
-    yield from _accesses(names, places, servers)
+    yield from _accesses(names, places, servers, {machine.host for machine in machines})
     yield "\n[storage]"
     yield _replicas(places, servers)
     yield from _samplers(machines, places, servers)
@@ -156,19 +154,30 @@ def _pools(machines: Iterable[Machine], servers: set[str]) -> Iterator[tuple[str
     """The machines by the networks that they say they are on, or else all of them."""
     workers = [machine for machine in machines if machine.network != SERVERS]
     clients = [machine for machine in workers if machine.host not in servers] or workers
+    names: Counter[str] = Counter()
     for network in sorted({machine.network for machine in clients}):
         members = [machine for machine in clients if machine.network == network]
+        wanted = network if Key.fits(network) else "workers"
+        names[wanted] += 1
+        name = wanted if names[wanted] == 1 else f"{wanted}-{names[wanted]}"
         if network:
-            yield network if Key.fits(network) else "workers", f'TierbenchNetwork == "{network}"', members
+            yield name, f'TierbenchNetwork == "{network}"', members
         elif len(members) == 1:
-            yield "workers", f'Machine == "{members[0].host}"', members
-        else:
-            others = sorted({machine.host for machine in workers} - {machine.host for machine in members})
-            yield "workers", " && ".join(['OpSys == "LINUX"', *(f'Machine != "{host}"' for host in others)]), members
+            yield name, f'Machine == "{members[0].host}"', members
+        else:  # so that a server that joins is none of them
+            others = sorted(servers & {machine.host for machine in workers} - {machine.host for machine in members})
+            untagged = [
+                'OpSys == "LINUX"',
+                "TierbenchNetwork =?= undefined",
+                *(f'Machine != "{host}"' for host in others),
+            ]
+            yield name, " && ".join(untagged), members
 
 
-def _accesses(pools: Sequence[str], places: Sequence[Mount], servers: Sequence[Server]) -> Iterator[str]:
-    """Each pool by each URL and mount; without any, the workers' own disks."""
+def _accesses(
+    pools: Sequence[str], places: Sequence[Mount], servers: Sequence[Server], there: Collection[str]
+) -> Iterator[str]:
+    """Each pool by each URL and mount; without any, the workers' own disks. `there`: the pool's machines."""
     tables: Counter[str] = Counter()
 
     def table(name: str, pool_name: str, comment: str = "") -> Iterator[str]:
@@ -184,6 +193,10 @@ def _accesses(pools: Sequence[str], places: Sequence[Mount], servers: Sequence[S
             yield from table(server.protocol, pool_name)
             yield f'protocol = "{server.protocol}"'
             yield _line(f'prefix = "{server.prefix}"', state)
+            cold = "its caches are emptied; else trials are SUSPECT" + (
+                "" if server.host in there else ". It must join the pool"
+            )
+            yield _line(f'{"" if server.host in there else "# "}path = ["{server.host}"]', cold)
             yield '# token = { file = "/home/me/token" }       or kerberos, x509: where the server asks for one'
         for number, place in enumerate(places):
             yield from table("mount", pool_name, f"{place.kind} {place.device} on {place.point}")

@@ -3,8 +3,6 @@
 The doctor compares it with the site's file; a run measures it at its beginning and leaves it as ceilings.json.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 Each check is a function that yields findings, and `preflight` is all of them.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The side that talks to HTCondor: what the pool has, submit a DAG, ask after it, remove it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sysconfig

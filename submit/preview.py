@@ -1,7 +1,5 @@
 """What there is and what would happen: `tierbench list` and `show`, and what `tierbench plan` prints."""
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import textwrap

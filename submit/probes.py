@@ -1,7 +1,5 @@
 """The doctor's small jobs: one per host, submitted together, and gone with all they made when they are done with."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
@@ -32,7 +30,6 @@ REMOVAL_SECONDS = 20.0
 FORGOTTEN_SECONDS = 900  # jobs remove themselves, should nobody be left to do it
 
 SUBMIT = {
-    "universe": "vanilla",
     "arguments": "-",
     "input": "$(Process)/questions.json",
     "stream_input": "True",  # read here when the job has begun, and written here as soon as it is said: that bounds
@@ -167,14 +164,16 @@ def script(clients: Iterable[ClientFile] = ()) -> str:
     return single_file("tierbench.wrappers.probe", as_parts(clients))
 
 
-def submit_file(directory: Path, submission: Submission) -> str:
+def submit_file(directory: Path, submission: Submission, universe: str) -> str:
     """What the pool asks of each job, and then what the probes are, which it cannot change."""
-    own = {**SUBMIT, "executable": str(directory / "probe.py"), "initialdir": str(directory)}
+    own = {**SUBMIT, "universe": universe, "executable": str(directory / "probe.py"), "initialdir": str(directory)}
     return "".join(f"{line}\n" for line in (*submission.lines, *(f"{key} = {value}" for key, value in own.items())))
 
 
 @contextmanager
-def submitted(visits: Sequence[Visit], submission: Submission, clients: Iterable[ClientFile] = ()) -> Iterator[Jobs]:
+def submitted(
+    visits: Sequence[Visit], submission: Submission, clients: Iterable[ClientFile] = (), universe: str = "vanilla"
+) -> Iterator[Jobs]:
     """Probes in the queue, one for each host with its questions; afterwards neither they nor their files are left."""
     with tempfile.TemporaryDirectory(prefix="tierbench-doctor-", ignore_cleanup_errors=True) as name:
         directory = Path(name)
@@ -194,7 +193,7 @@ def submitted(visits: Sequence[Visit], submission: Submission, clients: Iterable
             items.append({"pinned": visit.requirements, "files": readable})
         with plain_errors("submit the probes") as htcondor2:
             log = htcondor2.JobEventLog(str(directory / "jobs.log"))
-            description = htcondor2.Submit(submit_file(directory, submission))
+            description = htcondor2.Submit(submit_file(directory, submission, universe))
             cluster = int(htcondor2.Schedd().submit(description, itemdata=iter(items)).cluster())
         try:
             yield Jobs(directory, [visit.host for visit in visits], log)
@@ -218,9 +217,13 @@ def _over_ssh(visit: Visit, text: str, seconds: float) -> Report:
     questions = json.dumps([question.to_json() for question in visit.questions])
     remote = f"python3 - {shlex.quote(questions)}"
     command = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--", visit.host, remote]
+    # As the samplers' jobs ask: these have neither an agent nor a ticket.
+    own = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
     sent = time.time()
     try:
-        result = subprocess.run(command, input=text, capture_output=True, text=True, timeout=seconds, check=False)
+        result = subprocess.run(
+            command, input=text, capture_output=True, text=True, timeout=seconds, check=False, env=own
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return Report(trouble=f"ssh: {error}")
     return read_report(result.stdout, result.stderr, sent, time.time())

@@ -1,7 +1,5 @@
 """The ROOT programs: compiled once for the ROOT found here, or run as macros where there is no compiler."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """What the doctor asks on which host; a pure function of site, experiment and the pool's machines."""
 
-from __future__ import annotations
-
 import dataclasses
 import random
 from collections.abc import Iterable, Iterator, Mapping
@@ -39,7 +37,8 @@ REMEDIES = {
     "files not-ours": "let the account that jobs run as own the replicas, or write them: of others' files only root can"
     " see what is in memory, so no trial will be VALID (rule: caches not proven cold)",
     "files hangs": "the file system's server does not answer that host; remount it",
-    "files cache": "if the storage is not mounted there, it keeps no cache: take it out of the access's `path`",
+    "files cache": "a redirector has none, and may be taken out of the access's `path`; a server that has the"
+    " files by another name keeps them in memory, which no flush empties: let it see them by the storage's own",
     "xrootd unreachable": "is the xrootd server running, and open to that host's address?",
     "xrootd no-xrdfs": "install xrootd-client there to have the door checked",
     "xrootd denied": "give the access its `kerberos`, `token` or `x509` in the site's file, or let the workers in at"
@@ -174,7 +173,7 @@ def _by_access(
             own = [
                 *_shown_credentials(name, access),
                 *_at_the_door(name, access, directories, flushed=flushes),
-                *flush,
+                *(flush if access.protocol == "file" else []),
                 *_by_clients(experiment, name, access),
                 Question("iperf3", "iperf3"),
                 *(_sampler(together(interface)) if interface else ()),

@@ -1,7 +1,5 @@
 """The repetitions of a run: more of one that has ended (`run --more`), and fewer of one whose question is answered."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import time
@@ -71,7 +69,8 @@ def extension(run: Run, number: int) -> Extension:
             f"{directory}: has no {names.ASKED}, which tells its definitions: an earlier tierbench wrote it; {ANEW}"
         ) from None
     before = from_json(files.read_text(directory / names.PLAN))
-    repeats = max(trial.repeat for trial in before.trials) + number
+    had = max(trial.repeat for trial in before.trials)
+    repeats = had + number
     if number < 1 or repeats > MOST_REPEATS:
         raise ConfigError(f"--more {number}: must be 1 to {MOST_REPEATS - repeats + number}")
     site, experiment = find_site(asked.site), asked_experiment(asked.experiment)
@@ -79,8 +78,9 @@ def extension(run: Run, number: int) -> Extension:
     _refuse(directory, [*of_site, *_changed(directory / names.EXPERIMENT, experiment, "experiment")])
     _refuse(directory, _scripts_changed(site, experiment, directory))
     planned = expanded(site, repeated(experiment, repeats), asked.only)
-    planned = dataclasses.replace(planned, plan=dataclasses.replace(planned.plan, cores=before.cores))
-    _refuse(directory, _plan_changed(before, planned))
+    own = dataclasses.replace(planned.plan, cores=before.cores, extended=before.extended)
+    _refuse(directory, _plan_changed(before, dataclasses.replace(planned, plan=own)))
+    planned = dataclasses.replace(planned, plan=dataclasses.replace(own, extended=(*before.extended, had)))
     rule = experiment.repeats
     rule = dataclasses.replace(rule, at_most=repeats) if isinstance(rule, Until) else repeats
     return Extension(run, asked, planned, len(before.trials), rule)

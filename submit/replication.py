@@ -1,7 +1,5 @@
 """`tierbench replicas`: the unique files that clients read are made on the storage, copied elsewhere, or verified."""
 
-from __future__ import annotations
-
 import argparse
 import glob
 import os

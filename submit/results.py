@@ -1,7 +1,5 @@
 """What becomes of a run: its tables, its page, and whether it is faster or slower than others."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import dataclasses

@@ -1,7 +1,5 @@
 """`tierbench try`: which of some commands reads faster, by the same DAGs, samples and verdicts as of an experiment."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """`testbed run --all-papers`: every experiment of the papers in turn, each on a testbed that suits it, and a page."""
 
-from __future__ import annotations
-
 import tempfile
 import time
 from pathlib import Path

@@ -5,8 +5,6 @@ a hierarchy for counting (cpuacct) and one for limits (cpu), which may be one; v
 machine lets its root group hand the cpu controller down.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

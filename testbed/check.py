@@ -1,7 +1,5 @@
 """Prove that a testbed works: real jobs on every worker read a file by each access method."""
 
-from __future__ import annotations
-
 import secrets
 from dataclasses import dataclass
 

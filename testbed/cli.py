@@ -1,7 +1,5 @@
 """tierbench testbed up | check | run | attach | status | exec | shell | down"""
 
-from __future__ import annotations
-
 import argparse
 import time
 from pathlib import Path

@@ -5,8 +5,6 @@ any later process can find it or end it, and ending it ends all that ever ran in
 interfaces: the kernel sees to that.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

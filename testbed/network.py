@@ -1,7 +1,5 @@
 """The wires of the testbed as command lines: links, addresses, rates, routes, NAT and the WAN's delay."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from tierbench.testbed.settings import Settings

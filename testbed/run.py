@@ -4,8 +4,6 @@ A run is read there by the host's own user, and made here of nothing but files a
 has put there can lead anywhere else. Links, devices and strange names stay behind.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

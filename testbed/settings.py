@@ -1,7 +1,5 @@
 """What a user can choose about a testbed, the [testbed] table of a site file, and what an experiment asks of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path

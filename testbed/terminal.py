@@ -4,8 +4,6 @@ Who has a terminal can type into the shell that waits there (TIOCSTI), and read 
 command, whoever's it is, has a terminal of its own, which is closed at its end, and the bytes are carried across.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

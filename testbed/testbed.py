@@ -4,8 +4,6 @@ To bring it up is to stage files, boot hosts, wire them, and start the daemons i
 offers says what its links carry: what they were set to carry.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -9,8 +9,6 @@ vmuf  WAN xrootd     ──┘                     └── private ── wn..
 Here are the machines that every site has, between the networks and on them; each of the others is a service's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ What a site's or an experiment's file says ends up in DAGs, submit files, comman
 A field's kind is its type, so that no text gets there unchecked; `dags/nodes.py` looks once more at the exit.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Annotated, ClassVar, Self

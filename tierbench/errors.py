@@ -3,8 +3,6 @@
 A signal breaks off what is waited for, and the exit status tells which one it was.
 """
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

@@ -135,7 +135,8 @@ def machine() -> "tuple[str, str | None]":
     """This host's name and the slot, as HTCondor knows them, or else the host's own idea of its name."""
     ad = read_text(os.environ.get("_CONDOR_MACHINE_AD", ""))
     names = dict(re.findall(r'^(Machine|Name) = "(.*)"$', ad, re.MULTILINE))
-    return names.get("Machine") or socket.getfqdn(), names.get("Name")
+    own = socket.gethostname()
+    return names.get("Machine") or (own if "." in own else socket.getfqdn()), names.get("Name")
 
 
 def condor_version() -> "str | None":

@@ -6,8 +6,6 @@ Damage is raised as one `Damaged` that says where and what; a file that is not t
 FileNotFoundError.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

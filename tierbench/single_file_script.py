@@ -4,8 +4,6 @@ A trial has hundreds of jobs, so a file more for each is a file too many; and wh
 but one. The parts keep their names: they import one another as they do in the package, and are found in the file.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import re

@@ -1,7 +1,5 @@
 """Definitions in TOML: found by name or path, read into frozen dataclasses, all that is wrong reported at once."""
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import functools

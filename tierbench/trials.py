@@ -232,6 +232,7 @@ class Trial(NamedTuple):
     copied_to: "str | None" = None  # the host that its access method leads to, where clients copy from server to server
     on_disk: bool = False  # its clients read from their workers' own disks
     servers: "tuple[str, ...] | list[str]" = ()  # the storage servers that its access method names; none: all
+    path: "tuple[str, ...] | list[str]" = ()  # the hosts that its access method says are on the way
     streamed: bool = False  # its bytes go over the network and lie nowhere
     options: "dict[str, Any]" = {}  # noqa: RUF012 - of its client
     bytes: "int | None" = None

@@ -68,7 +68,9 @@ def command_line() -> argparse.Namespace:
     parser.add_argument("--helper", default=HELPER, help="root's helper, called through sudo (default %(default)s)")
     parser.add_argument("--replicas", type=Path, metavar="FILE", help="the trial's files: URL TAB BYTES, a line each")
     parser.add_argument("--stop-file", metavar="NAME", help="restore it when this exists, beside the job or here")
-    parser.add_argument("--max-seconds", type=float, default=86400, metavar="S", help="restore it after this (a day)")
+    parser.add_argument(
+        "--max-seconds", type=float, default=8 * 86400, metavar="S", help="restore it after this (8 days)"
+    )
     return parser.parse_args()
 
 

@@ -229,10 +229,12 @@ def io_of(pid: str) -> IO:
 
 
 def cpu_of(pid: int) -> "tuple[float, float]":
-    """User and system CPU seconds of a process and its reaped children."""
+    """User and system CPU seconds of a process and its children, of those that it has reaped too."""
     fields = read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()[11:15] or ["0"] * 4
-    user, system, child_user, child_system = (int(field) / os.sysconf("SC_CLK_TCK") for field in fields)
-    return user + child_user, system + child_system
+    own = [int(field) / os.sysconf("SC_CLK_TCK") for field in fields]
+    times = [cpu_of(int(child)) for child in read_text(f"/proc/{pid}/task/{pid}/children").split()]
+    times.append((own[0] + own[2], own[1] + own[3]))
+    return sum(user for user, _ in times), sum(system for _, system in times)
 
 
 class Interrupts:

@@ -10,6 +10,7 @@ import calendar
 import contextlib
 import json
 import os
+import re
 import struct
 import time
 from collections.abc import Callable, Mapping
@@ -69,9 +70,10 @@ def proxy_expires(path: Path) -> "float | None":
         shown = run_program("openssl", "x509", "-in", str(path), "-noout", "-enddate")
     except OSError:
         return None
-    if shown.status != 0:
+    ends = re.search(r"notAfter=(.*) GMT", shown.output)  # openssl may have warned of its configuration first
+    if shown.status != 0 or not ends:
         raise Unusable("no-certificate", f"{path}: holds no certificate")
-    return float(calendar.timegm(time.strptime(shown.output.strip(), "notAfter=%b %d %H:%M:%S %Y GMT")))
+    return float(calendar.timegm(time.strptime(ends.group(1), "%b %d %H:%M:%S %Y")))
 
 
 def ticket_expires(path: Path) -> "float | None":

@@ -18,6 +18,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -82,7 +83,7 @@ def answer(ask: Any, question: "dict[str, Any]") -> "dict[str, Any]":
         ask(question)
     except Answer as raised:
         return raised.content
-    except OSError as error:
+    except (OSError, ValueError) as error:
         return {"state": "bad", "seen": str(error), "why": "error"}
     finally:
         for variable in shown:
@@ -193,8 +194,8 @@ def contents(url: str, seconds: float) -> "tuple[int, str] | None":
 
 def ask_xrootd(question: "dict[str, Any]") -> None:
     door = question["door"]
-    host, _, port = door.partition(":")
-    connect(door, host, port or "1094")
+    host, _, port = (door if re.search(r":\d+$", door) else f"{door}:1094").rpartition(":")
+    connect(door, host.strip("[]"), port)
     if not shutil.which("xrdfs"):
         raise Answer("doubtful", f"{door} listens, but there is no xrdfs to ask it with", "no-xrdfs")
     seen = ""
@@ -386,7 +387,7 @@ def round_trip_ms(host: str) -> "float | None":
     times = []
     with contextlib.suppress(OSError):  # no answer at all: a firewall takes it
         for _ in range(ROUND_TRIPS):
-            address = socket.gethostbyname(host)
+            address = str(socket.getaddrinfo(host, None)[0][4][0])
             begin = time.monotonic()
             with contextlib.suppress(ConnectionRefusedError):
                 socket.create_connection((address, UNUSED_PORT), 1).close()

@@ -1,7 +1,5 @@
 """Whether a run reproduces what its experiment is held to, and hit the ceilings at which that can be tested."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections import Counter

@@ -4,8 +4,6 @@ By what factor each metric changed at each point, with its interval. Slower is w
 for; equivalent is what is certain to differ by less.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -79,6 +77,7 @@ def changes(first: Results, second: Results, metric: str) -> Iterator[Change]:
     )
     robust, whole = stats.changes(*values), stats.changes(*values, with_strays=True)
     of_valid = stats.changes(*by_valid)
+    of_valid = dict(zip(of_valid, stats.simultaneous(of_valid.values()), strict=True))
     strays = [stats.blocks(of)[1] for of in values]
     intervals = zip(stats.simultaneous(robust.values()), stats.simultaneous(whole.values()), strict=True)
     for point, (compared, with_strays) in zip(robust, intervals, strict=True):
@@ -208,9 +207,7 @@ def compare_runs(first: Results, second: Results, size: float, metric: str = "",
 def _of_change(change: Change, size: float, metric: str) -> str:
     """Inconclusive where SUSPECT trials decide, or where nothing is slower only because a trial was left out."""
     result = judgement(change.ratio, size, metric)
-    if change.is_doubted:
-        return INCONCLUSIVE
-    if result == EQUIVALENT and change.by_valid is not None:
+    if change.by_valid is not None:
         result = agreed(result, change.by_valid, size, metric)
     if not change.strays or result == SLOWER:
         return result

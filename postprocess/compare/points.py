@@ -1,7 +1,5 @@
 """Every point of a run: which line is the fastest there, and how the others compare with it or with the baseline."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from tierbench.dags.levels import SAME_WITHIN

@@ -11,8 +11,6 @@ lines hold all together, each claim's by itself; docs/statistics.md says how, be
 No clock, no files.
 """
 
-from __future__ import annotations
-
 import bisect
 import dataclasses
 import functools
@@ -54,6 +52,7 @@ class Question:
     claims: Sequence[Claim] = ()
     expects: Sequence[Expected] = ()  # ceilings, without which a claim is not tested
     looks: Sequence[int] = ()  # after so many repetitions
+    may_grow: bool = False  # beyond the last of them, by hand
 
 
 def question_of(plan: Mapping[str, Any], experiment: Mapping[str, Any]) -> Question:
@@ -66,6 +65,7 @@ def question_of(plan: Mapping[str, Any], experiment: Mapping[str, Any]) -> Quest
         claims=claims_of(experiment),
         expects=expected_of(experiment),
         looks=looks_of(plan, experiment),
+        may_grow=bool(plan.get("extended")),
     )
 
 
@@ -164,7 +164,7 @@ def look_at(trials: Iterable[TrialRow], question: Question) -> Look:
         return Look(repeats, comparisons)
     alone = *_of_lines(at, certain, question), *_of_claims(at, certain, question)
     share = {point: len(certain[point]) / len(rows) for point, rows in at.items()}
-    most = question.looks[-1] if question.looks else MOST_REPEATS
+    most = question.looks[-1] if question.looks and not question.may_grow else MOST_REPEATS
     seldom = {point for point in at if share[point] * most < LEAST_REPEATS}
     return Look(repeats, tuple(_doubted(*pair, seldom) for pair in zip(comparisons, alone, strict=True)))
 

@@ -3,8 +3,6 @@
 Rates of two sites are not compared: they are of other hardware. Of ratios it is known that they are within one site.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter

@@ -15,8 +15,6 @@ where another one begins. The rules for that:
 All values are natural logarithms, so that a difference is a ratio.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import dataclass
@@ -41,6 +39,12 @@ SUSPICIOUS = 0.01  # of a single night: a rerun for nothing in a hundred is chea
 LEAST_OF_LINE = 14  # nights; less is no drift, but what a change and chance look like
 BACK = np.unique([*range(LEAST, 15), *(round(14 * 1.15**power) for power in range(1, 40))])  # nights back to a split
 CLEARLY = 10.0  # by how much Schwarz's criterion has to prefer a line to levels: "very strong", Kass and Raftery 1995
+
+
+def no_change(nights: int) -> str:
+    """What it means that no change was found in so many nights."""
+    few = f"nothing can be said yet: that takes {LEAST_IN_ALL} nights, and there are {nights}"
+    return few if nights < LEAST_IN_ALL else "nothing has changed"
 
 
 @dataclass(frozen=True)

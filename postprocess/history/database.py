@@ -1,7 +1,5 @@
 """The database of the history: its tables, what is written and what is read; docs/nightly.md explains them."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections import defaultdict
@@ -352,7 +350,7 @@ def _read(
     columns = fields(kind)  # type: ignore[arg-type]  # each is a dataclass
     named = ", ".join(f'"{column.name}"' for column in columns)
     for key, *cells in history.rows(f"SELECT {by}, {named} FROM {table} {which}", *values):  # noqa: S608
-        flags = (column.type == "bool" for column in columns)
+        flags = (column.type is bool for column in columns)
         yield key, kind(*(bool(cell) if flag else cell for cell, flag in zip(cells, flags, strict=True)))
 
 

@@ -1,7 +1,5 @@
 """The page of a nightly: what has changed, each configuration over the nights as a drawing, every night in a table."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -11,7 +9,7 @@ from typing import TypeVar
 from tierbench import files
 from tierbench.dags.levels import ACCESS
 from tierbench.postprocess.history.alarms import DAY_NS, Finding, Watch, control_of, findings, history_of
-from tierbench.postprocess.history.changepoints import LEAST_IN_ALL
+from tierbench.postprocess.history.changepoints import no_change
 from tierbench.postprocess.history.database import Chronicle
 from tierbench.postprocess.history.rows import MEASURED, Night, Value
 from tierbench.postprocess.history.sentences import sentence, unmeasured, what_else
@@ -64,11 +62,8 @@ def _standing(chronicle: Chronicle, watch: Watch) -> Iterator[Markup]:
         note = element("ul", element("li", "acknowledged")) if change.acknowledged else None
         yield answer_box(sentence(change, chronicle), change.certain and not change.acknowledged, note)
     if not changes:
-        measured = chronicle.measured
-        few = f"Nothing can be said yet: that takes {LEAST_IN_ALL} nights, and there are {len(measured)}."
-        yield answer_box(
-            few if len(measured) < LEAST_IN_ALL else f"Nothing has changed by the night of {measured[-1].day}."
-        )
+        said = no_change(len(chronicle.measured))
+        yield answer_box(f"{said.capitalize()}; last measured {chronicle.measured[-1].day}.")
 
 
 def _drawing(chronicle: Chronicle, configuration: str, watch: Watch) -> Markup:

@@ -1,7 +1,5 @@
 """What the history holds, as rows that know nothing of the database; and a run's own note of its night."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -38,8 +36,8 @@ class Night:
 
     @property
     def day(self) -> str:
-        """The day it was planned for, in UTC."""
-        return f"{datetime.fromtimestamp(self.planned_ns / 1e9, UTC):%Y-%m-%d}"
+        """The day it was planned for, by the clock on the wall, as its messages name it."""
+        return f"{datetime.fromtimestamp(self.planned_ns / 1e9, UTC).astimezone():%Y-%m-%d}"
 
     @property
     def named(self) -> str:

@@ -3,8 +3,6 @@
 And whether a run is faster or slower than the nights of a nightly since its baseline started.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator, Sequence
@@ -112,8 +110,9 @@ def rebuild(place: Path, directories: Sequence[Path], say: Say, nightly: str = "
     """
     runs: list[Path] = []
     for directory in directories:
-        own = (directory / names.PLAN).is_file()
-        runs += [directory] if own else [path.parent for path in directory.glob(f"*/{names.PLAN}")]
+        # A folder of runs, a night's, a nightly's nights, or a nightly's own.
+        found = (path for above in ("", "*/", "*/*/", "*/*/*/") for path in directory.glob(f"{above}{names.PLAN}"))
+        runs += [path.parent for path in found]
     if not runs:
         raise ConfigError(f"{', '.join(map(str, directories))}: no run directory there (none has a {names.PLAN})")
     count = 0
@@ -191,7 +190,9 @@ def compare_with_baseline(
     differing = _differences_from(latest, chronicle.nightly, run, say, anyway)
     judged, far = [], strays(run.trials, metric)
     rest = replace(run, trials=[row for row in run.trials if row not in far])
-    own_values, of_rest = ([value for value in values(of) if value.metric == metric] for of in (run, rest))
+    own_values, of_rest = (
+        [value for value in values(of) if value.metric == metric and value.mean > 0] for of in (run, rest)
+    )
     without = {value.configuration: value.mean for value in of_rest}
     for value in own_values:
         logs = baseline(others, value.configuration).rates

@@ -1,7 +1,5 @@
 """What is said of the nights: a change in words, a nightly and a night in the terminal, the history as one table."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator, Sequence
@@ -102,7 +100,7 @@ def unmeasured(chronicle: Chronicle) -> list[str]:
 
 def day(night: Night, today: Night) -> str:
     """The 14th, where that says which; else 14 November, or 2026-11-14."""
-    then = datetime.fromtimestamp(night.planned_ns / 1e9, UTC)
+    then = datetime.fromtimestamp(night.planned_ns / 1e9, UTC).astimezone()
     nights = (today.planned_ns - night.planned_ns) / alarms.DAY_NS
     if nights > 365 - 31:
         return night.day

@@ -7,8 +7,6 @@ Headers are the measured packets' own, not the MTU's: packets are as large as th
 interface counts a large one with one header.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ What the storage sent is no measure of that: a server or a mount on the way that
 makes the storage send more, and the jobs faster by nothing.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How much of each resource along a trial's path was used while all its clients were at work."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A proxy's counters are compared from before the window to the end of the samplin
 and a proxy that was too busy has counted all that it did.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

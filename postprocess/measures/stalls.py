@@ -4,8 +4,6 @@ Neither at the storage nor, where they are sampled, at the workers: a server on 
 clients while the storage rests. Pauses at the window's edges are separate: there files are opened and programs start.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

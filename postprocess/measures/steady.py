@@ -6,8 +6,6 @@ in Schwarz's criterion. The shape is of no interest in itself, it only says wher
 docs/statistics.md has the whole algorithm, its thresholds and what it does to known edges.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -4,8 +4,6 @@ The colours are Okabe and Ito's, which people with any kind of colour vision can
 colour of an access is drawn in one of four named shades, so that a page can put its own in their place.
 """
 
-from __future__ import annotations
-
 import io
 import itertools
 import re
@@ -109,8 +107,9 @@ def looks(factor: str, levels: Iterable[str]) -> dict[str, Look]:
     names = list(dict.fromkeys(levels))
     if factor != ACCESS:
         return dict(zip(names, itertools.cycle((*OTHERS, *PAPER_METHODS.values())), strict=False))
-    # Access methods that are in no paper take the others' looks in the order of their names.
-    assigned = dict(zip(sorted(set(names) - PAPER_METHODS.keys()), itertools.cycle(OTHERS), strict=False))
+    # Access methods that are in no paper take the others' looks in the order of their names, then the papers'.
+    free = itertools.cycle((*OTHERS, *(look for name, look in PAPER_METHODS.items() if name not in names)))
+    assigned = dict(zip(sorted(set(names) - PAPER_METHODS.keys()), free, strict=False))
     return {name: PAPER_METHODS.get(name) or assigned[name] for name in names}
 
 
@@ -219,7 +218,7 @@ def inline(picture: Picture) -> str:
     text = re.sub(r"<metadata>.*?</metadata>\s*|<style.*?</style>\s*", "", text, flags=re.DOTALL)
     text = re.sub(r"<svg [^>]*?viewBox=\"([^\"]*)\"[^>]*>", r'<svg viewBox="\1" aria-hidden="true">', text, count=1)
     text = re.sub(r"'DejaVu Sans'", "var(--type)", text)
-    text = re.sub(r"(\d\.\d\d)\d+", r"\1", text)
+    text = re.sub(r'="[^"]*"', lambda match: re.sub(r"(\d\.\d\d)\d+", r"\1", match[0]), text)  # no words
     text = re.sub(r"\s*\n\s*", "\n", text)
     text = re.sub(r"<g((?: [^>]*)?)>\n((?:<use [^>]*/>\n)+)</g>", _styled_once, text)
     shades = {INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"}

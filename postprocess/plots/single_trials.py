@@ -1,7 +1,5 @@
 """What single trials were like: over time, the resources that they used, and how far apart their jobs began."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

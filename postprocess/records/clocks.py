@@ -4,8 +4,6 @@ Each sampler and each client has compared its wall clock with the access point's
 step has compared the access point's own. Hosts with one boot id share one clock.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A trial as it was planned, by its trial.json, of earlier versions too, and what follows from it for who judges it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The conditions of trials: kernel, tuning and versions of all hosts, and which trials of a run had other ones."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter, defaultdict

@@ -10,8 +10,6 @@ A reset makes the interval unknown for all counters of its source: those that di
 anew as well. CPU times may fall by a tick (proc(5) says so of iowait); that is no reset, and counts as 0.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

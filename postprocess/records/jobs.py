@@ -1,7 +1,5 @@
 """Reads the JSON lines of a trial's clients; one record per client, whatever became of it."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping

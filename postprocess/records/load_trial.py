@@ -1,7 +1,5 @@
 """Reads all that a trial left in its folder; what is missing or broken is said in words, not raised."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -51,6 +49,7 @@ class Planned:
 class FlushReport:
     """What a host's flush has left in its page cache, if it could look, and what was mounted there then."""
 
+    files: int = 0  # that it saw there
     resident_after_bytes: int | None = None
     mounts: dict[str, str] = field(default_factory=dict)  # devices, by where they are mounted
 
@@ -94,6 +93,7 @@ def read_trial(folder: Path) -> TrialData:
     flushes = {host: read(FlushReport, folder / names.flush_report(host)) for host in trial.flush.hosts}
     reports = {host: report for host, report in flushes.items() if report}
     resident = [left for report in reports.values() if (left := report.resident_after_bytes) is not None]
+    measured = len(resident) == len(flushes) and any(report.files for report in reports.values())
     return TrialData(
         trial,
         jobs,
@@ -101,7 +101,7 @@ def read_trial(folder: Path) -> TrialData:
         go_wall_ns=go.go_wall_ns if go else min(starts, default=None),
         submit_wall_ns=submitted,
         submit_error_s=submit_error_s,
-        resident_bytes=sum(resident) if resident and len(resident) == len(flushes) else None,
+        resident_bytes=sum(resident) if measured else None,
         outcome=_outcome_reasons(outcome or Outcome()),
         at_work=outcome is None and (folder / names.DAGMAN_LOCK).exists(),
         troubles=troubles,

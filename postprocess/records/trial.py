@@ -1,7 +1,5 @@
 """A trial as its hosts and clients have recorded it: its definition, clients, samples, clocks and conditions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

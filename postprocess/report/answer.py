@@ -1,7 +1,5 @@
 """The answer to a run's question, in sentences that claim no more than the trials can bear: what, why, what next."""
 
-from __future__ import annotations
-
 import functools
 import json
 import statistics
@@ -80,9 +78,11 @@ def answer(results: Results, panel: Panel, alone: bool = True) -> Answer:
     )
     clear, sentences = said[0] and not point.without, [said[1]]
     lines, tried = results.layout.lines, rows_at(trials, {results.layout.x: point.x})
-    if number := sum(level_of(trial, lines) in point.without for trial in tried):
+    if without := [trial for trial in tried if level_of(trial, lines) in point.without]:
         named = listed([*map(results.line_name, point.without)])
-        sentences.append(f"No usable trial of {named}: {counted(number, 'trial')} INVALID.")
+        invalid = sum(verdict(trial) == INVALID for trial in without)
+        lacks = "usable trial" if invalid == len(without) else f"{results.rate} in usable trials"
+        sentences.append(f"No {lacks} of {named}: {counted(invalid, 'trial')} INVALID.")
     # What takes an answer back, and its cause, stand in it: wherever it is read, the notes may not be.
     if alone or len(results.panels) > 1:  # or the sentence about all points says the same
         sentences += causes(results, there, [standing.line for standing in point.standings])
@@ -139,7 +139,7 @@ def _compared(results: Results, point: RunPoint, where: str) -> Said:
         return False, f"{where}, {best}: {its_rate}{interval}; no other {what} has usable trials to compare it with."
     higher = _higher_means(results, point)
     leads = "comes first by its ratios" if higher else "has the highest mean"
-    if any(not other.result for other in point.others):
+    if not any(other.result for other in point.others):
         others = [f"{other.name} {rate(other)}" for other in point.others]
         reason = "No interval: too few repetitions have both."
         if min(standing.row.trials or 0 for standing in point.standings) < 2:
@@ -154,6 +154,8 @@ def _compared(results: Results, point: RunPoint, where: str) -> Said:
         unclear, alike, slower = those(INCONCLUSIVE, FASTER), those(EQUIVALENT), those(SLOWER)
         parts = [f"not distinguishable from {unclear}"] if unclear else []
         parts += [f"equivalent within {percent(within(results))} to {alike}"] if alike else []
+        single = [other.name for other in point.others if not other.result]
+        parts += [f"without an interval against {listed(single)}"] if single else []
         sentence = f"{where}, no {what} is the fastest: {best} {leads} ({its_rate}), {' and '.join(parts)}."
         sentence += f" It is faster than {slower}." if slower else ""
     sentence += higher

@@ -1,7 +1,5 @@
 """The page that compares several runs: what changed from the first to each other, and what else differs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """All points of a run at a glance: the fastest line at each, how far the others are behind, and that in a sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -96,7 +94,7 @@ def _nobody_faster(results: Results, points: Sequence[RunPoint], where: str, now
         return f"All{whose} are equivalent within {percent(within(results))} {where}."
     which = "not all have an interval" if any(kinds) else "there is no interval"
     why = "" if all(kinds) else f" ({which}, which takes two repetitions)"
-    return f"No {what_is_compared(results)} is distinguishably faster {nowhere}{why}."
+    return f"No {what_is_compared(results)} is distinguishably the fastest {nowhere}{why}."
 
 
 def _cells(results: Results, point: RunPoint) -> dict[str, Cell]:
@@ -125,13 +123,22 @@ def _grid(
     return ["", *names], [[name, *row] for name, row in zip(called, table, strict=True)], " · ".join(legend)
 
 
+def _reference(results: Results, points: Sequence[RunPoint]) -> str:
+    """What the ratios of a grid are to."""
+    baseline = results.layout.baseline
+    if not baseline:
+        return "the fastest of the point"
+    lacking = any(point.reference.line != baseline for point in points)
+    return "the baseline" + (" (the fastest of the point where that has no usable trial)" if lacking else "")
+
+
 def grid_text(results: Results, points: Sequence[RunPoint]) -> str:
     """The grid for a terminal; nothing where nothing is compared."""
     if not any(point.others for point in points):
         return ""
     heads, rows, legend = _grid(results, points, lambda cell: f"{MARKS[cell[0]][0]} {cell[1]}".strip())
-    of = "baseline" if results.layout.baseline else "fastest of the point"
-    return "\n".join([*aligned([heads, *rows]), f"{legend}; ratios to the {of}, 95 % CI, all together"])
+    of = _reference(results, points)
+    return "\n".join([*aligned([heads, *rows]), f"{legend}; ratios to {of}, 95 % CI, all together"])
 
 
 def grid_table(results: Results, points: Sequence[RunPoint]) -> Markup | None:
@@ -146,7 +153,7 @@ def grid_table(results: Results, points: Sequence[RunPoint]) -> Markup | None:
 
     heads, rows, legend = _grid(results, points, cell)
     caption = (
-        f"{legend}. Ratios are to the {'baseline' if results.layout.baseline else 'fastest'} of the same point, with"
+        f"{legend}. Ratios are to {_reference(results, points)}, with"
         " 95\N{NO-BREAK SPACE}% intervals that hold for all of them together."
     )
     return element("div", table(heads, rows, words=len(heads), caption=caption), class_="grid")

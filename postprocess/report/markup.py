@@ -1,7 +1,5 @@
 """HTML from elements: text is escaped unless it is markup already, so that no name can break a page."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterable, Iterator

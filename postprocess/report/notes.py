@@ -1,7 +1,5 @@
 """The notes below an answer, and the sentences against a baseline, or against jobs that run alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from tierbench.dags.clients import shipped_clients

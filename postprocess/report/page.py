@@ -1,7 +1,5 @@
 """The page of one run: question, answer, figures, tables, trials, provenance."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter

@@ -1,7 +1,5 @@
 """The tables of the page: the summary, the ratios, scaling, saturation, and those that the thesis has."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -68,7 +66,7 @@ def summary_table(results: Results) -> Markup:
         cells += [spread or NOTHING, *([_valid_alone(row)] if doubted else [])]
         rows.append([*cells, *(figures(row.means[name].value) for name in FURTHER.values())])
     caption = (
-        f"Means over the usable trials, VALID and SUSPECT, of each configuration and number of jobs. Mb/s:"
+        f"Means over the usable trials, VALID and SUSPECT, of each configuration and number of jobs. {results.unit}:"
         f" {TAKEN[results.rate]}; sent, volatility and peak: storage throughput, the thesis’ measure."
     )
     return table([*map(results.worded, heads)], rows, words=2, caption=results.worded(caption))

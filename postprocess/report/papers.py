@@ -1,7 +1,5 @@
 """What the papers found beside what was measured here: shapes, ratios between two rows, never single rates."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -61,7 +59,7 @@ def papers_table(results: Results) -> Iterator[Markup]:
         rows.append([says, answer, theirs(claim), ours(results, finding), of])
     if rows:
         papers = dict.fromkeys(str(finding.claim.paper) for finding in made if finding.claim.paper)
-        heads = ["finding", "answer", "reference", "here (95 % interval, all together)", "of"]
+        heads = ["finding", "answer", "reference", "here (95 % interval of each)", "of"]
         yield element("p", NOTE, class_="note")
         yield table(heads, rows, words=2, caption=f"Findings{f' of {listed(list(papers))}' if papers else ''}")
     expected = [

@@ -1,7 +1,5 @@
 """The trials of a run, each with its verdict, its bottleneck and a chart, small enough for hundreds on a page."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

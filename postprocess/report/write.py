@@ -1,7 +1,5 @@
 """Writes the report of a run, or of several (the figures as files, then the page), and the index of a folder."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ So a column is one field: headers, schema.json and docs/tables.md have it from t
 and reads it back names it as an attribute.
 """
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import dataclasses

@@ -1,7 +1,5 @@
 """The tables of a trial, column by column: its samples, its jobs, itself and the resources along its path."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

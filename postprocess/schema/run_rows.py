@@ -1,7 +1,5 @@
 """What the tables over several trials hold; and all tables, the one source of schema.json and docs/tables.md."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

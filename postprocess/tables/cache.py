@@ -5,8 +5,6 @@ run beside it (definitions, ceilings, the other trials' pools, the run's columns
 files say nothing here, so neither a copy nor a clock can make an old number pass for a new one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """What a run came to: its plan and its tables, read back from its directory."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import itertools
@@ -194,6 +192,9 @@ def read_results(directory: Path, say: Say) -> Results:
     older = (
         schema.get("schema_version", SCHEMA_VERSION) < SCHEMA_VERSION and not (directory / names.NO_SAMPLES).exists()
     )
+    if schema.get("schema_version", SCHEMA_VERSION) > SCHEMA_VERSION:
+        newer = f"its tables are of version {schema['schema_version']}, and this tierbench knows up to {SCHEMA_VERSION}"
+        raise ConfigError(f"{directory}: {newer}; use a newer tierbench")
     further = [name for name in TRIAL_FILES if name in schema.get("files", ())]  # older tables of trials are one file
     missing = not all((directory / name).is_file() for name in (*NEEDED, *further))
     if older or missing or _have_gone_on(directory):
@@ -245,8 +246,8 @@ def _have_gone_on(directory: Path) -> bool:
     if (directory / names.NO_SAMPLES).exists():
         return False
     ends = _ends(directory / names.TRIALS_CSV)
-    return any(
-        ends.get(trial, end) != end
+    return bool(ends) and any(
+        ends.get(trial) != end
         for path in directory.glob(f"{names.TRIALS}/*/{names.TRIALS_CSV}")
         for trial, end in _ends(path).items()
     )

@@ -6,8 +6,6 @@ same end. The storage servers' samples are dated by their sampler's wall clock a
 by its monotonic clock; so the window's edges are as good as the hosts' clocks agree.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections import Counter

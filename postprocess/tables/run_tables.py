@@ -5,8 +5,6 @@ twice as many bring twice as much. Where the least level alone was measured, rat
 the factor found at the point that the experiment names; their interval adds both distances up, as squares.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

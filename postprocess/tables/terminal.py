@@ -1,7 +1,5 @@
 """A run's tables as text for the terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any

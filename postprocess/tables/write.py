@@ -1,7 +1,5 @@
 """Writes the CSVs of a run: first each trial's own, then all trials' together, and schema.json; the same as Parquet."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io

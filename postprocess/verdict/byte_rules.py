@@ -1,7 +1,5 @@
 """Rules about bytes: what was read has come over the wire, nobody else used the storage, and nothing stood still."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from tierbench.dags.measure import COUNTERS, RECEIVED, SENT
@@ -260,6 +258,26 @@ def background_on_the_path(data: TrialData, row: TrialRow) -> Measured:
             names = ", ".join(abridged(sorted({each.samples.host for each in hosts})))
             words = f"{names} {direction} {mb(most)}, where the storage {measure.direction} {mb(near.bytes)}"
             yield 100 * (most - usual) / read, words
+
+
+@bytes_rule(
+    Limits("hosts", invalid=0),
+    remedy="clients went another way: does the server send them on to another one, or does a route lead past it?"
+    " Correct the access method's path",
+)
+def path_not_taken(data: TrialData, row: TrialRow) -> Measured:
+    """Doors and gateways that the access method's path names, where none carried half of what the storage moved."""
+    near = moved_around(data)
+    named = [[host for host in hosts if host.samples.host in data.trial.path] for hosts in servers_on(data)]
+    ways = [(hosts, direction) for hosts in named if hosts for direction in (SENT, RECEIVED)]
+    if near is None or near.bytes < ON_THE_PATH * bytes_reported(data) or not ways:
+        return  # a cache served most of it
+    carried = [together(data, hosts, direction) for hosts, direction in ways]
+    most = max((part.bytes if part else near.bytes for part in carried), default=0.0)
+    if most < ON_THE_PATH * near.bytes:
+        hosts = sorted({host.samples.host for own in named for host in own})
+        moved = f"{mb(most)}, where the storage {data.measure.direction} {mb(near.bytes)}"
+        yield len(hosts), f"{', '.join(abridged(hosts))} carried no more than {moved}"
 
 
 @bytes_rule(

@@ -1,7 +1,5 @@
 """Rules about caches: cold or warm as asked, and proxies and mounts that are those meant."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import PurePath
 
@@ -12,7 +10,7 @@ from tierbench.postprocess.records.jobs import Place
 from tierbench.postprocess.records.trial import COLD, TrialData, by_host
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict.rules import Limits, Measured, bytes_rule, rule
-from tierbench.postprocess.wording import abridged
+from tierbench.postprocess.wording import abridged, counted
 from tierbench.wrappers.mounts import point_of
 
 AROUND_S = 5.0  # that samples may count beside the window
@@ -189,7 +187,11 @@ def resident_pages(data: TrialData, row: TrialRow) -> Measured:
         yield 100 * left / whole, f"{mb(left)} of the replicas were in memory after the flush"
 
 
-@rule(Limits("hosts", suspect=0), remedy="let the experiment flush, by a strategy that may look (docs/clients.md)")
+@rule(
+    Limits("hosts", suspect=0),
+    remedy="let the experiment flush, by a strategy that may look (docs/clients.md), and name the servers that hold the"
+    " files in the access method's path",
+)
 def caches_not_proven_cold(data: TrialData, row: TrialRow) -> Measured:
     """Hosts whose caches were not flushed, or whose flush could not measure what is left."""
     flush = data.trial.flush
@@ -198,9 +200,10 @@ def caches_not_proven_cold(data: TrialData, row: TrialRow) -> Measured:
     if flush.strategy == "none":
         yield 1, "no cache was flushed"
     elif flush.hosts and row.resident_bytes is None:
-        yield len(flush.hosts), f"not all of {len(flush.hosts)} flushes could measure what was left in memory"
+        hosts = counted(len(flush.hosts), "flushed host")
+        yield len(flush.hosts), f"not all of {hosts} could measure what was left in memory, or none saw the files"
 
 
 def _are_cached(data: TrialData) -> bool:
     """Whether anything of what the trial moves can have been in a cache before."""
-    return data.measure.did != "wrote" and not data.trial.streamed
+    return data.measure.did != "wrote" and not data.trial.streamed and not data.trial.writes

@@ -1,7 +1,5 @@
 """Rules about clients: where they ran, whether each had files of its own, what they counted, how they began."""
 
-from __future__ import annotations
-
 import itertools
 import statistics
 from collections import Counter
@@ -90,11 +88,15 @@ def failed_fetches(data: TrialData, row: TrialRow) -> Measured:
 
 @rule(Limits("clients", suspect=0), remedy="their rate is not known, or none: see operations and message in jobs.csv")
 def operations_not_counted(data: TrialData, row: TrialRow) -> Measured:
-    """Clients that report no operations, where these are what is measured."""
-    idle = [
-        str(job.index) for job in data.jobs if data.measure.of == "operations" and job.end and not job.end.operations
-    ]
-    yield len(idle), f"{len(idle)} clients report no operations: {', '.join(abridged(idle))}"
+    """Clients that report no operations, where these are what is measured; or bytes, and no event in them."""
+    counted = data.measure.of == "operations"
+    of_files = [job for job in data.jobs if counted and job.end and not job.end.operations]
+    of_events = [job for job in data.jobs if job.end and job.end.events == 0 and job.bytes_read]
+    for idle, what in ((of_files, "operations"), (of_events, "events")):
+        yield (
+            len(idle),
+            f"{len(idle)} clients report no {what}: {', '.join(abridged([str(job.index) for job in idle]))}",
+        )
 
 
 # -- counts: two of the same bytes, of files that are alike, and their sizes; a wrong one would be in the rate

@@ -1,7 +1,5 @@
 """Which trials are usable, those over which means and ratios are taken, and whether a batch has enough of them."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -71,12 +69,15 @@ def looks(at_least: int, at_most: int) -> tuple[int, ...]:
 
 
 def looks_of(plan: Mapping[str, Any], experiment: Mapping[str, Any]) -> tuple[int, ...]:
-    """After how many repetitions a run asks whether its question is answered; none if it does not ask."""
-    repeats = experiment.get("repeats")
-    if not isinstance(repeats, Mapping) or repeats.get("until") != ANSWERED:
+    """After how many repetitions it is asked whether a run's question is answered; none if that is asked once."""
+    repeats, extended = experiment.get("repeats"), plan.get("extended") or ()
+    asked = repeats if isinstance(repeats, Mapping) and repeats.get("until") == ANSWERED else None
+    if asked is None and not extended:
         return ()
     at_most = max((int(trial["repeat"]) for trial in plan["trials"]), default=LEAST_REPEATS)
-    return looks(max(LEAST_REPEATS, int(repeats.get("at_least", LEAST_REPEATS))), at_most)
+    if asked is None:
+        return (*extended, at_most)
+    return looks(max(LEAST_REPEATS, int(asked.get("at_least", LEAST_REPEATS))), at_most)
 
 
 def enough_without(run: Path, trial_id: str) -> bool:

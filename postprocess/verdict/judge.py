@@ -3,8 +3,6 @@
 Here are also the rules that take all trials of a run: whether one is unlike the others, and whether rates add up.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import statistics

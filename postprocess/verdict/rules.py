@@ -1,7 +1,5 @@
 """What a rule of the verdict is, and how one is declared: above the function that measures it (`*_rules.py`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Rules about samples and clocks: that samples are there, often enough and without gaps, and that clocks agree."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

@@ -3,8 +3,6 @@
 What only one of them needs is loaded by it: a monitoring system gives `check` little time.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import getpass

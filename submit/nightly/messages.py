@@ -124,7 +124,7 @@ def _undelivered(nights: list[Night]) -> Iterator[str]:
             return
         own = [sentence for sentence in night.sentences if not sentence.startswith(QUOTED)]
         for channel, how in night.undelivered.items() if own else ():
-            yield f"{QUOTED} {night.label} did not reach {channel} ({how}): {own[0]}"
+            yield f"{QUOTED} {night.label} did not reach {channel} ({how}): {' '.join(own)}"
 
 
 def _cause(night: Night) -> str:

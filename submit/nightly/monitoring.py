@@ -1,7 +1,5 @@
 """What the history says of a nightly: what has changed, its health, and what monitoring systems see of it."""
 
-from __future__ import annotations
-
 import math
 import os
 import time
@@ -14,9 +12,9 @@ from tierbench.checked_text import printable
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.history import alarms, database
 from tierbench.postprocess.history.alarms import Finding, Watch
-from tierbench.postprocess.history.changepoints import Rule
+from tierbench.postprocess.history.changepoints import Rule, no_change
 from tierbench.postprocess.history.database import Chronicle, History, doubt_of_place
-from tierbench.postprocess.history.rows import FAILED, MISSED, Acknowledgement, Value
+from tierbench.postprocess.history.rows import FAILED, MEASURED, MISSED, Acknowledgement, Value
 from tierbench.postprocess.history.rows import Night as NightRow
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.record import Change, Night, Nightly, duration
@@ -31,14 +29,19 @@ IN_A_LABEL = str.maketrans({"'": "", "=": ":", "|": "/"})  # which may hold anyt
 
 
 def record_in_history(nightly: Nightly, night: Night, measured: list[Path]) -> None:
-    """Put a night into the history, with its runs; and the nights without a run that it does not have yet."""
+    """Put a night into the history, with its runs; and all on record that it does not have, as after it was lost."""
     from tierbench.postprocess.history.runs import night_of  # which loads much
 
     with _history(nightly) as history:
         for run in measured:
             history.record(*night_of(run, say=nightly.say))
+        there = {each.directory for each in database.nights(history, nightly.name)}
         for each in [*record.nights(nightly), night]:
-            if each.outcome in UNMEASURED and not record.run_directories(record.folder(nightly, each)):
+            runs = record.run_directories(record.folder(nightly, each))
+            for run in runs if each.outcome != "running" else ():
+                if str(run.resolve()) not in there:
+                    history.record(*night_of(run, say=nightly.say))
+            if each.outcome in UNMEASURED and not runs:
                 planned = int(each.planned_wall_s * 1e9)
                 history.record(NightRow(nightly.name, planned, UNMEASURED[each.outcome], reason=each.reason))
 
@@ -93,6 +96,11 @@ def _chronicle(nightly: Nightly, watched: bool = False) -> Chronicle | None:
             return None
         chronicle = database.chronicle(history, nightly.name, watched)
     return chronicle if chronicle.measured else None
+
+
+def _no_change(nightly: Nightly) -> str:
+    with _history(nightly) as history:
+        return no_change(sum(night.outcome == MEASURED for night in database.nights(history, nightly.name)))
 
 
 def acknowledge(nightly: Nightly, change: Change, by: str, note: str, accepted: bool) -> None:
@@ -155,7 +163,7 @@ class Health:
         if measured.undelivered:
             lost = ", ".join(f"{to} {how}" for to, how in measured.undelivered.items())
             return "WARNING", f"the message of the night of {measured.label} was not delivered: {lost}"
-        summary = f"{len(changes)} changes, of which none is an alarm" if changes else "nothing has changed"
+        summary = f"{len(changes)} changes, of which none is an alarm" if changes else _no_change(nightly)
         return "OK", f"{summary}; last measured {measured.label}"
 
 

@@ -1,7 +1,5 @@
 """How a nightly is added, paused and removed, and how its control is chosen."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

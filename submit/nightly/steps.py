@@ -5,8 +5,6 @@ its tables, to put it into the history, and to notify its admin of what has chan
 the night's record and its message, and holds up nothing else.
 """
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import sqlite3
@@ -292,7 +290,8 @@ def _conclude(nightly: Nightly, night: Night, runs: list[Path], problems: Proble
         nightly.say(f"message to {channel}: {how}")
     night = night.now(sentences=message.sentences, reported=message.changes, deliveries=deliveries)
     problems.attempt("the night's record", record.write, nightly, night)
-    problems.attempt("the text file", write_textfile, nightly, changed)
+    # Where the changes are unknown the file stays as it is, and its age tells.
+    problems.attempt("the text file", lambda: write_textfile(nightly, changes(nightly)))
     return night
 
 

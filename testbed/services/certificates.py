@@ -5,8 +5,6 @@ proxy lies in the home of the jobs' user on the access point, from where it trav
 workers, for who asks there by hand.
 """
 
-from __future__ import annotations
-
 from tierbench.testbed.host import RunningHost, verbatim
 from tierbench.testbed.service import Bed, Service
 from tierbench.testbed.services.htcondor import ACCESS_POINT

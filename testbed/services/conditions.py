@@ -1,7 +1,5 @@
 """What the testbed's hosts can change for a trial: root's helper, its words, and the line for sudo."""
 
-from __future__ import annotations
-
 from importlib import resources
 
 from tierbench.testbed.host import RunningHost, verbatim

@@ -5,8 +5,6 @@ re-reads nothing that a client has cached. MooseFS knows no Kerberos; the gate a
 address to the servers' ports, and tells it the mount password, once it has logged in by ticket.
 """
 
-from __future__ import annotations
-
 import secrets
 import shutil
 from collections.abc import Iterator

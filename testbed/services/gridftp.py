@@ -4,8 +4,6 @@ By its first door neither asks who comes: anonymous FTP, shut up in one folder. 
 those with a grid certificate, who may have their data protected.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """The pool: access point and central manager on ce, a startd on every worker and every server."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterator
 from functools import partial
@@ -48,6 +46,7 @@ def admin_fragment(host: Host) -> str:
     kind = "worker" if host.is_worker else "server"
     fragments = resources.files("tierbench.site_configs") / "htcondor"
     text = (fragments / f"50-tierbench-{kind}.conf").read_text(encoding="utf-8")
+    text = text.replace('"nobody-yet, nobody-else"', f'"{USER}"')
     return text.replace('TierbenchNetwork = "public"', f'TierbenchNetwork = "{host.network_kind}"')
 
 

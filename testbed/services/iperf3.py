@@ -1,7 +1,5 @@
 """iperf3 on the object and the metadata server: the ends of the network, for clients that move no files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The realm: a KDC at UF, and a keytab for each host that may mount the remote file system."""
 
-from __future__ import annotations
-
 import secrets
 
 from tierbench.testbed.host import filled

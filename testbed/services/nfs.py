@@ -3,8 +3,6 @@
 Only a kernel is an NFS client, and not every machine's knows how; a virtual worker brings its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

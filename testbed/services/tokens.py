@@ -4,8 +4,6 @@ It publishes its key by https, with a certificate of an authority of the testbed
 made anew when a testbed comes up; the signing key stays on kdc, for whoever wants further tokens there.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

@@ -10,8 +10,6 @@ In place of CVMFS, which no distribution has, stands rclone, which mounts what a
 fetched. The public workers mount it, with a cache.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tierbench.testbed.host import ANSWER_SECONDS, RunningHost, filled, verbatim

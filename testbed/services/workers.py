@@ -5,8 +5,6 @@ of its own, behind a delay line of that site's. Where a virtual machine is besid
 and the same file system at one place, by MooseFS' client; the virtual machine has the one by NFS beside it.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from tierbench.errors import UnmetNeed

@@ -12,8 +12,6 @@ file itself. Each open there costs a client a connection and a login more, and t
 a front end does that sends the client on for each file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial

@@ -3,8 +3,6 @@
 TIERBENCH_TEST_SUITE=forky runs them on HTCondor 25.14 and XRootD 6.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The four access methods deliver the same bytes, and the storage server's counter accounts for them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 

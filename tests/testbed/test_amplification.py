@@ -1,7 +1,5 @@
 """A mount that reads ahead in vain makes the storage send more, and no job faster: staged, and measured."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 

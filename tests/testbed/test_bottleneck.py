@@ -1,7 +1,5 @@
 """Bottlenecks staged on the testbed, one by one, each of which a trial must name by what was measured of it."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What an experiment asks of the site is changed, proven and undone: the WAN's length on real traffic."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Tokens that HTCondor hands to jobs and renews: credd, shadow and starter are real, the monitor is not."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 One experiment is measured alone. The small runs after it show courses of events, not rates, so they run all at once.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

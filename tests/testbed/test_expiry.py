@@ -3,8 +3,6 @@
 A door looks at them when a client connects: who reads a file by then reads on, and who opens the next one does not.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator

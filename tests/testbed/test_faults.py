@@ -1,7 +1,5 @@
 """Faults that meet a run's trials one after the other: each trial ends, says why, and the next one is measured."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path

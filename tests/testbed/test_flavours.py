@@ -4,8 +4,6 @@ Needs a testbed with virtual workers, which takes a minute to build and some sec
 out: pytest -m virtual tests/testbed/test_flavours.py
 """
 
-from __future__ import annotations
-
 import subprocess
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Copies between real servers, by GridFTP, XRootD, HTTP: what a file costs, by which hosts it goes, who can read it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """iperf3 as a client: bytes that lie nowhere, to the metadata server and back from the object server."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The remote file system opens to whoever holds a ticket, and to nobody else."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

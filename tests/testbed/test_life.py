@@ -1,7 +1,5 @@
 """A testbed comes, is found again, and goes without a trace, whatever happens to it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

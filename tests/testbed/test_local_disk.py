@@ -1,7 +1,5 @@
 """A trial whose storage is the worker's own disk: read cold, as counters and kernel tell, and from nowhere else."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

@@ -3,8 +3,6 @@
 Needs a testbed with virtual workers, so CI leaves it out: pytest -m virtual tests/testbed/test_nearby.py
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

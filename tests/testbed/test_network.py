@@ -1,7 +1,5 @@
 """The physics of the emulated networks, and of the hosts' CPU time."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

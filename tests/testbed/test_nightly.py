@@ -1,7 +1,5 @@
 """Two nights of a nightly on the testbed's pool: one while the scheduler is killed, one for which there is no room."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

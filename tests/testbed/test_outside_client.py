@@ -1,7 +1,5 @@
 """A user's own client in a real trial: one file beside the experiment, and nothing of the package is touched."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.testbed.conftest import say

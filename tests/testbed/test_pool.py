@@ -1,7 +1,5 @@
 """The HTCondor pool: who gets which job, as whom, and who may speak to it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """A job of ROOT is recorded, and replayed on another worker: the same bytes in the same vector reads."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

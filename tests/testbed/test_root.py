@@ -1,7 +1,5 @@
 """ROOT on the testbed's hosts reads through XRootD even where it could cheat; a tree's numbers as an RNTuple."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The testbed's hosts keep their hands off this machine, and this machine's users theirs off the testbed."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """ROOT by HTTP, its cache cold and warm: what the cache says of itself, Squid's counters and the verdict agree."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -3,8 +3,6 @@
 Beside it is a door for grid proxies. All clients read by them in one run.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable
 from typing import Any

@@ -4,8 +4,6 @@ The sender is plain UDP in datagrams of one size, so the bytes on the wire are k
 sent twice, acknowledged or coalesced.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 

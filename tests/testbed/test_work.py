@@ -1,7 +1,5 @@
 """Jobs of several files and processes, once and for a given time, by HTTP from the web server and through Squid."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.testbed.runs import AccessPoint, Ran

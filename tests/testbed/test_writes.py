@@ -1,7 +1,5 @@
 """Trials that write, by the mount and by the bridge: what they say is what arrived, and nothing of theirs is left."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

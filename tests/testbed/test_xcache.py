@@ -1,7 +1,5 @@
 """XCache, cold and warm with the trial's own files: the storage's interface proves either, and a lie is seen."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

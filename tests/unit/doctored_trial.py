@@ -30,7 +30,7 @@ def edit_client(folder, index, event, **changes):
     synthetic.edit_events(folder / f"clients/{index}.jsonl", event, lambda told: {**told, **changes})
 
 
-def edit_trial(folder, **changes):
+def edit_trial(folder, /, **changes):
     synthetic.edit_json(folder / "trial.json", **changes)
 
 

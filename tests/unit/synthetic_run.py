@@ -174,7 +174,7 @@ def write_clients(folder, **record):
         write_client(path, **record)
 
 
-def edit_json(path, **changes):
+def edit_json(path, /, **changes):
     """Other values for some keys of a file, which need not be there yet."""
     before = json.loads(path.read_text()) if path.exists() else {}
     path.write_text(json.dumps({**before, **changes}))

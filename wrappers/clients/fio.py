@@ -73,9 +73,9 @@ class Fio(Client):
     def _fio(self) -> "list[str]":
         options, writes = self.job.options, self.job.options["write"]
         flags = {
-            "name": "tierbench", "filename": self.job.path, "rw": "write" if writes else "read", "bs": self.block,
-            "size": self.job.expected_bytes, "ioengine": "psync", "direct": int(options["direct"]), "thread": 1,
-            "output-format": "json", "output": self.report,
+            "name": "tierbench", "filename": self.job.path.replace(":", r"\:"), "rw": "write" if writes else "read",
+            "bs": self.block, "size": self.job.expected_bytes, "ioengine": "psync", "direct": int(options["direct"]),
+            "thread": 1, "output-format": "json", "output": self.report,
         }  # fmt: skip
         if writes:
             flags.update(fallocate="none", refill_buffers=1, end_fsync=int(options["fsync"]), create_on_open=1)

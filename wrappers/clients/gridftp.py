@@ -70,6 +70,8 @@ class Gridftp(Client):
     def prepare(self) -> None:
         if not self.job.url.startswith(SCHEMES):
             raise Failure("wrong-protocol", f"globus-url-copy is to fetch by GridFTP, not {self.job.url}")
+        if self.job.options["directory"] and not self.job.options["to"]:
+            raise Failure("failed", "directory: is copied where [access.NAME.to] leads; this one leads nowhere")
 
     def command(self) -> "list[str]":
         options = self.job.options
@@ -141,5 +143,4 @@ class Gridftp(Client):
         return f"{to}/{name}" if to else "file:///dev/null"
 
     def _into(self, folder: str) -> str:
-        to = self.job.options["to"] or f"file://{self.job.scratch}/copied"
-        return f"{to}/{folder.rpartition('/')[2]}"
+        return f"{self.job.options['to']}/{folder.rpartition('/')[2]}"

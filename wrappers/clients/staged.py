@@ -51,6 +51,7 @@ class Staged(Root):
 
     protocols = ("xrootd", "http")
     unable = {}
+    keeps_files = True
     reads_whole = True
     usual_excess = 0.01
     options = {name: option for name, option in Root.options.items() if name != "starting"}

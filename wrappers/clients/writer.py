@@ -6,7 +6,7 @@ from typing import Any
 from tierbench.wrappers.child import Run
 from tierbench.wrappers.client import Client, Option, absent, python
 
-# The bytes are random, so that nothing on the way can compress them, and no block is like another. What it has written
+# The bytes are random, so that nothing on the way can compress them, and no page is like another. What it has written
 # it tells in a file, also where it could not write all of it.
 WRITE = """
 import subprocess, zlib
@@ -44,7 +44,8 @@ try:
         record["opened_wall_ns"] = int(time.time() * 1e9)
     while record["written"] < size:
         count = min(block, size - record["written"])
-        data[:8] = (offset + record["written"]).to_bytes(8, "big")
+        for page in range(0, count, 4096):
+            data[page:page + 8] = (offset + record["written"] + page).to_bytes(8, "big")
         piece = memoryview(data)[:count]
         timed("write_s", whole, file, piece)
         record.setdefault("first_wall_ns", int(time.time() * 1e9))

@@ -8,6 +8,7 @@ from tierbench.wrappers.child import Failure, Run, run_program
 from tierbench.wrappers.client import CHECKSUM, FIRST_BLOCK, Option, SummedClient
 
 HOUSEKEEPING = 64 * 1024  # it writes some hundred bytes to its own event descriptors
+REQUESTS = 50_000  # by TLS it writes its requests too: some 50 bytes for each 8 MiB
 SIZE = re.compile(r"^Size: +(\d+)$", re.MULTILINE)
 LIBRARIES = 128 * 1024  # it reads some ten kilobytes of them, and of its configuration, before it connects
 
@@ -55,7 +56,8 @@ class Xrdcp(SummedClient):
             moved = 0 if run.exit_status else self._size()
             end.update(self.judged(run, moved), bytes_source="xrdfs", bytes_client=None)
         else:
-            end.update(self.judged(run, self._moved(run), HOUSEKEEPING))
+            moved = self._moved(run)
+            end.update(self.judged(run, moved, max(HOUSEKEEPING, (moved or 0) // REQUESTS)))
             end.update(bytes_source="proc-io", bytes_client=run.read_bytes)
         end["detail"].update(streams=self.job.options["streams"], xrootd_version=self.version)
         return end

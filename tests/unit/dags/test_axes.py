@@ -1,6 +1,5 @@
 """An experiment's axes: what they may be, the product they make, and what a plan makes of it."""
 
-import io
 import itertools
 import re
 import sys
@@ -166,9 +165,11 @@ def test_the_plan_shows_the_product_and_its_cost(load, site):
 
 
 @pytest.mark.parametrize("typed", ["n\n", "\n", ""], ids=["no", "nothing", "Ctrl-D"])
-def test_very_many_trials_are_asked_about(load, tmp_path, capfd, monkeypatch, typed):
+def test_very_many_trials_are_asked_about(load, tmp_path, capfd, monkeypatch, request, typed):
     load(CACHES.replace("repeats = 2", "repeats = 500"))
-    asked = io.StringIO(typed)
+    (tmp_path / "typed").write_text(typed)
+    asked = (tmp_path / "typed").open()
+    request.addfinalizer(asked.close)
     monkeypatch.setattr(asked, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stdin", asked)
     write = ["write", str(tmp_path / "experiment.toml"), "--site", "testbed", "--into", str(tmp_path / "run")]

@@ -1,6 +1,7 @@
 """What the nodes of a trial are given beside its DAG: lists of hosts and of replicas, its record, its variables."""
 
 import dataclasses
+import re
 
 import pytest
 
@@ -42,8 +43,8 @@ def test_a_host_out_of_the_pool_is_sampled_over_ssh(site, quick, plan):
 
 
 def test_workers_flush_their_own_mount_if_there_is_one_and_the_gateway_its_own(site, quick, plan):
-    first = lists(site, quick, plan, "lan-xrootd.root")["lists/lan-xrootd.root.flush"][0]
-    assert first == "wn01.private.fiu.test, "
+    (only,) = lists(site, quick, plan, "lan-xrootd.root")["lists/lan-xrootd.root.flush"]
+    assert only.startswith("dgt.fiu.test, /")
     chep = find_experiment("chep-2013")
     plan = expand(site, chep, POOL)
     directory = next(s.directory for s in plan.replicas.values() if s.name == "plain")
@@ -51,6 +52,24 @@ def test_workers_flush_their_own_mount_if_there_is_one_and_the_gateway_its_own(s
         f"wn01.private.fiu.test, /xrootd-fs{directory}",
         f"dgt.fiu.test, {directory}",
     ]
+
+
+def test_where_nothing_is_known_to_keep_the_files_no_cache_is_flushed(site, quick, plan):
+    nowhere = dataclasses.replace(site.access["lan-xrootd"], path=())
+    unknown = dataclasses.replace(site, access={**site.access, "lan-xrootd": nowhere})
+    assert trial_record(unknown, quick, plan, the_trial(plan))["flush"]["strategy"] == "none"
+    assert "JOB flush" not in trial_dag(unknown, quick, the_trial(plan)).text()
+    assert "lists/lan-xrootd.root.flush" not in lists(unknown, quick, plan, "lan-xrootd.root")
+
+
+def test_a_job_that_keeps_its_files_asks_for_room_for_them(site):
+    staging = find_experiment("stage-in-or-stream")
+    plan = expand(site, staging, POOL)
+    own = {trial.configuration.client: trial_dag(site, staging, trial).text() for trial in plan.trials}
+    (room,) = re.findall(r'disk="(\d+)"', own["staged"])
+    (replicas,) = staging.used_replicas.values()
+    assert int(room) * 1024 > replicas.nominal_bytes
+    assert 'disk="' not in own["root"]
 
 
 def test_each_client_finds_its_replica_in_its_line(site, plan):
@@ -86,7 +105,7 @@ def test_trial_json_holds_what_runs_and_reads_needs(site, quick, plan):
         "client": "root",
         "start": {"kind": "together", "every_s": 0.0},
         "workers": ["wn01.private.fiu.test"],
-        "flush": {"strategy": "fadvise", "hosts": ["wn01.private.fiu.test", "dgt.fiu.test"]},
+        "flush": {"strategy": "fadvise", "hosts": ["dgt.fiu.test"]},
         "bytes": None,
         "writes": None,
     }

@@ -10,13 +10,22 @@ from tests.unit.synthetic_report import Shape, write_run
 from tierbench.dags.claims import NOT_TESTED
 from tierbench.dags.levels import Factor, Layout, Scaling
 from tierbench.postprocess.compare.claims import findings
-from tierbench.postprocess.compare.judgement import EQUIVALENT, INCONCLUSIVE, changes, compare_runs
+from tierbench.postprocess.compare.judgement import (
+    EQUIVALENT,
+    INCONCLUSIVE,
+    SLOWER,
+    Change,
+    _of_change,
+    changes,
+    compare_runs,
+)
 from tierbench.postprocess.compare.points import points
 from tierbench.postprocess.report.answer import answers
 from tierbench.postprocess.report.compare import comparison_page
 from tierbench.postprocess.report.grid import grid_rows
 from tierbench.postprocess.report.notes import round_trips
 from tierbench.postprocess.schema.rows import RATE, TrialRow
+from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.load_run import Results, read_results
 from tierbench.postprocess.tables.run_tables import ratio_rows, saturation_rows, scaling_rows, summary_rows
 
@@ -203,6 +212,18 @@ def test_a_change_between_runs_that_suspect_trials_alone_show_is_not_clear(tmp_p
     page = comparison_page(runs, [], tmp_path / "page.html", tmp_path)
     assert ('class="answer clear"' in page) is not doubted
     assert ("Without the SUSPECT trials that is not so of direct/root" in page) is doubted
+
+
+def test_runs_that_valid_trials_alone_call_equivalent_are_not_called_slower():
+    """A repetition with a SUSPECT trial that was far slower decides."""
+    by_valid, all_of = Interval(0.99, 0.983, 0.997), Interval(0.92, 0.86, 0.985)
+    change = Change({}, (1.0,), (1.0,), all_of, by_valid)
+    assert [_of_change(each, 0.05, RATE) for each in (change, dataclasses.replace(change, by_valid=None))] == [
+        INCONCLUSIVE,
+        SLOWER,
+    ]
+    equivalent = Change({}, (1.0,), (1.0,), Interval(0.98, 0.965, 0.995), Interval(0.98, 0.958, 1.003))
+    assert _of_change(equivalent, 0.05, RATE) == EQUIVALENT
 
 
 @pytest.mark.parametrize(("doubted", "judged", "status"), [(False, EQUIVALENT, 0), (True, INCONCLUSIVE, 3)])

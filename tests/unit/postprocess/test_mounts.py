@@ -61,7 +61,7 @@ def test_a_client_on_the_mount_from_before_makes_its_trial_invalid(tmp_path, dev
     mounted = {"path": "/storage/a", "point": "/storage", "device": device}
     size = round(400e6 / 8 * 20 / 1.02)
     synthetic.write_client(folder / names.client_output(0), begin_s=0, end_s=20, size=size, mounts=[mounted])
-    flushed = {"resident_after_bytes": 0, "mounts": {"/": "0:21", "/storage": "0:32"}}
+    flushed = {"files": 1, "resident_after_bytes": 0, "mounts": {"/": "0:21", "/storage": "0:32"}}
     (folder / names.flush_report(host)).parent.mkdir()
     (folder / names.flush_report(host)).write_text(json.dumps(flushed))
     row = trial_tables(folder)

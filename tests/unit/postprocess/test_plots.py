@@ -116,6 +116,15 @@ def test_marks_on_a_page_tell_their_style_once(results, tmp_path):
     assert not re.search(r"<g [^>]*style=[^>]*style=", page)
 
 
+def test_a_page_shortens_no_number_that_is_read(results, tmp_path):
+    with canvas.style():
+        figure = metric_ladder([root_of(results)], "mean_mbps", "")
+        figure.axes[0].set_title("0.125 of 5.8.412")
+        page = canvas.inline(canvas.save(canvas.Picture("numbers", "", "", figure), tmp_path))
+    assert "0.125 of 5.8.412" in page
+    assert not re.search(r'="[^"]*\d\.\d{3}', page)
+
+
 def legend_of(figure):
     return {text.get_text() for text in figure.legends[0].get_texts()}
 
@@ -219,6 +228,11 @@ def test_an_access_has_one_colour_in_all_figures(drawn):
                 access = str(line.get_gid() or line.get_label()).split("/")[0]
                 if access in RATES:
                     assert to_hex(line.get_color()) == PAPER_METHODS[access].color, picture.name
+
+
+def test_seven_access_methods_of_a_site_have_looks_of_their_own():
+    looking = looks("access", [f"way-{number}" for number in range(10)]).values()
+    assert len({look.color for look in looking}) == 10
 
 
 def test_looks_do_not_depend_on_what_else_is_there():

@@ -12,10 +12,10 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tests.unit.synthetic_run import rows, write_host
 from tierbench import names
-from tierbench.errors import TierbenchError
+from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.schema.columns import places
 from tierbench.postprocess.schema.rows import TRIAL_FILES, Fetches
-from tierbench.postprocess.schema.run_rows import FILES
+from tierbench.postprocess.schema.run_rows import FILES, SCHEMA_VERSION
 from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.terminal import as_text
 from tierbench.postprocess.tables.write import tables, trial_tables, write_parquet
@@ -142,7 +142,7 @@ def test_the_wall_time_is_as_exact_as_the_job_event_logs_stamps(folder, stamp, w
 def test_resident_bytes_are_known_when_each_flush_has_told(tmp_path):
     folder = synthetic.write_trial(tmp_path, flush={"strategy": "fadvise", "hosts": ["wn01", "wn02"]})
     (folder / "flush").mkdir()
-    (folder / "flush/wn01.json").write_text(json.dumps({"resident_after_bytes": 4096}))
+    (folder / "flush/wn01.json").write_text(json.dumps({"files": 8, "resident_after_bytes": 4096}))
     assert trial_tables(folder)["resident_bytes"] is None
     (folder / "flush/wn02.json").write_text(json.dumps({"resident_after_bytes": 0}))
     assert trial_tables(folder)["resident_bytes"] == 4096
@@ -296,7 +296,20 @@ def test_what_a_run_came_to_is_not_read_from_tables_that_are_older_than_a_trial(
     trial_tables(run / TRIAL)
     (after,) = (row for row in read_results(run, words.append).trials if row.trial_id == Path(TRIAL).name)
     assert after.window_s == pytest.approx(19)
-    assert words == [f"{run}: making its tables anew, trials have ended since"]
+    anew = f"{run}: making its tables anew, trials have ended since"
+    assert words == [anew]
+    whole = (run / names.TRIALS_CSV).read_text().splitlines(keepends=True)
+    (run / names.TRIALS_CSV).write_text("".join(line for line in whole if Path(TRIAL).name not in line))  # --more's
+    read_results(run, words.append)
+    assert words == [anew, anew]
+
+
+def test_tables_of_a_newer_version_are_refused(run):
+    (run / names.PLAN).write_text(json.dumps({"configurations": [{"access": "lan-xrootd", "workload": "root"}]}))
+    tables(run)
+    synthetic.edit_json(run / names.SCHEMA, schema_version=SCHEMA_VERSION + 1)
+    with pytest.raises(ConfigError, match="use a newer tierbench"):
+        read_results(run, str)
 
 
 @pytest.mark.parametrize("name", TRIAL_FILES)

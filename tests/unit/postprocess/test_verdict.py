@@ -59,10 +59,21 @@ def measured_in_operations(folder, count):
     synthetic.edit_clients(folder, "end", operations=count)
 
 
+def read_events(folder, count):
+    synthetic.edit_clients(folder, "end", events=count)
+
+
+def by_door(folder, share):
+    """Have the door on the path carry so much of what the storage sends."""
+    further_sampler(folder, "gw.uf.test", "door")
+    edit_trial(folder, path=["gw.uf.test"], protocol="xrootd")
+    sampled(folder, synthetic.during(400 * share, 20), host="gw.uf.test", role="door")
+
+
 def flushed(folder, resident):
     edit_trial(folder, flush={"strategy": "fadvise", "hosts": ["wn01"]})
     (folder / "flush").mkdir()
-    (folder / "flush/wn01.json").write_text(json.dumps(resident))
+    (folder / "flush/wn01.json").write_text(json.dumps({"files": 4, **resident}))
 
 
 def sped_up(folder, times):
@@ -184,11 +195,15 @@ CASES = [
     ("resident pages", flushed, {"resident_after_bytes": 9_000_000}, {"resident_after_bytes": 11_000_000}, INVALID,
      "11.00 MB of the replicas were in memory"),
     ("caches not proven cold", flushed, {"resident_after_bytes": 0}, {"status": "unmeasured"}, SUSPECT,
-     "not all of 1 flushes could measure"),
+     "not all of 1 flushed host could measure"),
+    ("caches not proven cold", flushed, {"resident_after_bytes": 0}, {"resident_after_bytes": 0, "files": 0}, SUSPECT,
+     "or none saw the files"),
     ("caches not proven cold", lambda folder, flush: edit_trial(folder, flush=flush), None,
      {"strategy": "none", "hosts": []}, SUSPECT, "no cache was flushed"),
     ("operations not counted", measured_in_operations, 5, 0, SUSPECT, "4 clients report no operations: 0, 1, 2, 3"),
     ("operations not counted", measured_in_operations, 5, None, SUSPECT, "4 clients report no operations"),
+    ("operations not counted", read_events, 5, 0, SUSPECT, "4 clients report no events: 0, 1, 2, 3"),
+    ("path not taken", by_door, 0.6, 0.4, INVALID, "gw.uf.test carried no more than"),
     ("counts apart", lambda folder, counted: moved(folder, 1.0, counted), 0.996, 1 / 1.024, SUSPECT,
      "client 0 read 245.10 MB, its process 239.35 MB (at most 0.5 %"),
     ("uncounted bytes", lambda folder, counted: moved(folder, 1.0, counted), 1.05, 1.06, SUSPECT,

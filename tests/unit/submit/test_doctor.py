@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import zlib
@@ -20,12 +21,13 @@ from tierbench.dags.replicas import Entry
 from tierbench.site_configs.site import SHIPPED, Kerberos, Links, find_site
 from tierbench.submit import pool
 from tierbench.submit.cli import main
-from tierbench.submit.doctor import clocks, clocks_not_compared, findings_of
+from tierbench.submit.doctor import caches_not_emptied, clocks, clocks_not_compared, findings_of
 from tierbench.submit.links import judged
 from tierbench.submit.planning import Finding, table
 from tierbench.submit.pool import PoolError
 from tierbench.submit.probes import Clock, Jobs, Report, clock, read_report, script
 from tierbench.submit.questions import Question, Visit, contents, visits
+from tierbench.wrappers.probe import UNUSED_PORT
 
 SITE = find_site("testbed")
 WORKERS = {"private": ("wn01.private.fiu.test",), "public": ("wn03.fiu.test",)}
@@ -166,6 +168,21 @@ def test_a_grid_proxy_is_looked_at(tmp_path, days, mode, why, seen):
     proxy(tmp_path, days).chmod(mode)
     found = answer("proxy", path=str(tmp_path / "proxy.pem"), needed_s=48 * 3600)
     assert (found.get("why", ""), seen in found["seen"]) == (why, True)
+
+
+def test_a_warning_of_openssl_is_no_date(tmp_path, monkeypatch):
+    proxy(tmp_path, 7)
+    openssl = shutil.which("openssl")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/openssl").write_text(f'#!/bin/sh\necho WARNING: no configuration >&2\nexec {openssl} "$@"\n')
+    (tmp_path / "bin/openssl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    assert answer("proxy", path=str(tmp_path / "proxy.pem"), needed_s=0)["state"] == "good"
+
+
+def test_a_door_may_be_an_address_of_ipv6():
+    door = f"[::1]:{UNUSED_PORT}"
+    assert "Connection refused" in answer("xrootd", door=door, paths=[])["seen"]
 
 
 def test_where_trials_write_a_folder_is_made_and_removed(tmp_path):
@@ -358,6 +375,13 @@ def test_of_storage_over_ssh_the_clock_is_not_compared_so_no_trial_will_be_valid
     assert "no trial will be VALID" in finding.seen
     assert not list(clocks_not_compared(SITE, None))
     assert not list(clocks_not_compared(find_site("fiu-uf-2014"), None))  # which admins copy
+
+
+def test_that_nobody_says_where_files_are_in_memory_is_doubted():
+    assert not list(caches_not_emptied(SITE, None))
+    nowhere = {name: replace(access, path=()) for name, access in SITE.access.items()}
+    found = list(caches_not_emptied(replace(SITE, access=nowhere), find_experiment("quick")))
+    assert {finding.thing for finding in found} == {"access lan-xrootd", "access wan-xrootd-private"}
 
 
 @pytest.mark.parametrize(

@@ -59,8 +59,20 @@ def test_machines_without_a_network_are_one_pool_beside_the_server(monkeypatch):
     machines = [Machine(host, 8, "") for host in ("a.example", "b.example", "door.example")]
     monkeypatch.setattr(pool, "all_machines", lambda: machines)
     site = made("--url", "https://door.example/store")
-    assert site.pools["workers"].requirements == 'OpSys == "LINUX" && Machine != "door.example"'
+    untagged = 'OpSys == "LINUX" && TierbenchNetwork =?= undefined'
+    assert site.pools["workers"].requirements == f'{untagged} && Machine != "door.example"'
+    assert site.access["http"].path == ("door.example",)  # whose caches hold the files
     assert (site.access["http"].prefix, site.storage.replicas) == ("https://door.example:443/", "/store/tierbench")
+
+
+def test_a_pool_of_which_half_say_their_network_is_two_pools(monkeypatch):
+    tagged = [Machine(f"t{number}.example", 8, "Public") for number in range(60)]
+    monkeypatch.setattr(pool, "all_machines", lambda: [*tagged, *(Machine(f"{n}.example", 8, "") for n in "ab")])
+    site = made("--url", "root://far.example//data")
+    requirements = {name: offer.requirements for name, offer in site.pools.items()}
+    assert requirements["workers"] == 'OpSys == "LINUX" && TierbenchNetwork =?= undefined'
+    assert requirements["workers-2"] == 'TierbenchNetwork == "Public"'
+    assert {access.path for access in site.access.values()} == {()}  # it has to join the pool first
 
 
 def test_without_a_pool_it_says_what_was_not_asked(monkeypatch, port):

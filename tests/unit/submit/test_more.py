@@ -14,6 +14,7 @@ from tierbench.dags.plan import expand, from_json
 from tierbench.dags.replicas import Entry
 from tierbench.dags.write import write_run
 from tierbench.errors import BusyError, ConfigError
+from tierbench.postprocess.verdict.counting import looks_of
 from tierbench.site_configs.site import find_site
 from tierbench.submit import commands, planning
 from tierbench.submit.cli import main
@@ -77,6 +78,8 @@ def test_what_is_added_are_the_trials_that_more_repetitions_would_have_had(defin
     five = dataclasses.replace(load_experiment(definition), repeats=5)
     plan = from_json((run.directory / names.PLAN).read_text())
     assert plan.trials == planning.expanded(find_site("testbed"), five).plan.trials
+    written = [json.loads((run.directory / name).read_text()) for name in (names.PLAN, names.EXPERIMENT)]
+    assert looks_of(*written) == (2, 5)  # after which its answer was, and is, looked at
     assert [trial.stage.value for trial in Run(run.directory).trials()] == ["finished"] * 4 + ["waiting"] * 6
     dag = (run.directory / names.EXPERIMENT_DAG).read_text()
     done = [line.split()[2] for line in dag.splitlines() if line.startswith("SUBDAG") and line.endswith(" DONE")]

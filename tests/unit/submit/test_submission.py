@@ -45,7 +45,7 @@ def test_htcondor_does_not_sleep_before_a_job_that_names_what_comes_back():
 
 def test_the_doctors_and_the_links_jobs_have_them_too_and_stay_what_they_are(tmp_path):
     asked = asking("accounting_group = group_cms.tier3", '+ProjectName = "storage"', "executable = /bin/sh")
-    described = htcondor2.Submit(submit_file(tmp_path, asked.submission))
+    described = htcondor2.Submit(submit_file(tmp_path, asked.submission, "vanilla"))
     assert described["accounting_group"] == "group_cms.tier3"
     assert described["My.ProjectName"] == '"storage"'
     assert described["executable"] == str(tmp_path / "probe.py")

@@ -34,7 +34,7 @@ def test_a_command_takes_the_access_that_leads_to_its_server(tmp_path):
     ("commands", "access", "emptied"),
     [
         (["/bin/cat /extenci/a/f{n}", "xrdcp root://dgt.fiu.test:1101//b//c -"], ("direct", "xcache"),
-         {"/extenci/a", "/b", ""}),
+         {"/extenci/a", "/b"}),
         (["dd if=/extenci/near/a/f{n}", "cat </extenci/b/f"], ("near-pool",), {"/extenci/near/a", "/extenci/b"}),
     ],
 )  # fmt: skip
@@ -101,3 +101,13 @@ def test_what_a_command_writes_is_what_it_has_read(tmp_path, command, status, re
     job.offer("root://server:1094//none-0001.dat", "")
     end = job.end("command", options={"command": command})
     assert (end["status"], end["bytes_app"]) == (status, read)
+
+
+def test_what_a_pipeline_had_read_when_time_was_over_counts(tmp_path):
+    job = Job(tmp_path)
+    job.offer("root://server:1094//none-0001.dat", "")
+    end = job.end(
+        "command", options={"command": "head -c 200000 /dev/zero; cat /dev/zero | (head -c 300000; sleep 600)"}, for_s=2
+    )
+    assert (end["status"], end["work"]["cut"]) == ("ok", 1)
+    assert end["bytes_app"] == pytest.approx(500_000, abs=100)  # less its report's bytes

@@ -59,6 +59,12 @@ def test_what_was_written_is_what_fio_counted_and_its_own_rate_is_told(job):
     assert "--end_fsync=1" in asked(job)
 
 
+def test_a_colon_in_a_path_makes_no_two_files_of_it(job):
+    job.offer(job.folder / "a:b", SIZE)
+    job.end("fio", options={"write": True})
+    assert f"--filename={job.folder}/a\\:b" in asked(job)
+
+
 def test_reading_asks_for_no_more_than_that(job):
     (job.folder / "mine").write_bytes(bytes(SIZE))
     assert job.end("fio")["status"] == "ok"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.client_process import Job as ClientJob
-from tierbench.wrappers.child import Run, UsageError
+from tierbench.wrappers.child import Failure, Run, UsageError
 from tierbench.wrappers.client import Job
 from tierbench.wrappers.clients.gridftp import Gridftp
 from tierbench.wrappers.pool_process import PoolProcess
@@ -55,6 +55,11 @@ def test_the_files_of_a_directory_are_told_by_several_sessions(tmp_path):
     end = outcome(tmp_path, "directory-pp-cc2", to=TO, directory=True, sessions=2, pipelining=True)
     assert (end["status"], end["bytes_app"]) == ("ok", 10_000)
     assert [fetch["bytes"] for fetch in end["fetches"]] == [1000, 2000, 3000, 4000]
+
+
+def test_a_directory_that_would_go_to_the_workers_disk_is_refused(tmp_path):
+    with pytest.raises(Failure, match=r"where \[access.NAME.to\] leads"):
+        client(tmp_path, to="", directory=True).prepare()
 
 
 def test_a_directory_of_more_files_than_the_jobs_is_refused(tmp_path):

@@ -33,6 +33,10 @@ def test_no_block_is_like_another(job):
     blocks = {content[at : at + 1024] for at in range(0, SIZE, 1024)}
     assert len(blocks) == -(-SIZE // 1024)
     assert len(zlib.compress(content[: 1 << 10])) > 1 << 10
+    (job.folder / "written").unlink()
+    job.end("writer")  # nor is a page of a larger one
+    content = (job.folder / "written").read_bytes()
+    assert len({content[at : at + 4096] for at in range(0, SIZE, 4096)}) == -(-SIZE // 4096)
 
 
 def test_parts_of_one_file_lie_where_they_belong(job):

@@ -117,6 +117,10 @@ def test_a_rebuild_from_run_directories_gives_the_same_and_keeps_what_only_the_h
     for number in range(3):
         run_of(tmp_path / "runs", number)
     assert rebuild(place, [tmp_path / "runs"], silent) == 3
+    (tmp_path / "quick/nights").mkdir(parents=True)
+    (tmp_path / "runs").rename(tmp_path / "quick/nights/20261122T0230Z")  # with a run or two, a night's folder
+    assert rebuild(tmp_path / "other.sqlite", [tmp_path / "quick"], silent) == 3
+    (tmp_path / "quick/nights/20261122T0230Z").rename(tmp_path / "runs")
     with History(place) as history:
         history.record(night(3, outcome=MISSED))
         history.acknowledge(Acknowledgement("quick", LAN, FIRST_NS, "admin", FIRST_NS))

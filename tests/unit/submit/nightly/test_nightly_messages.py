@@ -100,7 +100,7 @@ def test_a_change_is_told_once_by_one_message_that_names_number_interval_and_rep
 def test_a_webhook_that_never_answers_is_given_up_and_told_of_by_the_next_message(
     define, silence, receiver, found, monkeypatch
 ):
-    found.append(WORSE)
+    found += [WORSE, dataclasses.replace(WORSE, configuration="wan", sentence="Worse: another one.")]
     nightly = define(webhook=silence)
     with monkeypatch.context() as impatient:
         impatient.setattr(messages, "PATIENCE_S", 0.5)
@@ -111,7 +111,7 @@ def test_a_webhook_that_never_answers_is_given_up_and_told_of_by_the_next_messag
     messages.write_webhook(nightly, receiver.url)
     close(nightly, measured(nightly, LAST + timedelta(days=1)))
     assert "did not reach" in str(receiver.bodies[0]["text"])
-    assert WORSE.sentence in str(receiver.bodies[0]["text"])
+    assert f"{WORSE.sentence} Worse: another one." in str(receiver.bodies[0]["text"])
 
 
 def test_a_webhook_is_told_of_by_its_host_alone(define, receiver, found, tmp_path):

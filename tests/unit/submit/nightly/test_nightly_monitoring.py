@@ -162,6 +162,36 @@ def test_prometheus_reads_the_text_file(define, tmp_path):
         assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
 
 
+def test_what_the_history_lacks_is_recorded_by_the_next_night_and_the_text_file_claims_nothing_meanwhile(
+    define, tmp_path
+):
+    """The history was lost, and then is no database, in which nobody can look for changes."""
+    nightly = define(textfile=str(tmp_path), history=str(tmp_path / "history.sqlite"))
+    close(nightly, measured(nightly, LAST - timedelta(days=1)))
+    (tmp_path / "history.sqlite").unlink()
+    close(nightly, measured(nightly))
+    with History(tmp_path / "history.sqlite") as history:
+        assert [night.outcome for night in database.nights(history, "quick")] == ["measured"] * 2
+    text = (tmp_path / "tierbench_nightly_quick.prom").read_text()
+    (tmp_path / "history.sqlite").write_bytes(b"no database, and long enough not to be taken for an empty one" * 40)
+    close(nightly, measured(nightly, LAST + timedelta(days=1)))
+    assert (tmp_path / "tierbench_nightly_quick.prom").read_text() == text
+
+
+def test_few_nights_are_no_proof_that_nothing_has_changed(define):
+    nightly = define()
+    feed(3, slower_from_night=10)
+    measured(nightly)
+    assert "nothing can be said yet: that takes 7 nights, and there are 3" in Health(nightly, [], NOW).summary
+
+
+def test_a_night_that_a_wrong_clock_has_put_far_ahead_is_none(define):
+    nightly = define()
+    night = measured(nightly)
+    record.write(nightly, Night(datetime.now(UTC).timestamp() + 1e8, "missed"))
+    assert [*record.newest_first(nightly)] == [night]
+
+
 def test_the_dashboard_asks_for_what_the_text_file_has(define, tmp_path):
     nightly = define(textfile=str(tmp_path), history=str(tmp_path / "history.sqlite"))
     close(nightly, measured(nightly))
