@@ -292,5 +292,5 @@ def test_a_baseline_is_a_level_of_what_is_compared(tmp_path, report):
 def test_of_single_repetitions_nobody_is_said_not_to_be_faster(tmp_path):
     once = replace(SMALL, repeats=1, samples=False)
     overall = answers(read_results(write_run(tmp_path / "run", once), silent))[0].sentence
-    what = "No access method is distinguishably faster at any of 2 points"
+    what = "No access method is distinguishably the fastest at any of 2 points"
     assert overall.startswith(f"{what} (there is no interval, which takes two repetitions).")
