@@ -267,10 +267,10 @@ def background_on_the_path(data: TrialData, row: TrialRow) -> Measured:
 )
 def path_not_taken(data: TrialData, row: TrialRow) -> Measured:
     """Doors and gateways that the access method's path names, where none carried half of what the storage moved."""
-    near = moved_around(data)
+    near, read = moved_around(data), bytes_reported(data)
     named = [[host for host in hosts if host.samples.host in data.trial.path] for hosts in servers_on(data)]
     ways = [(hosts, direction) for hosts in named if hosts for direction in (SENT, RECEIVED)]
-    if near is None or near.bytes < ON_THE_PATH * bytes_reported(data) or not ways:
+    if near is None or not read or near.bytes < ON_THE_PATH * read or not ways:
         return  # a cache served most of it
     carried = [together(data, hosts, direction) for hosts, direction in ways]
     most = max((part.bytes if part else near.bytes for part in carried), default=0.0)
