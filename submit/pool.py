@@ -68,7 +68,7 @@ def matching_slots(requirements: str) -> Slots:
     """The cores of the pool that a job with these requirements could ever get."""
     # Dynamic slots are parts of the partitionable ones, which count all cores.
     attributes = ["Machine", "PartitionableSlot", "TotalSlotCpus", "DetectedCpus"]
-    ads = _startds(f"({requirements}) && DynamicSlot =!= True", attributes)
+    ads = _startds(f'({requirements}) && DynamicSlot =!= True && State =!= "Drained"', attributes)
     cores: Counter[str] = Counter()
     for ad in ads:
         # A slot that cannot be divided takes one job, however many cores it has.

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tierbench import files
 from tierbench.checked_text import printable
-from tierbench.errors import TierbenchError
+from tierbench.errors import ConfigError, TierbenchError
+from tierbench.json_files import Damaged
 from tierbench.postprocess.history import alarms, database
 from tierbench.postprocess.history.alarms import Finding, Watch
 from tierbench.postprocess.history.changepoints import Rule, no_change
@@ -40,7 +41,10 @@ def record_in_history(nightly: Nightly, night: Night, measured: list[Path]) -> N
             runs = record.run_directories(record.folder(nightly, each))
             for run in runs if each.outcome != "running" else ():
                 if str(run.resolve()) not in there:
-                    history.record(*night_of(run, say=nightly.say))
+                    try:
+                        history.record(*night_of(run, say=nightly.say))
+                    except (ConfigError, Damaged) as error:  # of an old night, which is no news in each message
+                        nightly.say(f"left out: {error}")
             if each.outcome in UNMEASURED and not runs:
                 planned = int(each.planned_wall_s * 1e9)
                 history.record(NightRow(nightly.name, planned, UNMEASURED[each.outcome], reason=each.reason))
