@@ -51,6 +51,7 @@ try:
     for block in iter(lambda: program.stdout.read1(1 << 20), b""):
         count, value = count + len(block), zlib.adler32(block, value) if compared else 0
     status = program.wait()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # all has come: the report is next
 except Over:
     status = -signal.SIGTERM
 with open(report, "w") as file:

@@ -80,9 +80,9 @@ def answer(results: Results, panel: Panel, alone: bool = True) -> Answer:
     lines, tried = results.layout.lines, rows_at(trials, {results.layout.x: point.x})
     if without := [trial for trial in tried if level_of(trial, lines) in point.without]:
         named = listed([*map(results.line_name, point.without)])
-        invalid = sum(verdict(trial) == INVALID for trial in without)
-        lacks = "usable trial" if invalid == len(without) else f"{results.rate} in usable trials"
-        sentences.append(f"No {lacks} of {named}: {counted(invalid, 'trial')} INVALID.")
+        all_invalid = all(verdict(trial) == INVALID for trial in without)
+        why = f"No usable trial of {named}: {counted(len(without), 'trial')} INVALID."
+        sentences.append(why if all_invalid else f"No usable trial of {named} has a rate.")
     # What takes an answer back, and its cause, stand in it: wherever it is read, the notes may not be.
     if alone or len(results.panels) > 1:  # or the sentence about all points says the same
         sentences += causes(results, there, [standing.line for standing in point.standings])
