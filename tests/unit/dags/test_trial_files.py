@@ -62,6 +62,14 @@ def test_where_nothing_is_known_to_keep_the_files_no_cache_is_flushed(site, quic
     assert "lists/lan-xrootd.root.flush" not in lists(unknown, quick, plan, "lan-xrootd.root")
 
 
+def test_a_condition_of_another_pools_workers_is_refused(site, quick):
+    """They would be changed, and the trial labelled by it, while its clients run elsewhere."""
+    of_public = dataclasses.replace(site.conditions["wan-rtt"], hosts=(), pool="public")
+    site = dataclasses.replace(site, conditions={"wan-rtt": of_public})
+    with pytest.raises(ConfigError, match="workers of pool public, and by lan-xrootd clients run in pool private"):
+        expand(site, dataclasses.replace(quick, conditions={"wan-rtt": 47}), POOL)
+
+
 def test_a_job_that_keeps_its_files_asks_for_room_for_them(site):
     staging = find_experiment("stage-in-or-stream")
     plan = expand(site, staging, POOL)

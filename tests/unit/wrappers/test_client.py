@@ -1,14 +1,16 @@
 """What a client tells of what it read, what can go wrong with it, and its ticket."""
 
+import os
 import signal
 import subprocess
+import sys
 import zlib
 
 import pytest
 
 from tests.unit.client_process import PATIENCE_S, SIZE, URL, events, is_running, until
 from tests.unit.shipped import PYTHON
-from tierbench.wrappers.child import USUAL_GRACE_S, Interrupts, run_program
+from tierbench.wrappers.child import USUAL_GRACE_S, Interrupts, cpu_of, run_program
 
 
 def test_a_read_in_full_is_ok_and_leaves_nothing_behind(job):
@@ -201,3 +203,15 @@ def test_the_ticket_is_for_this_host_and_in_a_cache_of_the_jobs_own(job):
 def test_who_was_waited_for_in_vain_is_told_with_the_time():
     said = run_program("sleep", "600", patience_s=2)
     assert (said.status, said.last_words) == (None, "no answer in 2 s")
+
+
+def test_the_cpu_time_of_a_process_has_that_of_children_that_still_run():
+    """Those of a job's further files have started by then, which is no part of their reading."""
+    busy = "import os, time\nwhile sum(os.times()[:2]) < 0.3: pass\nprint(flush=True); time.sleep(600)"
+    with subprocess.Popen(["sh", "-c", '"$0" -c "$1" & wait', sys.executable, busy], stdout=subprocess.PIPE,
+                          start_new_session=True) as shell:  # fmt: skip
+        try:
+            assert shell.stdout.readline()
+            assert sum(cpu_of(shell.pid)) >= 0.25
+        finally:
+            os.killpg(shell.pid, signal.SIGKILL)
