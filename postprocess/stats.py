@@ -16,6 +16,8 @@ import numpy as np
 
 from tierbench.postprocess.digits import Numbers
 
+MOST_LOG = 700.0  # of a ratio: the largest number has little more
+
 LEVEL = 0.95
 RESOLUTION = 0.001  # of a rate: clients start within 10 ms in windows of 10 s, so trials resolve no less
 OTHER_SCATTER = 0.01  # how probable it may be that scatter differs by chance, of workloads or of a point
@@ -70,7 +72,8 @@ class Interval:
         if not self.value or not df or min(self.low or 0, self.high or 0) <= 0:  # or they have no logarithms
             return Interval(self.value)
         widened = quantile / student(df)
-        low, high = (self.value * ((bound or 1) / self.value) ** widened for bound in (self.low, self.high))
+        reach = (widened * math.log((bound or 1) / self.value) for bound in (self.low, self.high))
+        low, high = (self.value * math.exp(max(-MOST_LOG, min(MOST_LOG, log))) for log in reach)
         return Interval(self.value, low, high)
 
 

@@ -3,6 +3,7 @@
 import argparse
 import os
 import re
+from pathlib import Path
 from typing import Any
 
 from tierbench.monitors.source import Column, ProcFile, Source, first_line
@@ -121,9 +122,7 @@ class Disk(Source):
 
     def __init__(self, options: argparse.Namespace) -> None:
         super().__init__(options)
-        # Those with a device behind them: neither partitions nor what is stacked upon disks, as loop, RAID and LVM.
-        there = [disk for disk in sorted(options.sys.glob("block/*")) if (disk / "device").exists()]
-        self.disks = [os.fsencode(disk.name) for disk in there]
+        self.disks = [os.fsencode(disk.name) for disk in sorted(options.sys.glob("block/*")) if is_disk(disk)]
         self.marks = [b" " + disk + b" " for disk in self.disks]
 
     def header(self) -> "dict[str, Any]":
@@ -140,6 +139,12 @@ class Disk(Source):
             written += int(counts[6])
             busy_ms += int(counts[9])
         return (512 * read, 512 * written, busy_ms) if self.marks else (-1, -1, -1)
+
+
+def is_disk(block: Path) -> bool:
+    """Whether a device is behind it, as of no partition, loop, RAID or LVM; and no empty drive of a virtual machine."""
+    removable, size = (first_line(block / name) for name in ("removable", "size"))
+    return (block / "device").exists() and removable != "1" and size != "0"
 
 
 class OwnDisk(Source):

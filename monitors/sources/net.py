@@ -9,6 +9,8 @@ from typing import Any
 from tierbench.host import NoInterface, find_interfaces, mono_ns, wall_ns
 from tierbench.monitors.source import Column, Refusal, Source, first_line
 
+# A virtual machine's cards state a speed, but may carry more or less.
+VIRTUAL = ("vmxnet3", "hv_netvsc", "virtio_net", "e1000", "e1000e", "8139cp", "8139too", "xen_netfront", "vif")
 REAL_KINDS = ("bond", "vlan", "team")  # their drivers state the speed of the cards below them
 MOST_BETWEEN_NS = 1000000  # more between the clocks and the counters: we were preempted
 UNKNOWN = (-1,) * 6
@@ -77,7 +79,8 @@ class Net(Source):
 def stated_speed(link: Path) -> "dict[str, Any]":
     """What an interface's driver states, and whether hardware has that: a virtual one's says nothing."""
     speed, kind = first_line(link / "speed"), re.search(r"DEVTYPE=(\w+)", first_line(link / "uevent") or "")
-    real = (link / "device").exists() or bool(kind and kind.group(1) in REAL_KINDS)
+    driver = (link / "device/driver").resolve().name
+    real = ((link / "device").exists() and driver not in VIRTUAL) or bool(kind and kind.group(1) in REAL_KINDS)
     return {"link_speed_mbps": int(speed) if speed and int(speed) > 0 else None, "link_speed_real": real}
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tierbench.postprocess.measures.resources import CARRIES, SHARED, WINDOWS, Part, Resource, part, resources
+from tierbench.postprocess.measures.resources import CARRIES, ONCE, SHARED, WINDOWS, Part, Resource, part, resources
 from tierbench.postprocess.records.ceilings import Ceiling
 from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import TrialData, by_host
@@ -48,17 +48,23 @@ WINDOW = "TCP window"
 NIC = {"storage": STORAGE, "gateway": "gateway NIC", "door": "door NIC", "worker": "worker NIC"}
 CPU = {"storage": STORAGE, "gateway": "gateway CPU", "door": "door CPU", "worker": "worker CPU"}
 LABELS = tuple(dict.fromkeys((*NIC.values(), *CPU.values(), WAN, WINDOW, LATENCY, CLIENT, UNEXPLAINED)))
+DISKS = "disks busy"
 WHO = {"storage": "storage server", "gateway": "gateway", "door": "door", "worker": "workers"}
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A resource with its label, how full it is, and that in words; full if it is at its ceiling."""
+    """A resource with its label, how full it is, and that in words; full if it is at its ceiling.
+
+    A weak one is named first only where no other is full: busy disks may do more at a time, and a busy worker's
+    processors may be others' work.
+    """
 
     label: str
     use: float
     words: str
     full: bool
+    weak: bool = False
 
 
 def limit_of(data: TrialData, delivered_mbps: float | None) -> Limit:
@@ -102,7 +108,7 @@ def not_known(data: TrialData, of: Part, used: Sequence[Resource]) -> list[str]:
 
 def explain(used: Sequence[Resource], clients: Clients, unknown: Sequence[str] = ()) -> tuple[str, str]:
     candidates = sorted(_candidates(used, clients), key=lambda candidate: candidate.use, reverse=True)
-    full = [candidate for candidate in candidates if candidate.full]
+    full = sorted((candidate for candidate in candidates if candidate.full), key=lambda candidate: candidate.weak)
     sent_again = list(_sent_again(used))
     if full:
         words = [full[0].words, *(f"also full: {other.words}" for other in full[1:])]
@@ -192,7 +198,7 @@ def _cpu(role: str, used: Iterable[Resource]) -> Iterator[Candidate]:
         "CPU": CPU_FULL,
         "busiest core": CORE_FULL if role != "worker" else None,  # a worker's busiest core is a client's
         "busiest core's softirq": SOFTIRQ_FULL,
-        "disks busy": DISK_FULL if role == "storage" else None,
+        DISKS: DISK_FULL if role == "storage" else None,
     }
     candidates = []
     for name, threshold in thresholds.items():
@@ -211,9 +217,10 @@ def _cpu(role: str, used: Iterable[Resource]) -> Iterator[Candidate]:
             stolen = max((r.value for r in own if r.resource == "CPU stolen"), default=0.0)
             words = f"{_hosts(role, fullest)}: {amount}"
             words += f", {stolen:.0f} % stolen by the hypervisor" if stolen >= STOLEN_SHOWN else ""
-            candidates.append((use / threshold, Candidate(CPU[role], use, words, is_full)))
+            weak = name == DISKS or (role == "worker" and fullest[0].unit == "%")
+            candidates.append((use / threshold, Candidate(CPU[role], use, words, is_full, weak)))
     if candidates:
-        yield max(candidates, key=lambda pair: (pair[1].full, pair[0]))[1]
+        yield max(candidates, key=lambda pair: (pair[1].full, not pair[1].weak if pair[1].full else True, pair[0]))[1]
 
 
 def _machine(used: Sequence[Resource], cpu_bound: bool) -> Iterator[Candidate]:
@@ -269,6 +276,7 @@ def _ceilings(data: TrialData, used: Sequence[Resource]) -> Iterator[tuple[str, 
         of_host = [card for card in cards.get(host, [None]) if not of or (card and card.name in of)]
         return [data.ceilings.nic(host, role, card) for card in of_host]
 
+    moved = sum(r.value for r in used if (r.role, r.resource) == ("storage", f"NIC {data.measure.direction}"))
     if "wan" in data.ceilings.links and not data.cached:
         yield "WAN link", data.ceilings.links["wan"]
     for role in () if data.cached else ("storage", "gateway", "door"):  # somewhere there is a cache
@@ -281,7 +289,8 @@ def _ceilings(data: TrialData, used: Sequence[Resource]) -> Iterator[tuple[str, 
             for host, of in sent.items()
         }
         each = [nics(host, role, sending[host] if role != "storage" else None) for host in sorted(hosts)]
-        if role == "storage":  # side by side: what does not go through any of them can go through another
+        carried = sum(sum(r.value for r in of) for of in sent.values())
+        if role == "storage" or carried <= ONCE * moved:  # side by side: what one does not carry another can
             each = [[nic for server in each for nic in server]]
         if limits := [_side_by_side(host) for host in each if host and all(host)]:
             yield WHO[role], min(limits, key=lambda ceiling: ceiling.mbps)

@@ -18,6 +18,7 @@ EDGES = 0.1  # of the window, at each end, that its middle leaves out
 NEARLY_FULL = 0.9  # a sample whose rate is above this of the ceiling counts as one at the ceiling
 LEAST_COVERED = 0.5  # of the part, for a mean over it
 CARRIES = 0.5  # of what the storage server moved: who carried this much is on the data's way
+TAKES_PART, ONCE = 0.05, 1.5  # hosts that each carry this much, and together no more than this: they are side by side
 MOST_CARRIED = 1.25  # and by a mount no more, or it carried others' data
 MOUNT = "file"  # the protocol of its clients
 MOST_OF_WORK = 0.5  # of all cores' busy time; whose share is less was the busiest by chance
@@ -139,8 +140,9 @@ def resources(data: TrialData, of: Part) -> list[Resource]:
     moved = _moved(data, of)
     workers = of.hosts & (data.client_hosts if data.trial.on_disk else data.taking_hosts)
     used: list[Resource] = []
+    least = _least_carried(data, of, moved)
     for interfaces in by_host(data.sampled):
-        used += _of_host(interfaces, data, of, moved, workers)
+        used += _of_host(interfaces, data, of, (moved, least), workers)
     used += _of_workers_not_sampled(data, of)
     return [*used, *_of_links(data, of, used, moved), *_of_machine(data, of), *_of_clients(data, of)]
 
@@ -151,9 +153,10 @@ def server_cpu_s(data: TrialData) -> float | None:
         return None
     window, cores = Part(*data.window_ns, "", data.jobs), []
     moved = _moved(data, window)
+    passed = (moved, _least_carried(data, window, moved))
     for interfaces in by_host(data.sampled):
         if interfaces[0].samples.role in SERVERS:
-            used = [resource for resource in _of_host(interfaces, data, window, moved, set()) if resource.on_the_way]
+            used = [resource for resource in _of_host(interfaces, data, window, passed, set()) if resource.on_the_way]
             shares = 100 / (interfaces[0].samples.header.ncpu or math.nan)
             cpu = [r.value / (shares if r.unit == "%" else 1) for r in used if r.resource == "CPU"]
             cores += cpu or [math.nan] * bool(used)
@@ -166,20 +169,41 @@ def _moved(data: TrialData, of: Part) -> float:
     return sum(per_second(server, data.measure.counter, of, 8 / 1e6) or 0.0 for server in data.storage)
 
 
-def _of_host(
-    interfaces: list[Sampled], data: TrialData, of: Part, moved: float, workers: set[str]
-) -> Iterator[Resource]:
-    sampled = interfaces[0]
-    samples = sampled.samples
-    host, role = samples.host, samples.role
-    rates = {
+def _rates(interfaces: list[Sampled], of: Part) -> dict[str, list[float | None]]:
+    """What each interface of a host sent and received, in Mb/s."""
+    return {
         direction: [per_second(nic, f"{direction}_bytes", of, 8 / 1e6) for nic in interfaces]
         for direction in ("tx", "rx")
     }
-    carried = [sum(rate or 0.0 for rate in direction) for direction in rates.values()]
-    on_the_way = max(carried) >= CARRIES * moved
+
+
+def _carried(rates: dict[str, list[float | None]]) -> list[float]:
+    return [sum(rate or 0.0 for rate in direction) for direction in rates.values()]
+
+
+def _least_carried(data: TrialData, of: Part, moved: float) -> dict[str, float]:
+    """By role, what a host on the data's way carries at least: half of it, or of its share where several divide it."""
+    by_role: dict[str, list[float]] = {}
+    for interfaces in by_host(data.sampled):
+        most = max(_carried(_rates(interfaces, of)))
+        by_role.setdefault(interfaces[0].samples.role, []).append(most if most >= TAKES_PART * moved else 0.0)
+    return {
+        role: CARRIES * moved / (max(1, int(np.count_nonzero(rates))) if sum(rates) <= ONCE * moved else 1)
+        for role, rates in by_role.items()
+    }
+
+
+def _of_host(
+    interfaces: list[Sampled], data: TrialData, of: Part, passed: tuple[float, dict[str, float]], workers: set[str]
+) -> Iterator[Resource]:
+    sampled, (moved, least_carried) = interfaces[0], passed
+    samples = sampled.samples
+    host, role = samples.host, samples.role
+    rates = _rates(interfaces, of)
+    carried, least = _carried(rates), least_carried[role]
+    on_the_way = max(carried) >= least
     if data.trial.protocol == MOUNT:  # which leads through none, or what one is sent it sends on, and no more
-        on_the_way = min(carried) >= CARRIES * moved and max(carried) <= MOST_CARRIED * moved
+        on_the_way = min(carried) >= least and max(carried) <= MOST_CARRIED * moved
     if role in ("storage", "worker"):
         on_the_way = host in (workers if role == "worker" else {server.samples.host for server in data.storage})
     here = Here(sampled, of, host, role, on_the_way)
@@ -230,7 +254,8 @@ def _of_disks(here: Here) -> Iterator[Resource]:
 def shares_machine(sampled: Sampled, data: TrialData) -> bool:
     """Whether another sampled host has booted with it: then they share a kernel, and /proc/stat is of both."""
     boots: list[str | None] = [other.samples.header.boot_id for other, *_ in by_host(data.sampled)]
-    return boots.count(sampled.samples.header.boot_id) > 1
+    boot = sampled.samples.header.boot_id
+    return boot is not None and boots.count(boot) > 1
 
 
 def _of_workers_not_sampled(data: TrialData, of: Part) -> Iterator[Resource]:
@@ -253,7 +278,11 @@ def _of_links(data: TrialData, of: Part, used: list[Resource], moved: float) -> 
         resource = f"NIC {data.measure.direction}"
         doors_used = [r for r in used if r.role == "door" and r.on_the_way and data.trial.protocol != MOUNT]
         crossing = [r for r in doors_used if r.resource == resource and r.value]
-        rate = sum(r.value for r in crossing) or moved
+        together = sum(r.value for r in crossing)
+        # Doors in series, or a cache, may be beside the workers: what leaves the storage crosses the WAN.
+        if data.cached or (len(crossing) > 1 and together > ONCE * moved):
+            crossing, together = [], 0.0
+        rate = together or moved
         doors = {r.host for r in crossing}
         across = [nic for nic in data.sampled if nic.samples.host in doors] or data.storage
         _, rates = Counted(across, data.measure.counter).rates(of.begin_ns, of.end_ns)

@@ -57,7 +57,10 @@ def proxied(data: TrialData) -> Proxied | str | None:
     )
     seconds = data.window_s + 5
     usual = HEAD * requests + OWN_ANSWERS * seconds * len(proxies) + broken_off
-    origin = _risen(data, [each for each in data.sampled if each.samples.role == ORIGIN], "tx_bytes")
+    path = data.trial.path  # where the site says none, any door may be its origin
+    doors = [each for each in data.sampled if each.samples.role == ORIGIN]
+    doors = [each for each in doors if not path or each.samples.host in path]
+    origin = _risen(data, doors, "tx_bytes")
     sent, fetched = 1024 * sent_kb, 1024 * fetched_kb
     return Proxied(read, requests, hits, sent, fetched, usual, origin, at_rest_bytes(1, seconds))
 

@@ -77,8 +77,9 @@ def differences(trials: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]
 
 
 def _as_arranged(trial: Mapping[str, Any], host: str) -> tuple[str, ...]:
-    """A host, and what the site was asked to change there for the trial."""
-    return (host, *trial.get("arranged", {}).get(host, ()))  # which older tables do not tell
+    """A host, what it is sampled as, and what the site was asked to change there for the trial."""
+    role = str(trial["hosts"][host].get("role", ""))
+    return (host, role, *trial.get("arranged", {}).get(host, ()))  # which older tables do not tell
 
 
 def of_run(trials: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

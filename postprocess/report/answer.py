@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from tierbench.dags.experiment import SHIPPED, shipped_experiments
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD
+from tierbench.dags.measure import SENT
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
 from tierbench.postprocess.compare.points import RunPoint, Standing, more_repetitions, point_at, points, within
 from tierbench.postprocess.compare.sequential import common_limit
@@ -229,7 +230,8 @@ def causes(results: Results, trials: Sequence[TrialRow], lines: Sequence[str]) -
     if used and len(ceilings) == 1:
         # The ceiling is that of the access: it may be another resource's than what limits, as behind latency.
         ends = "–".join(dict.fromkeys(f"{end:.0f}" for end in (min(used), max(used))))
-        share = f": the jobs received {ends}\N{NO-BREAK SPACE}% of {ceilings.pop()}, the path's tightest known ceiling"
+        did = "received" if all((trial.direction or SENT) == SENT for trial in trials) else "moved"
+        share = f": the jobs {did} {ends}\N{NO-BREAK SPACE}% of {ceilings.pop()}, the path's tightest known ceiling"
     whose, often = "Latency" if label == LATENCY else f"The {label}", _in_some(trials, label)
     those = "both" if len(lines) == 2 else f"all {len(lines)}"
     return [f"{whose} limits {those}{f' in {often}' if often else ''}{share}."]

@@ -154,7 +154,8 @@ def _is_distance(results: Results, factor: str) -> bool:
 def amplification_notes(results: Results, point: RunPoint) -> Iterator[str]:
     """Notes on read amplification, by the means of all lines at the place that decides."""
     wasteful = [each for each in point.standings if (each.row.means[AMPLIFICATION].value or 0.0) > MUCH]
-    if not wasteful or results.rate == OPERATIONS:  # whose answers are no bytes that somebody read
+    reads = results.worded("sent") == "sent"
+    if not wasteful or not reads or results.rate == OPERATIONS:  # whose answers are no bytes that somebody read
         return
 
     def times(number: float | None) -> str:

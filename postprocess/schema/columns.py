@@ -230,7 +230,7 @@ def plain_rows(table: type[Row], folder: Path, schema: Mapping[str, Any] | None 
                     rows.setdefault(key, {}).update(
                         (name.replace("knee_", "saturation_"), _value(text, types.get(name)))
                         for name, text in line.items()
-                        if not name.startswith(GONE)
+                        if name is not None and not name.startswith(GONE)  # a line's surplus fields have none
                     )
         except (OSError, UnicodeDecodeError, csv.Error, KeyError, ValueError) as error:
             raise _unreadable(folder / name, error) from None

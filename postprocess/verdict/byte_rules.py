@@ -23,12 +23,13 @@ from tierbench.postprocess.measures.closure import (
 from tierbench.postprocess.measures.server_reports import software_caches
 from tierbench.postprocess.measures.stalls import longest_at_an_edge, longest_stall
 from tierbench.postprocess.measures.traffic import at_rest_bytes, bytes_late, counter_curve, idle_rates
-from tierbench.postprocess.records.trial import TrialData, by_host
+from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict.rules import Limits, Measured, bytes_rule, of_window
 from tierbench.postprocess.wording import abridged
 
 ON_THE_PATH = 0.5  # of what the storage moved: a door that carries less is not the trial's
+WHOLE = 0.9  # and who carried this much, all of it
 
 
 @bytes_rule(
@@ -251,13 +252,22 @@ def background_on_the_path(data: TrialData, row: TrialRow) -> Measured:
     usual = max(near.bytes, (1 + HEADERS / USUAL_MTU) * read)
     stages = [(data.far_end, (measure.far_direction,)), *((servers, (SENT, RECEIVED)) for servers in servers_on(data))]
     for hosts, directions in stages:
-        parts = ((together(data, hosts, direction), direction) for direction in directions)
-        moved = [(part.bytes, direction) for part, direction in parts if part is not None]
+        parts = ((_passed(data, hosts, direction, near.bytes), direction) for direction in directions)
+        moved = [(bytes_moved, direction) for bytes_moved, direction in parts if bytes_moved is not None]
         if moved and min(moved)[0] >= ON_THE_PATH * near.bytes:
             most, direction = max(moved, key=lambda pair: pair[0])
             names = ", ".join(abridged(sorted({each.samples.host for each in hosts})))
             words = f"{names} {direction} {mb(most)}, where the storage {measure.direction} {mb(near.bytes)}"
             yield 100 * (most - usual) / read, words
+
+
+def _passed(data: TrialData, hosts: list[Sampled], direction: str, near: float) -> float | None:
+    """What went through hosts of a role: of those side by side all together, of those in series the one with most."""
+    carried = together(data, hosts, direction)
+    single = [part.bytes for host in hosts if (part := together(data, [host], direction)) is not None]
+    if carried is None or sum(each >= WHOLE * near for each in single) < 2:
+        return carried.bytes if carried else None
+    return max(single)
 
 
 @bytes_rule(

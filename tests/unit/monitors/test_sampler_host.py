@@ -126,9 +126,11 @@ def test_retransmits_are_found_by_their_name(host):
 
 
 def test_disks_are_added_up_without_partitions_and_loops(host):
-    for disk in ("sda/device", "sdb/device", "loop0"):
+    for disk in ("sda/device", "sdb/device", "sr0/device", "sdc/device", "loop0"):
         (host.root / "sys/block" / disk).mkdir(parents=True)
-    busy_ms = {"sda": 7, "sda1": 1, "sdb": 5, "loop0": 1}
+    (host.root / "sys/block/sr0/removable").write_text("1\n")
+    (host.root / "sys/block/sdc/size").write_text("0\n")  # an empty drive
+    busy_ms = {"sda": 7, "sda1": 1, "sdb": 5, "sr0": 1, "sdc": 1, "loop0": 1}
     host.write("diskstats", "".join(f"8 0 {name} 0 0 2 0 0 0 4 0 0 {ms} 0\n" for name, ms in busy_ms.items()))
     samples = host.sampled()
     assert (samples["disk_read_bytes"][-1], samples["disk_busy_ms"][-1]) == (2 * 2 * 512, 12)
@@ -154,12 +156,17 @@ def test_a_hosts_own_cpu_is_read_from_its_control_group(host, files, used_ns, th
     assert samples.header["own_cpu_limit_cores"] == cores
 
 
-@pytest.mark.parametrize(("made", "real"), [("device/", True), ("uevent", False), ("bond", True)])
+@pytest.mark.parametrize(
+    ("made", "real"), [("device/", True), ("mlx5_core", True), ("vmxnet3", False), ("uevent", False), ("bond", True)]
+)
 def test_only_hardware_states_a_real_speed(host, made, real):
     link = host.root / "sys/class/net/eth0"
     link.mkdir(parents=True)
-    if made == "device/":
+    if made in ("device/", "mlx5_core", "vmxnet3"):
         (link / "device").mkdir()
+        driver = host.root / "sys/bus/drivers" / made
+        driver.mkdir(parents=True)
+        (link / "device/driver").symlink_to(driver)
     else:
         (link / "uevent").write_text(f"DEVTYPE={made}\nINTERFACE=eth0\n")
     assert host.sampled().header["link_speed_real"] is real

@@ -137,6 +137,13 @@ CASES = {
         "1.0 of 4.0 TCP flows by which workers another sends",
     ),
     "windows before a full link": ([*IDLE, *flows(4), wan(950, 1000)], WAITING, "WAN link", ""),
+    "busy disks beside a full link": (
+        [percent("storage", "disks busy", 98), nic("door", 93, 100)], WAITING, "door NIC", "also full: storage server",
+    ),
+    "a busy farm beside a full link": (
+        [percent("worker", "CPU", 99), client(0.2), nic("gateway", 92, 100)], WAITING, "gateway NIC",
+        "also full: workers a-worker: CPU",
+    ),
     "something nearly full": ([*IDLE, own_cpu("gateway", 0.16, 0.2)], WAITING, "unexplained", ""),
 }  # fmt: skip
 
@@ -259,6 +266,27 @@ def test_one_core_is_full_by_its_own_mean(tmp_path, each_pct, step, label, words
     row, _ = tables_of(tmp_path, trial)
     assert row["bottleneck"] == label
     assert words in row["bottleneck_evidence"]
+
+
+@pytest.mark.parametrize(
+    ("carried", "label", "ceiling", "wan"),
+    [
+        ((133, 134, 133), "door NIC", "door, stated in [links]: 420", 400),  # side by side
+        ((240, 160), "door NIC", "door, stated in [links]: 280", 400),
+        ((400, 400), "door NIC", "door, stated in [links]: 140", 400),  # one behind the other
+        ((133, 1), "latency", "storage server, stated in [links]: 800", 400),  # of none that is on the way
+    ],
+)
+def test_doors_side_by_side_are_each_on_the_way(tmp_path, carried, label, ceiling, wan):
+    trial = write_trial(tmp_path, mbps=400)
+    for number, mbps in enumerate(carried):
+        head = {"boot_id": f"other-{number}"}
+        rates = {"rx_bytes": steady(mbps), "tx_bytes": steady(mbps)}
+        write_host(trial, f"door{number}.uf.test", "door", begin=-2.3, until=22.7, head=head, **rates)
+    row, used = tables_of(tmp_path, trial, door=140, wan=1000)
+    assert row["bottleneck"] == label
+    assert f"{row['ceiling_from']}: {float(row['ceiling_mbps']):.0f}" == ceiling
+    assert [float(each["value"]) for each in used if each["role"] == "wan"] == [pytest.approx(wan, rel=0.01)]
 
 
 GAUGES = {

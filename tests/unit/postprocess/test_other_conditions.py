@@ -49,6 +49,14 @@ def test_what_differs_is_another_condition_unless_it_was_arranged(run, mounts, v
     assert words in rows[1]["verdict_reasons"]
 
 
+def test_a_host_that_is_sampled_in_another_role_is_no_other_condition(run):
+    for repeat, role in ((1, "door"), (2, "worker"), (3, "door")):
+        synthetic.write_host(
+            run / f"trials/lan-xrootd.root.x004.r{repeat}", "both.uf.test", role, begin=-2.3, until=22.7
+        )
+    assert "had role" not in " ".join(row["verdict_reasons"] for row in tables(run).trials)
+
+
 def test_a_reboot_alone_is_no_other_condition(run):
     assert len({row["conditions"] for row in tables(run).trials}) == 1
     tuned(run, 2, boot_id="rebooted")

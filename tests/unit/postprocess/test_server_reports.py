@@ -79,6 +79,12 @@ def test_what_does_not_agree_is_seen(through_a_proxy, changes, rule, more_than):
     assert told(through_a_proxy, **changes)[rule] > more_than
 
 
+def test_a_door_of_another_access_method_is_not_its_origin(through_a_proxy):
+    edit_trial(through_a_proxy, path=["vmuf.uf.test"])
+    synthetic.write_host(through_a_proxy, "other.uf.test", "door", tx_bytes=rising(3 * FETCHED))
+    assert told(through_a_proxy)["origin apart"] < 1
+
+
 def test_a_trial_whose_clients_went_past_the_proxy_is_invalid(through_a_proxy):
     told(through_a_proxy, sent=0.5 * PROXIED, origin=FETCHED + 0.5 * PROXIED)
     row = trial_tables(through_a_proxy)
