@@ -41,6 +41,8 @@ DAGMAN = (
     ("DAGMAN_MAX_SUBMITS_PER_INTERVAL = 1000", "the most there is: all flushes of a trial at once"),
     ("DAGMAN_HOLD_CLAIM_TIME = 20", "seconds for which a slot that a job has left waits for the next one"),
     ("DAGMAN_CHECK_QUEUE_INTERVAL = 120", "seconds without news; events that a full disk has lost are missed then"),
+    ("DAGMAN_PUT_FAILED_JOBS_ON_HOLD = False", "or a trial that has failed waits for somebody to release it"),
+    ("DAGMAN_PROHIBIT_MULTI_JOBS = False", "clients are one cluster"),
     ("DAGMAN_RETRY_NODE_FIRST = True", "a failed trial is tried again at once, near those it is compared with"),
     ("DAGMAN_USE_STRICT = 0", "or DAGMan, which miscounts idle services, fails a trial that went well"),
     (

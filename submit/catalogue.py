@@ -100,9 +100,17 @@ def _read(site: Site, path: str) -> Iterator[str]:
         command = ["cat", "--", url] if url.startswith("/") else ["xrdcp", "--silent", url, "-"]
         environment = {**os.environ, **variables(access)}
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # no xrdcp, or nobody answers: others may do
-            copy = subprocess.run(command, env=environment, capture_output=True, timeout=FETCH_SECONDS, check=False)
+            copy = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            try:
+                content, _ = copy.communicate(timeout=FETCH_SECONDS)
+            finally:
+                copy.kill()
+                with contextlib.suppress(subprocess.TimeoutExpired):  # it is left behind where a dead mount holds it
+                    copy.wait(1)
+                if copy.stdout:
+                    copy.stdout.close()
             if copy.returncode == 0:
-                yield copy.stdout.decode(errors="replace")
+                yield content.decode(errors="replace")
 
 
 def _no_link(path: str, flags: int) -> int:

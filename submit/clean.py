@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tierbench import files, names
+from tierbench.dags.records import read_outcome
 from tierbench.errors import BusyError, ConfigError, TierbenchError
 from tierbench.site_configs.site import find_site
 from tierbench.spec import NAMED
@@ -16,6 +17,7 @@ from tierbench.submit import catalogue
 from tierbench.submit.catalogue import adding
 from tierbench.submit.console import add_command, show
 from tierbench.submit.progress import Run
+from tierbench.trials import read_trial
 
 DESCRIPTION = """\
 Show what run directories and sets of replicas take, and with --yes remove them. Nothing else is ever removed. These
@@ -100,6 +102,8 @@ def _clean(arguments: argparse.Namespace) -> int:
     sizes = {item.folder: item.bytes for item in folders}
     for folder, size in sizes.items():
         show(f"{size / 1e6:10,.1f} MB  {folder}")
+        for words in _left_on_storage(folder):
+            show(f"    {words}")
     if len(sizes) > 1:
         show(f"{sum(sizes.values()) / 1e6:10,.1f} MB  in all")
     if not arguments.yes:
@@ -110,6 +114,16 @@ def _clean(arguments: argparse.Namespace) -> int:
             item.remove()
         show(f"removed {item.folder}")
     return 0
+
+
+def _left_on_storage(folder: Path) -> Iterator[str]:
+    """In words, what only a run's records say to have stayed on the storage: whoever removes them looks there first."""
+    for trial in sorted(folder.glob(names.trial_directory("*"))):
+        with contextlib.suppress(OSError, ValueError, TierbenchError):
+            if outcome := read_outcome(trial):
+                yield from (f"{trial.name} has left on the storage: {left}" for left in outcome.left)
+            elif (trial / names.BEGUN).exists() and (writes := read_trial(trial).writes):
+                yield f"{trial.name} has no outcome: see whether anything is left below {writes['url']}"
 
 
 @contextlib.contextmanager

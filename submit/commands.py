@@ -6,6 +6,7 @@ import select
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from tierbench.submit.links import leave_ceilings
 from tierbench.submit.planning import Planned, asked_experiment, expanded, preflight, refuse
 from tierbench.submit.pool import PoolError, have_command_on_path
 from tierbench.submit.preview import plan_document, preview
-from tierbench.submit.progress import FIRST, Run
+from tierbench.submit.progress import FIRST, Run, Stage
 from tierbench.submit.repetitions import Asked, decide, extension
 from tierbench.submit.results import show_tables
 from tierbench.submit.trial.finish import RUN_SECONDS, SLOT_SECONDS, TRIES
@@ -171,6 +172,8 @@ def _extended(arguments: argparse.Namespace) -> tuple[Run, str]:
 def _submit(arguments: argparse.Namespace) -> int:
     run = Run(arguments.directory)
     if run.copy_of:
+        if run.goes_on:
+            raise BusyError(f"{run.directory}: is at work already, a DAGMan of it lives; `condor_q` shows it")
         say(f"{run.directory}: is a copy of {run.copy_of}, which is left alone; what is not complete is done here")
         run.become_its_own()
     elif run.submission and pool.in_queue(_submitted(run)):
@@ -217,7 +220,17 @@ def _watch_to_the_end(run: Run, objects: ObjectView | None = None, stops: Callab
     try:
         with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
             view = objects or View(nowhere if Quiet.asked else sys.stderr)
-            ended = watch(run, partial(pool.in_queue, cluster), view, stops)
+            said: set[str] = set()
+
+            def in_queue() -> bool:
+                there = pool.in_queue(cluster)
+                with suppress(PoolError):  # it is asked again soon
+                    for words in set(pool.on_hold(cluster) if there else ()) - said:
+                        said.add(words)
+                        view.tell(words)
+                return there
+
+            ended = watch(run, in_queue, view, stops)
         if not ended:
             _end(run, cluster)
             return 1
@@ -232,7 +245,9 @@ def _watch_to_the_end(run: Run, objects: ObjectView | None = None, stops: Callab
     if forsaken := lost(run, unfinished):
         warn(forsaken)
     elif unfinished:
-        warn(f"{len(unfinished)} trials are not complete; `tierbench submit {run.directory}` repeats those")
+        never = all(trial.stage is Stage.WAITING for trial in run.trials())
+        why = f" (none has begun: see {run.directory / names.EXPERIMENT_DAG}.dagman.out)" if never else ""
+        warn(f"{len(unfinished)} trials are not complete{why}; `tierbench submit {run.directory}` repeats those")
     say(f"the tables are {run.directory}/*.csv; `tierbench report {run.directory}` makes a page with figures of it")
     if not usable:
         warn("no trial is usable: none is VALID or SUSPECT, see their reasons above")

@@ -125,25 +125,42 @@ def jobs(constraint: str, attributes: list[str]) -> list[dict[str, Any]]:
 
 
 def in_queue(cluster: int) -> bool:
-    return bool(jobs(f"ClusterId == {cluster} || DAGManJobId =?= {cluster}", ["ClusterId"]))
+    """Whether a DAG is there, or a job of it.
+
+    A job of its number that is no DAG is somebody else's: a new queue counts anew.
+    """
+    return bool(jobs(_of_dag(cluster), ["ClusterId"]))
+
+
+def _of_dag(cluster: int) -> str:
+    return f"(ClusterId == {cluster}{DAG}) || DAGManJobId =?= {cluster}"
+
+
+def on_hold(cluster: int) -> list[str]:
+    """In words, each DAGMan of a DAG that is on hold, so that nothing goes on."""
+    there = jobs(f"({_of_dag(cluster)}){DAG} && JobStatus == 5", ["ClusterId", "HoldReason"])
+    return [
+        f"job {job['ClusterId']} of the run is on hold: {job.get('HoldReason', 'no reason given')};"
+        f" `condor_release {job['ClusterId']}` lets it go on"
+        for job in there
+    ]
 
 
 def act(action: str, constraint: str, reason: str) -> None:
     """Hold, Release, Remove or RemoveX jobs."""
     with plain_errors(f"{action.lower()} jobs ({constraint})") as htcondor2:
-        htcondor2.Schedd().act(getattr(htcondor2.JobAction, action), constraint, reason=reason)
+        result = htcondor2.Schedd().act(getattr(htcondor2.JobAction, action), constraint, reason=reason)
+    if int(result.get("TotalPermissionDenied", 0)):
+        raise PoolError(f"cannot {action.lower()} jobs ({constraint}): they are another user's")
 
 
 def remove(cluster: int, reason: str) -> None:
     """Remove a submitted DAG; DAGMan then removes its jobs and runs its final nodes."""
-    act("Remove", f"ClusterId == {cluster}", reason)
+    act("Remove", f"ClusterId == {cluster}{DAG}", reason)
 
 
 def forget(cluster: int) -> list[int]:
-    """Take a DAG and all that it has started out of the queue, whether or not they have ended; their clusters.
-
-    A job of its number that is no DAG is somebody else's: a new queue counts anew.
-    """
+    """Take a DAG and all that it has started out of the queue, whether or not they have ended; their clusters."""
 
     def clusters(constraints: Iterable[str]) -> set[int]:
         return {int(job["ClusterId"]) for job in jobs(" || ".join(constraints), ["ClusterId"])}

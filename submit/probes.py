@@ -46,6 +46,7 @@ SUBMIT = {
     "request_disk": "1024",
     "periodic_remove": f"time() - QDate > {FORGOTTEN_SECONDS}",
     "My.TierbenchService": "True",
+    "My.WantIOProxy": "True",
     "My.JobBatchName": '"tierbench-doctor"',
 }
 
@@ -199,8 +200,9 @@ def submitted(
             yield Jobs(directory, [visit.host for visit in visits], log)
         finally:
             try:
-                pool.remove(cluster, "tierbench doctor has ended")
-                poll(lambda: not pool.in_queue(cluster), REMOVAL_SECONDS)  # so that the files can go
+                own = f"ClusterId == {cluster}"
+                pool.act("Remove", own, "tierbench doctor has ended")
+                poll(lambda: not pool.jobs(own, ["ClusterId"]), REMOVAL_SECONDS)  # so that the files can go
             except PoolError as error:
                 warn(f"tierbench: {error}; `condor_rm {cluster}` removes the probes")
 

@@ -133,11 +133,13 @@ class Submission:
     directory: str = ""
     host: str = ""
     wall_s: float = 0.0
+    inode: int = 0  # of the directory, which may have several names
     format: int = 2
 
     @property
     def is_elsewhere(self) -> bool:
-        return self.host not in ("", socket.getfqdn())
+        own = socket.getfqdn()  # without its domain, where no name server answers
+        return self.host not in ("", own) and self.host.partition(".")[0] != own
 
 
 def check_run(directory: Path, needed: str = names.PLAN) -> None:
@@ -172,14 +174,18 @@ class Run:
         return json_files.read_as(Submission, path) if path.is_file() else None
 
     def record_submission(self, cluster: int, wall_s: float) -> None:
-        record = Submission(cluster, str(self.directory.resolve()), socket.getfqdn(), wall_s)
+        record = Submission(
+            cluster, str(self.directory.resolve()), socket.getfqdn(), wall_s, self.directory.stat().st_ino
+        )
         json_files.write(self.directory / names.SUBMITTED, record)
 
     @property
     def copy_of(self) -> str:
         """The directory that was submitted, if this is a copy of it."""
         own = self.submission
-        return "" if own is None or own.directory == str(self.directory.resolve()) else own.directory
+        if own is None or own.directory == str(self.directory.resolve()) or own.inode == self.directory.stat().st_ino:
+            return ""
+        return own.directory
 
     def check_here(self) -> None:
         """Refuse a run whose job is in another access point's queue."""

@@ -68,6 +68,7 @@ REMEDIES = {
     "flush no-helper": "install site-configs/tierbench-flush there, or set flush.strategy to fadvise",
     "flush no-sudo": "install sudo and site-configs/sudoers.d/tierbench-flush there, or use fadvise",
     "flush refused": "install site-configs/sudoers.d/tierbench-flush there, with this helper and the jobs' account",
+    "chirp none": "set ENABLE_CHIRP and ENABLE_CHIRP_IO to True there, their default: gate and samplers need them",
     "condition no-helper": "install site-configs/tierbench-arrange there, with the words of docs/sites.md",
     "condition no-sudo": "install sudo and site-configs/sudoers.d/tierbench-arrange there, for the user who submits",
     "condition refused": "does the word's program in /etc/tierbench/arrange.d there take that value?",
@@ -145,6 +146,9 @@ def visits(site: Site, experiment: Experiment | None, workers: Mapping[str, Iter
         *_conditions(site, experiment, workers),
     ):
         by_host.setdefault(host, Visit(host, pinned(host))).ask(question)
+    for visit in by_host.values():
+        if visit.via == "pool":
+            visit.ask(Question("chirp", "chirp"))
     return by_host
 
 

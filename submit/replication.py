@@ -3,6 +3,7 @@
 import argparse
 import glob
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -119,6 +120,7 @@ def _complete(
             say(f"{replicas.name}: all {replicas.count} files are there, in {directory}")
             return
         with adding(directory) as (listed, file), ThreadPoolExecutor(processes) as pool:
+            _clear_away(replicas, directory)
             absent = list(missing(replicas, directory, listed))
             needed, free = len(absent) * replicas.nominal_bytes, shutil.disk_usage(directory).free
             if needed > free:
@@ -152,6 +154,16 @@ def missing(replicas: Replicas, directory: Path, listed: Catalogue) -> Iterator[
         entry, path = listed.entries.get(name), directory / name
         if entry is None or not path.is_file() or path.stat().st_size != entry.bytes:
             yield number, path
+
+
+UNFINISHED = re.compile(r"\.(.+)\.[0-9a-f]{16}")
+
+
+def _clear_away(replicas: Replicas, directory: Path) -> None:
+    """Remove what calls that were killed have left of this set."""
+    for path in directory.glob(".*"):
+        if (name := UNFINISHED.fullmatch(path.name)) and name[1] in replicas.files:
+            path.unlink()
 
 
 def _whole(write: Write, expected: Mapping[str, Entry] | None, number: int, path: Path) -> Entry:

@@ -17,6 +17,7 @@ from tierbench.postprocess.verdict.counting import INVALID, VALID
 from tierbench.submit.console import add_command, as_json, coloured, document, fitting, run_directory, show
 from tierbench.submit.pool import PoolError
 from tierbench.submit.progress import Judged, Run, Stage, TrialProgress, hopeless
+from tierbench.submit.trial.disk_reserve import LOW_BYTES, RESERVE_BYTES, free_bytes
 from tierbench.submit.trial.trial_monitor import SENT, counted, last_samples
 from tierbench.trials import SKIPPED, read_trial
 
@@ -147,9 +148,13 @@ class View:
         awaited = working.waiting_for.rpartition(", since ")[0] if working else ""
         if working and awaited not in ("", self._awaited):  # a wait that lasts is worth a line of its own, once
             self.tell(f"{working.name}: waits for {working.waiting_for}")
+        elif not working and not self.all_finished and _is_full(trials[0].directory):
+            awaited = "waiting for room on the access point's disk"
+            if awaited != self._awaited:
+                self.tell(awaited)
         self._awaited = awaited
         if self._live and not self.all_finished:
-            words = _working_line(working) if working else "waiting for the pool"
+            words = _working_line(working) if working else awaited or "waiting for the pool"
             self._draw(trials, f"{len(self._counted)}/{len(trials)}{self._time_left(len(trials))}  {words}")
 
     def _tell_of_end(self, trial: TrialProgress, trials: int, ended: bool) -> None:
@@ -236,6 +241,11 @@ class ObjectView:
     def _put(self, content: dict[str, Any]) -> None:
         self._out.write(document("watch", {"wall_s": round(time.time(), 3), **content}, indent=None) + "\n")
         self._out.flush()
+
+
+def _is_full(trial: Path) -> bool:
+    """Whether there is not the room that a trial waits for."""
+    return free_bytes(trial.parent) < LOW_BYTES + RESERVE_BYTES
 
 
 def _working_line(trial: TrialProgress) -> str:

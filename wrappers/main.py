@@ -190,6 +190,8 @@ class Gate:
         self.together = True  # whether others wake for the same instant
         self.copy = scratch / "fetched"
         self.record, self.interrupts = record, interrupts
+        if not in_job() and "_CONDOR_SLOT" in os.environ:
+            raise Failure("no-gate", "HTCondor offers no chirp here: the worker needs ENABLE_CHIRP and ENABLE_CHIRP_IO")
         try:
             self.access_point = AccessPoint() if in_job() else None
         except NoChirp as error:

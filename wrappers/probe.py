@@ -31,7 +31,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from tierbench.host import NICE, NoInterface, as_root, find_interfaces, machine, mounts, read_text
+from tierbench.host import NICE, NoInterface, as_root, find_interfaces, in_job, machine, mounts, read_text
 from tierbench.wrappers.child import PATIENCE_S, run_program
 from tierbench.wrappers.client import find_client
 from tierbench.wrappers.credentials import KINDS as CREDENTIALS
@@ -321,6 +321,13 @@ def ask_priority(_: "dict[str, Any]") -> None:
         raise Answer("good", seen.format(NICE)) from None
     os.setpriority(os.PRIO_PROCESS, 0, before)
     raise Answer("good", "it goes before all others")
+
+
+def ask_chirp(_: "dict[str, Any]") -> None:
+    """Whether HTCondor lets the jobs of this host speak with the access point while they run."""
+    if not in_job():
+        raise Answer("bad", "HTCondor offers none", "none")
+    raise Answer("good", "offered")
 
 
 # -- the link --------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ until there is room again. Shipped to the run directory; stdlib only, Python 3.6
 """
 
 import contextlib
+import errno
 import os
 from pathlib import Path
 
@@ -25,16 +26,18 @@ def free_bytes(directory: Path) -> int:
     return 0 if room.f_files and room.f_favail < LOW_FILES else room.f_bavail * room.f_frsize
 
 
-def hold_reserve(trial: Path) -> None:
-    """Take up the room that closing a trial's books needs when there is no other."""
+def hold_reserve(trial: Path) -> bool:
+    """Take up the room that closing a trial's books needs when there is no other; False where a quota leaves none."""
     reserve = trial / names.RESERVE
     if reserve.exists():
-        return
+        return True
     try:
         with reserve.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, RESERVE_BYTES)
-    except OSError:
+    except OSError as error:
         give_up_reserve(trial)
+        return error.errno not in (errno.EDQUOT, errno.ENOSPC)
+    return True
 
 
 def give_up_reserve(trial: Path) -> None:
@@ -42,10 +45,11 @@ def give_up_reserve(trial: Path) -> None:
         (trial / names.RESERVE).unlink()
 
 
-def wait_for_room(trial: Path) -> bool:
-    """Whether there is room for a trial, at once or within a day."""
+def wait_for_room(trial: Path, hold: bool = False) -> bool:
+    """Whether there is room for a trial, at once or within a day; where it is to hold its reserve, it has it then."""
 
     def is_there() -> bool:
-        return free_bytes(trial) >= LOW_BYTES + (0 if (trial / names.RESERVE).exists() else RESERVE_BYTES)
+        needed = LOW_BYTES + (0 if (trial / names.RESERVE).exists() else RESERVE_BYTES)
+        return free_bytes(trial) >= needed and (not hold or hold_reserve(trial))
 
     return poll(is_there, PATIENCE_SECONDS, POLL_SECONDS)

@@ -48,9 +48,9 @@ def main(dag_status: str, failed_nodes: str) -> int:
     except (OSError, ValueError) as error:
         print(f"finish: trial.json: {error}", file=sys.stderr)
         return 2
-    give_up_reserve(Path())
     # Who reads on does it in the next trial's time, so the lock is given on when all have gone.
     stuck = see_out(trial.limits.stop_s)
+    give_up_reserve(Path())
     if not Path(names.BEGUN).exists():  # it was waiting for the lock
         release_lock(Path.cwd())
         if Path(names.NOT_NEEDED).exists() and dag_status != REMOVED:
@@ -58,7 +58,8 @@ def main(dag_status: str, failed_nodes: str) -> int:
             return 0
         if dag_status == REMOVED:
             return 1  # nothing has happened that could be recorded
-    Path(names.STOP).write_text("stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
+    with contextlib.suppress(OSError):  # what the trial wrote is to be removed though the disk is full
+        Path(names.STOP).write_text("stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
     stuck += wait_until_restored(Path(), trial.conditions, trial.limits.stop_s)
     wrong, left = clear(trial)
     release_lock(Path.cwd())
@@ -151,7 +152,8 @@ def clear(trial: Trial) -> "tuple[list[str], list[str]]":
     if not trial.writes or not Path(names.WRITE_AREA_LOG).exists():
         return [], []
     whole = expected(trial.jobs) if trial.does == "writes" else []
-    Path(EXPECTED).write_text("".join(whole), encoding="utf-8")
+    with contextlib.suppress(OSError):
+        Path(EXPECTED).write_text("".join(whole), encoding="utf-8")
     trouble, avoided = "", lost_workers()
     for _ in range(TRIES):
         cleared, trouble, slot = one_try(trial, avoided)

@@ -18,6 +18,8 @@ READY = re.compile(r"TIERBENCH READY (\d+)")
 EXECUTING, EVICTED, TERMINATED, SHADOW_FAILED, SAID, ABORTED, HELD, RELEASED, FAILED_THERE, SILENT, BACK, LOST = (
     "001", "004", "005", "007", "008", "009", "012", "013", "021", "022", "023", "024",
 )  # fmt: skip
+SUSPENDED, RESUMED = "010", "011"
+PAUSED = "was suspended by its worker while it ran"
 HOLD = "was held: "
 OUR_DAGMAN = re.compile("^(DAG |Node Error)")  # how DAGMan begins the reason for which it removes jobs
 REMOVED = "was removed: "
@@ -74,6 +76,7 @@ class Cluster:
         self.away = {}  # type: dict[int, Away]
         self.causes = {}  # type: dict[int, str]  # what first befell a job, before it ended or was removed for it
         self.starts = {}  # type: dict[int, int]
+        self.paused = set()  # type: set[int]  # for a time of its start that counts
         self.falls = {}  # type: dict[int, int]  # how often each was lost in a slot
         self.errors = {}  # type: dict[int, str]  # what a slot has said of it last
         self.slots = {}  # type: dict[int, str]
@@ -105,6 +108,7 @@ class Cluster:
             self.away.pop(job, None)
             self.ended.pop(job, None)  # a schedd that was killed may have forgotten its end
             self.starts[job] = self.starts.get(job, 0) + 1
+            self.paused.discard(job)
             self.slots[job] = next((line.split(":", 1)[1].strip() for line in event.lines if "SlotName:" in line), "")
         elif kind == SAID:
             said = READY.search(event.lines[0])
@@ -121,7 +125,10 @@ class Cluster:
         elif kind == FAILED_THERE:
             self.falls[job] = self.falls.get(job, 0) + 1
             self.errors[job] = f"fell out of its slot: {event.line(0)} {event.line(1)}"
-        elif kind == BACK:
+        elif kind == SUSPENDED:
+            self.paused.add(job)
+            self.away[job] = Away(time.monotonic(), PAUSED, False)
+        elif kind in (RESUMED, BACK):
             self.away.pop(job, None)
             self.causes.pop(job, None)
 
@@ -180,7 +187,7 @@ def _reason(last: "dict[str, Any]", cluster: Cluster, number: int) -> "str | Non
     if last.get("event") == "end":
         status, message = last.get("status"), last.get("message")
         if status == "ok":
-            return None
+            return PAUSED if number in cluster.paused else None
         if status == "killed" and why:
             return f"killed: it {why}"
         return f"{status}: {message}" if message else str(status)

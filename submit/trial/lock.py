@@ -30,7 +30,7 @@ from tierbench.files import locked, poll, text_of
 from tierbench.host import clock_bounds
 from tierbench.starts import go_of
 from tierbench.submit.trial.dagman import at_work
-from tierbench.submit.trial.disk_reserve import hold_reserve, wait_for_room
+from tierbench.submit.trial.disk_reserve import give_up_reserve, wait_for_room
 from tierbench.submit.trial.joblog import Cluster
 from tierbench.submit.trial.skip_repeats import awaits_look, is_spared
 from tierbench.trials import Clock, Trial, read_trial, record_text
@@ -78,15 +78,15 @@ def take(lock: "MeasurementLock", planned: Trial) -> int:
         if not (lock.is_next() and lock.acquire()):
             if (trial / names.SERVED).exists():  # a node of it that died is started again, or it was not needed
                 return 0 if (trial / names.BEGUN).exists() else 1
-        elif not wait_for_room(trial):
+        elif not wait_for_room(trial, hold=True):
             print("lock: the disk has been full for a day", file=sys.stderr)
             return 3
         elif planned.after_look and awaits_look(trial):
             pass
         elif lock.begin():
-            hold_reserve(trial)
             return 0
         elif is_spared(trial):
+            give_up_reserve(trial)
             lock.release()
             return 1
         time.sleep(POLL_SECONDS)

@@ -34,8 +34,9 @@ OF_DISKS = ("disk_read_bytes", "disk_own_read_bytes")  # of the machine, and whe
 QUIET_BYTES_PER_S = 62500  # of a storage server's interface, both directions: what is no reading, but talk
 FLUSH_LOGS, WRITE_AREA_LOGS = "flush.log and flush/*.err", "outbox.log and outbox/make.err"
 # DAGMan's words in its own log; each refusal follows the line with the node.
-REFUSED = re.compile(r"Shortcutting node clients retries because of submit failure")
-REFUSAL = re.compile(r"Submitting node clients from file .*\n.*? ERROR: (.*)")
+REFUSED = re.compile(r"Shortcutting node (\w+) retries because of submit failure")
+REFUSAL = r"Submitting node {} from file .*\n.*? ERROR: (.*)"
+KILLED = b'"status": "killed"'
 SAMPLER_LOGS = {"pool": names.SAMPLERS_LOG, "ssh": names.SAMPLERS_SSH_LOG}
 
 
@@ -190,9 +191,9 @@ class TrialMonitor:
         if time.monotonic() - self.looked > LOOK_SECONDS:
             self.looked = time.monotonic()
             self.moving.look()
-            words = refused(Path(names.TRIAL_DAG + ".dagman.out")) if not self.cluster.number else ""
+            words = refused(Path(names.TRIAL_DAG + ".dagman.out")) if self.go == Go() else ""
             if words:
-                raise CalledOff(f"HTCondor did not take the clients' jobs: {words}")
+                raise CalledOff(f"HTCondor did not take the jobs of {words}")
             free = free_bytes(Path())
             if free < LOW_BYTES:
                 give_up_reserve(Path())
@@ -259,7 +260,10 @@ class TrialMonitor:
 
 
 class Records:
-    """What the clients write as they run; it tells of their ends a second or two before HTCondor does."""
+    """What the clients write as they run; it tells of their ends a second or two before HTCondor does.
+
+    Of one that was killed HTCondor says whether it has ended: when it is evicted, it begins anew.
+    """
 
     def __init__(self, everybody: "set[int]") -> None:
         self.sizes = dict.fromkeys(everybody, 0)
@@ -271,7 +275,8 @@ class Records:
             record = names.client_output(number)
             try:
                 size = os.stat(record).st_size  # noqa: PTH116  a Path takes five times as long
-                if size != self.sizes[number] and b'"event": "end"' in Path(record).read_bytes():
+                text = Path(record).read_bytes() if size != self.sizes[number] else b""
+                if b'"event": "end"' in text and KILLED not in text:
                     self.ended.add(number)
                 if size != self.sizes[number]:
                     self.sizes[number], self.grown = size, time.monotonic()
@@ -310,15 +315,16 @@ class Moving:
 
 
 def refused(dagman_log: Path) -> str:
-    """The last words by which the clients' jobs were refused, where DAGMan has given up submitting them."""
+    """The node whose jobs DAGMan has given up submitting, and the last words by which they were refused."""
     try:
         said = dagman_log.read_text(errors="replace").rpartition("** PID = ")[2]  # of this start of it
     except OSError:
         return ""
-    if not REFUSED.search(said):
+    given_up = REFUSED.search(said)
+    if not given_up:
         return ""
-    errors = REFUSAL.findall(said)
-    return errors[-1].strip() if errors else f"see {dagman_log}"
+    errors = re.findall(REFUSAL.format(given_up.group(1)), said)
+    return given_up.group(1) + ": " + (errors[-1].strip() if errors else f"see {dagman_log}")
 
 
 def clients(numbers: "list[int]") -> str:

@@ -28,8 +28,8 @@ class Fio(Client):
         "write": Option(False, meaning="writes, in place of reading"),
         "program": Option(FIO, choices=(FIO, IOZONE), meaning="fio, or iozone where a site has it"),
         "block_kb": Option(1024, 4, 1_048_576, meaning="at most: the largest of which the file is a multiple"),
-        "fsync": Option(True, meaning="of what is written, within its time"),
-        "close": Option(True, meaning="close is within its time"),
+        "fsync": Option(True, meaning="of what is written; its time counts"),
+        "close": Option(True, meaning="the time of close counts"),
         "direct": Option(False, meaning="past the page cache"),
     }
 

@@ -23,7 +23,7 @@ class Gfal(Client):
     taken_in = "bytes_app"  # what goes from server to server its process never sees
     programs = ("gfal-copy",)
     remedy = "install gfal2-util there, and gfal2's plugins of the protocol and of files (gfal2-plugin-srm …)"
-    options = {"streams": Option(1, 1, 64, meaning="-n, where the protocol has such")}
+    options = {"streams": Option(1, 1, 64, meaning="-n, if the protocol has it")}
 
     @classmethod
     def missing_by(cls, protocol: str) -> str:

@@ -67,7 +67,7 @@ class Globus(Client):
     programs = ("globus",)
     remedy = "install globus-cli there (PyPI), and give the workload GLOBUS_CLI_CLIENT_ID and GLOBUS_CLI_CLIENT_SECRET"
     options = {
-        "verify": Option(True, meaning="the service compares checksums, within its time"),
+        "verify": Option(True, meaning="the service compares checksums; that time counts"),
         "encrypt": Option(False, meaning="the data are encrypted"),
         "patience_s": Option(86_400, 60, 604_800, meaning="for how long the task may take"),
     }

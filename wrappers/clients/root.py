@@ -47,12 +47,12 @@ class Root(Client):
             words=("off", "default"),
             meaning="TTreeCache: off, default (one cluster) or its size; off: no cluster cache of an RNTuple either",
         ),
-        "clusters": Option(1, 1, 1000, meaning="of an RNTuple, that its cluster cache fetches at once"),
+        "clusters": Option(1, 1, 1000, meaning="RNTuple clusters fetched at once"),
         "learn": Option(False, meaning="the cache learns the branches, instead of being told them"),
         "cpu_share": Option(1.0, 0.001, 1, meaning="of a core that counts as a whole one, in a scale model"),
         "branches": Option(1.0, 0.001, 1, meaning="share of the branches that is read, evenly spread"),
         "tree": Option("", kind="Tree", meaning="its name; empty: the first one"),
-        "starting": Option(False, meaning="ROOT starts within the time"),
+        "starting": Option(False, meaning="the time that ROOT needs to start counts"),
         "setup": Option("", kind="Shell", meaning="a line of shell that puts ROOT onto the PATH"),
     }
 

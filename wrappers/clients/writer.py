@@ -80,7 +80,7 @@ class Writer(Client):
     remedy = "install xrootd-client there"
     options = {
         "block_kb": Option(1024, 1, 1_048_576, meaning="size of a write"),
-        "fsync": Option(True, meaning="within the time; by mounts only"),
+        "fsync": Option(True, meaning="its time counts; mounts only"),
     }
 
     @classmethod

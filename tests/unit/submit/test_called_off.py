@@ -44,7 +44,28 @@ REFUSED = """11/25/26 07:36:13 Submitting node clients from file ../../submit/cl
 def test_clients_that_htcondor_does_not_take_call_the_trial_off_with_its_words(trial):
     (trial.trial / "trial.dag.dagman.out").write_text(f"** PID = 7 **\n{REFUSED}")
     words = "on Line 32 of submit file: Failed to produce job credentials (1): no secret"
-    assert trial.why == f"HTCondor did not take the clients' jobs: {words}"
+    assert trial.why == f"HTCondor did not take the jobs of clients: {words}"
+
+
+def test_a_flush_that_htcondor_does_not_take_does_so_too(trial):
+    """Though the clients have been submitted."""
+    trial.begun(0, 1)
+    refused = REFUSED.replace("node clients", "node flush")
+    (trial.trial / "trial.dag.dagman.out").write_text(f"** PID = 7 **\n{refused}")
+    assert "HTCondor did not take the jobs of flush: on Line 32" in trial.why
+
+
+def test_a_client_that_is_evicted_has_not_ended(trial):
+    trial.open()
+    trial.tells(0, event="end", status="killed")  # SIGTERM: HTCondor will start it again
+    trial.log(names.CLIENTS_LOG, f"004 (7.000.000) {WHEN} Job was evicted.")
+    assert trial.why.startswith("client 0 was evicted")
+
+
+def test_a_client_that_is_suspended_while_it_reads_calls_the_trial_off(trial):
+    trial.open()
+    trial.log(names.CLIENTS_LOG, f"010 (7.001.000) {WHEN} Job was suspended.\n\tNumber of processes: 3")
+    assert trial.why == "client 1 was suspended by its worker while it ran"
 
 
 def test_what_was_refused_before_dagman_was_started_again_is_no_matter(tmp_path):

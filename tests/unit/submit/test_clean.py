@@ -7,7 +7,9 @@ from contextlib import nullcontext
 
 import pytest
 
+from tests.unit.quick_plan import written
 from tierbench import files, names
+from tierbench.dags.experiment import find_experiment
 from tierbench.submit import catalogue, clean, cli, pool
 
 
@@ -32,6 +34,25 @@ def test_nothing_goes_unless_it_is_asked_for(run, replicas, capsys):
     assert shown[-1] == "nothing was removed; --yes does that"
     assert run.exists()
     assert replicas.exists()
+
+
+def test_what_a_run_has_left_on_the_storage_is_said_before_it_goes(run, capsys):
+    (trial,) = (run / names.TRIALS).iterdir()
+    outcome = {"state": "incomplete", "reasons": ["x"], "left": ["2 of the files written: /w/1, /w/2"]}
+    (trial / names.OUTCOME).write_text(json.dumps(outcome))
+    assert cli.main(["clean", str(run)]) == 0
+    assert f"{trial.name} has left on the storage: 2 of the files written: /w/1, /w/2" in capsys.readouterr().out
+
+
+def test_a_run_that_writes_and_was_lost_names_where_it_wrote(tmp_path, capsys):
+    run = tmp_path / "run"
+    written(find_experiment("quick"), run)
+    trial, *_ = sorted((run / names.TRIALS).iterdir())
+    (trial / names.BEGUN).touch()
+    definition = json.loads((trial / names.TRIAL).read_text())
+    (trial / names.TRIAL).write_text(json.dumps({**definition, "writes": {"url": "/w/area"}}))
+    assert cli.main(["clean", str(run)]) == 0
+    assert f"{trial.name} has no outcome: see whether anything is left below /w/area" in capsys.readouterr().out
 
 
 def test_what_is_asked_for_goes_and_nothing_else(run, replicas, tmp_path):

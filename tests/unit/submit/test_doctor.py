@@ -93,6 +93,14 @@ def test_whether_a_sampler_may_go_first_is_known_before():
     assert ("before all others" in answer("priority")["seen"]) == (os.geteuid() == 0)
 
 
+@pytest.mark.parametrize(("offered", "state"), [(True, "good"), (False, "bad")])
+def test_a_host_without_chirp_is_bad(tmp_path, monkeypatch, offered, state):
+    monkeypatch.setenv("_CONDOR_CHIRP_CONFIG", str(tmp_path / "config"))
+    if offered:
+        (tmp_path / "config").touch()
+    assert answer("chirp")["state"] == state
+
+
 def test_files_on_a_hosts_own_disk_that_are_not_declared_so_are_bad(tmp_path):
     bare = replace(SITE, access={"direct": SITE.access["direct"], "local-disk": SITE.access["local-disk"]})
     asked = visits(bare, None, {"public": ("w",), "private": ("w",)})["w"].questions
@@ -214,7 +222,7 @@ def test_only_the_server_that_the_links_are_measured_from_needs_iperf3():
     site = replace(SITE, samplers={**SITE.samplers, "oss2": second})
     kinds = {host: {question.kind for question in asked(host, "", site)} for host in ("oss.uf.test", "oss2.uf.test")}
     assert "iperf3" in kinds["oss.uf.test"]
-    assert kinds["oss2.uf.test"] == {"interface", "priority"}
+    assert kinds["oss2.uf.test"] == {"interface", "priority", "chirp"}
 
 
 def test_a_worker_is_asked_for_each_access_of_its_pool_and_the_same_thing_once():

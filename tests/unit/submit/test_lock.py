@@ -218,7 +218,7 @@ def test_who_has_waited_for_room_for_too_long_takes_the_lock_anew(trials, monkey
     limited(trials, "first", "second")
     first, second = (lock.MeasurementLock(trials[name]) for name in ("first", "second"))
 
-    def is_taken_by_another(_):
+    def is_taken_by_another(*_, **__):
         if not (trials["second"] / names.BEGUN).exists():
             make_old(trials)
             assert second.acquire()

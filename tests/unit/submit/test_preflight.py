@@ -1,6 +1,8 @@
 """What would go wrong, or out, is told before anything is written; there is room on the disk, or it is waited for."""
 
 import dataclasses
+import errno
+import os
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -145,6 +147,16 @@ def test_no_experiment_that_comes_with_tierbench_is_doubted_on_the_testbed():
             asked += 1
     assert not doubted
     assert asked > 30
+
+
+def test_a_quota_that_the_file_system_does_not_tell_leaves_no_room(tmp_path, monkeypatch):
+    def refuses(*_):
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    monkeypatch.setattr(os, "posix_fallocate", refuses)
+    monkeypatch.setattr(disk_reserve, "PATIENCE_SECONDS", 0)
+    assert (disk_reserve.wait_for_room(tmp_path), disk_reserve.wait_for_room(tmp_path, hold=True)) == (True, False)
+    assert not (tmp_path / names.RESERVE).exists()
 
 
 def test_the_reserve_takes_up_room_and_gives_it_back(tmp_path):

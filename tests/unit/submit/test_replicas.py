@@ -40,6 +40,15 @@ def contents(storage):
     return {name: (storage / SET.folder / name).read_bytes() for name in SET.files}
 
 
+def test_what_a_call_that_was_killed_has_left_goes_with_the_next_one(storage):
+    left, other = (replica(storage).with_name(f".{name}.0123456789abcdef") for name in (SET.files[0], "of-somebody"))
+    left.touch()
+    other.touch()
+    replica(storage).unlink()
+    make(SET, storage, 1)
+    assert (left.exists(), other.exists(), replica(storage).exists()) == (False, True, True)
+
+
 def test_the_catalogue_says_what_each_file_holds(storage):
     entries = [json.loads(line) for line in listing(storage).read_text().splitlines()]
     assert {entry["name"]: (entry["bytes"], entry["adler32"]) for entry in entries} == {

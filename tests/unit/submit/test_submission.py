@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import htcondor2
@@ -49,6 +50,17 @@ def test_the_doctors_and_the_links_jobs_have_them_too_and_stay_what_they_are(tmp
     assert described["accounting_group"] == "group_cms.tier3"
     assert described["My.ProjectName"] == '"storage"'
     assert described["executable"] == str(tmp_path / "probe.py")
+
+
+@pytest.mark.parametrize(("ad", "denied"), [({"TotalPermissionDenied": 2}, True), ({"TotalSuccess": 1}, False)])
+def test_what_htcondor_did_not_do_is_not_called_done(monkeypatch, ad, denied):
+    class Schedd:
+        def act(self, *_, **__):
+            return ad
+
+    monkeypatch.setattr(htcondor2, "Schedd", Schedd)
+    with pytest.raises(pool.PoolError, match="another user's") if denied else nullcontext():
+        pool.remove(7, "stop")
 
 
 @pytest.mark.parametrize(

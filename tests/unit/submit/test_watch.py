@@ -309,6 +309,17 @@ def test_a_pool_that_does_not_answer_is_asked_again_with_a_word_and_given_up_in_
         queue.holds()
 
 
+def test_another_name_of_its_directory_makes_no_copy_of_a_run(run):
+    """As on a second mount; a copy in which a DAGMan lives is not begun once more."""
+    run.record_submission(7, 0.0)
+    path = run.directory / names.SUBMITTED
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "directory": "/data/home/run"}))
+    assert run.copy_of == ""
+    path.write_text(json.dumps({**record, "directory": "/data/home/run", "inode": 1}))
+    assert run.copy_of == "/data/home/run"
+
+
 def test_a_copy_leaves_the_original_alone_and_does_not_read_on_in_its_logs(run, tmp_path, monkeypatch, capsys):
     run.record_submission(7, 0.0)
     for name in ("experiment.dag.lock", "experiment.dag.nodes.log", names.LOCK_HOLDER, "turn.lock", "turn-key.dag"):
