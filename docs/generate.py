@@ -10,13 +10,14 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tierbench.dags.claims import ANSWERS, NOT_TESTED, read_claims, reference_of
+from tierbench.dags.claims import ANSWERS, read_claims, reference_of
 from tierbench.dags.clients import shipped_clients
-from tierbench.dags.experiment import SHIPPED
+from tierbench.dags.experiment import SHIPPED, load_experiment
 from tierbench.monitors.sources import SOURCES
 from tierbench.postprocess.compare.claims import findings as findings_of
 from tierbench.postprocess.report.papers import ours, theirs
@@ -28,6 +29,8 @@ from tierbench.postprocess.verdict.rules import Rule
 PAGES = Path(__file__).parent
 PART = re.compile(r"(?<=<!-- generated: )(.+?)( -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
 LEVELS = ("trial", "configuration", "access", "workload", "jobs", "repeat")  # what rows begin with
+NOT_MEASURED = "not measured"
+EXPECTED = re.compile(r", not by [^;]*$")  # which the experiment says
 AVERAGED = ("", "_sd", "_low", "_high")
 MEASURED = PAGES / "papers-measured.toml"
 HEAD = (
@@ -129,12 +132,15 @@ def _shown(default: Any) -> str:
 def findings(experiment: str) -> str:
     """What a paper has found, and what was measured of it here."""
     noted = tomllib.loads(MEASURED.read_text(encoding="utf-8")).get(experiment, {})
-    known = {says: (ratio, answer) for says, ratio, answer in noted.get("findings", ())}
+    known = {
+        says: (ratio, NOT_MEASURED if ratio.startswith(NOT_MEASURED) else answer)
+        for says, ratio, answer in noted.get("findings", ())
+    }
     claims = read_claims([SHIPPED / f"{experiment}.toml"])
     unknown = set(known) - {str(claim.says) for claim in claims}
     if unknown:
         raise SystemExit(f"{MEASURED.name}: {experiment} has no claim {unknown.pop()!r}")
-    rows = ((c.says, c.source, theirs(c), *known.get(str(c.says), ("–", NOT_TESTED))) for c in claims)
+    rows = ((c.says, c.source, theirs(c), *known.get(str(c.says), ("–", NOT_MEASURED))) for c in claims)
     text = table(("finding", "source", "paper", "here (95 % interval)", "answer"), rows)
     return text + (f"\nMeasured by {noted['run']} on {noted['date']}: {noted['trials']}.\n" if noted else "")
 
@@ -145,9 +151,9 @@ def answers(page: str) -> str:
     for experiment in re.findall(r"generated: findings (\S+)", page):
         lines = findings(experiment).split("\n\n")[0].splitlines()[2:]
         given = [line.rsplit("|", 2)[1].strip() for line in lines]
-        rows.append((experiment, len(given), *(given.count(answer) or "" for answer in ANSWERS)))
-    sums = ("all", *(sum(row[i] or 0 for row in rows) for i in range(1, 6)))
-    return table(("experiment", "findings", *ANSWERS), iter([*rows, sums]))
+        rows.append((experiment, len(given), *(given.count(answer) or "" for answer in (*ANSWERS, NOT_MEASURED))))
+    sums = ("all", *(sum(row[i] or 0 for row in rows) for i in range(1, 7)))
+    return table(("experiment", "findings", *ANSWERS, NOT_MEASURED), iter([*rows, sums]))
 
 
 def record(run: Path) -> None:
@@ -155,6 +161,9 @@ def record(run: Path) -> None:
     noted = tomllib.loads(MEASURED.read_text(encoding="utf-8"))
     results = read_results(run, print)
     name = str(results.experiment["name"])
+    asked = load_experiment(SHIPPED / f"{name}.toml")  # what is claimed and expected now, of whichever run
+    held_to = {"claims": [asdict(claim) for claim in asked.claims], "expects": [asdict(one) for one in asked.expects]}
+    results = replace(results, experiment={**results.experiment, **json.loads(json.dumps(held_to))})
     stems = (name, name.removesuffix("-scaled"))
     experiment = next((stem for stem in stems if reference_of(SHIPPED / f"{stem}.toml").is_file()), None)
     if experiment is None:
@@ -166,7 +175,8 @@ def record(run: Path) -> None:
         "date": f"{datetime.fromtimestamp(ended / 1e9, UTC):%Y-%m-%d}",
         "trials": ", ".join(f"{verdicts.count(one)} {one}" for one in dict.fromkeys(sorted(verdicts))),
         "findings": [
-            [str(finding.claim.says), ours(results, finding), finding.answer] for finding in findings_of(results)
+            [str(finding.claim.says), EXPECTED.sub("", ours(results, finding)), finding.answer]
+            for finding in findings_of(results)
         ],
     }
     MEASURED.write_text(HEAD + "".join(_noted(*item) for item in noted.items()), encoding="utf-8")
