@@ -85,11 +85,11 @@ class SampleRow(OfTrial):
 class Fetches:
     """The readings of files by jobs that do many; empty where each job reads a file once."""
 
-    fetches: Count = count("readings of a file that went well")
-    fetch_failures: Count = count("readings of a file that did not")
+    fetches: Count = count("reads of a file that went well")
+    fetch_failures: Count = count("reads of a file that failed")
     fetches_cut: Count = count("readings under way when the time was over")
     fetches_overdue: Count = count("readings due by the timetable that had not begun")
-    fetches_per_s: Amount = number("1/s", "fetches over the time that they took together", compared="more")
+    fetches_per_s: Amount = number("1/s", "fetches over run_s; of a trial over window_s", compared="more")
     latency_p50_s: Amount = number(
         "s",
         "median time of a fetch from when it was due; overdue ones count as slowest, cut ones as slower than so far",
@@ -127,7 +127,7 @@ class JobRow(OfTrial):
     bytes_expected: Count = count("size of its files", "B")
     bytes_app: Count = count("bytes the application read, or wrote", "B")
     bytes_client: Count = count("bytes the process or the client library read, or wrote", "B")
-    bytes_source: str = text("who counted bytes_client")
+    bytes_source: str = text("who counted bytes_app")
     bytes_disk: Count = count("of what its process read, fetched from a disk by the worker's kernel", "B")
     rate_mbps: Amount = rate("bytes_app over run_s")
     processes: Count = count("processes at once; empty for a job that reads one file once, as are the next ones")
@@ -264,7 +264,7 @@ class MainRow(OfTrial):
     )
     server_cpu_s_per_gb: Amount = number(
         "s/GB",
-        "CPU time of the servers that the data passed, whoever's work it was, over what the jobs moved",
+        "CPU time of the servers that the data passed, whatever they worked on, over what the jobs moved",
         compared="less",
         label="CPU time of the servers",
     )
@@ -306,7 +306,7 @@ class SamplingRow(OfTrial):
     sample_period_s: Amount = number("s", "period of the samplers")
     resolution_s: Amount = number("s", "the period, or how often the driver refreshes its counters")
     sampling: Sampling = part(Sampling)
-    resident_bytes: Count = count("bytes of the replicas still in the workers' page caches after the flush", "B")
+    resident_bytes: Count = count("bytes of the replicas still in the hosts' page caches after the flush", "B")
     idle_before_mbps: Amount = rate("carried by the storage servers before the window, while the samplers ran")
     idle_after_mbps: Amount = rate("carried by the storage servers after the window, while the samplers ran")
     clock_offset_ms: Amount = number("ms", "largest measured offset of a host's clock from the access point's")
@@ -323,7 +323,7 @@ class WorkRow(OfTrial):
     job_for_s: Amount = number("s", "how long each job repeats its files; empty: once")
     job_order: str = text("order of a job's files: listed or shuffled")
     job_fetch_every_s: Amount = number(
-        "s", "each process is to begin a file so often; empty: when it has the one before"
+        "s", "interval between file starts of a process; empty: as soon as the one before ends"
     )
     fetched: Fetches = part(Fetches)
     fetch_s: Amount = number(
