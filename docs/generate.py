@@ -20,6 +20,7 @@ from tierbench.dags.clients import shipped_clients
 from tierbench.dags.experiment import SHIPPED, load_experiment
 from tierbench.monitors.sources import SOURCES
 from tierbench.postprocess.compare.claims import findings as findings_of
+from tierbench.postprocess.measures.bottleneck import LABELS
 from tierbench.postprocess.report.papers import ours, theirs
 from tierbench.postprocess.schema.run_rows import schema
 from tierbench.postprocess.tables.load_run import read_results
@@ -30,7 +31,8 @@ PAGES = Path(__file__).parent
 PART = re.compile(r"(?<=<!-- generated: )(.+?)( -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
 LEVELS = ("trial", "configuration", "access", "workload", "jobs", "repeat")  # what rows begin with
 NOT_MEASURED = "not measured"
-EXPECTED = re.compile(r", not by [^;]*$")  # which the experiment says
+LABEL = f"(?:{'|'.join(map(re.escape, LABELS))})"
+EXPECTED = re.compile(f", not by {LABEL}(?: or {LABEL})*")  # which the experiment says
 AVERAGED = ("", "_sd", "_low", "_high")
 MEASURED = PAGES / "papers-measured.toml"
 HEAD = (

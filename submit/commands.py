@@ -172,8 +172,6 @@ def _extended(arguments: argparse.Namespace) -> tuple[Run, str]:
 def _submit(arguments: argparse.Namespace) -> int:
     run = Run(arguments.directory)
     if run.copy_of:
-        if run.goes_on:
-            raise BusyError(f"{run.directory}: is at work already, a DAGMan of it lives; `condor_q` shows it")
         say(f"{run.directory}: is a copy of {run.copy_of}, which is left alone; what is not complete is done here")
         run.become_its_own()
     elif run.submission and pool.in_queue(_submitted(run)):

@@ -138,8 +138,10 @@ class Submission:
 
     @property
     def is_elsewhere(self) -> bool:
-        own = socket.getfqdn()  # without its domain, where no name server answers
-        return self.host not in ("", own) and self.host.partition(".")[0] != own
+        hosts = (self.host, socket.getfqdn())
+        if not all("." in host for host in hosts):  # no name server answered
+            hosts = (self.host.partition(".")[0], hosts[1].partition(".")[0])
+        return self.host != "" and hosts[0] != hosts[1]
 
 
 def check_run(directory: Path, needed: str = names.PLAN) -> None:

@@ -68,7 +68,7 @@ REMEDIES = {
     "flush no-helper": "install site-configs/tierbench-flush there, or set flush.strategy to fadvise",
     "flush no-sudo": "install sudo and site-configs/sudoers.d/tierbench-flush there, or use fadvise",
     "flush refused": "install site-configs/sudoers.d/tierbench-flush there, with this helper and the jobs' account",
-    "chirp none": "set ENABLE_CHIRP and ENABLE_CHIRP_IO to True there, their default: gate and samplers need them",
+    "chirp none": "set ENABLE_CHIRP to True there, its default: gate and samplers need it",
     "condition no-helper": "install site-configs/tierbench-arrange there, with the words of docs/sites.md",
     "condition no-sudo": "install sudo and site-configs/sudoers.d/tierbench-arrange there, for the user who submits",
     "condition refused": "does the word's program in /etc/tierbench/arrange.d there take that value?",

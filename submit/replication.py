@@ -1,12 +1,14 @@
 """`tierbench replicas`: the unique files that clients read are made on the storage, copied elsewhere, or verified."""
 
 import argparse
+import contextlib
 import glob
 import os
 import re
 import secrets
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -157,13 +159,16 @@ def missing(replicas: Replicas, directory: Path, listed: Catalogue) -> Iterator[
 
 
 UNFINISHED = re.compile(r"\.(.+)\.[0-9a-f]{16}")
+LEFT_BEHIND_SECONDS = 3600.0  # no file takes that long
 
 
 def _clear_away(replicas: Replicas, directory: Path) -> None:
-    """Remove what calls that were killed have left of this set."""
+    """Remove what calls that were killed have left of this set; where there are no locks, another may be at work."""
     for path in directory.glob(".*"):
         if (name := UNFINISHED.fullmatch(path.name)) and name[1] in replicas.files:
-            path.unlink()
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - path.stat().st_mtime > LEFT_BEHIND_SECONDS:
+                    path.unlink()
 
 
 def _whole(write: Write, expected: Mapping[str, Entry] | None, number: int, path: Path) -> Entry:

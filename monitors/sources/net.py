@@ -10,7 +10,7 @@ from tierbench.host import NoInterface, find_interfaces, mono_ns, wall_ns
 from tierbench.monitors.source import Column, Refusal, Source, first_line
 
 # A virtual machine's cards state a speed, but may carry more or less.
-VIRTUAL = ("vmxnet3", "hv_netvsc", "virtio_net", "e1000", "e1000e", "8139cp", "8139too", "xen_netfront", "vif")
+VIRTUAL = ("vmxnet3", "hv_netvsc", "virtio_net", "xen_netfront", "vif")
 REAL_KINDS = ("bond", "vlan", "team")  # their drivers state the speed of the cards below them
 MOST_BETWEEN_NS = 1000000  # more between the clocks and the counters: we were preempted
 UNKNOWN = (-1,) * 6

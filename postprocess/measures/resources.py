@@ -18,7 +18,7 @@ EDGES = 0.1  # of the window, at each end, that its middle leaves out
 NEARLY_FULL = 0.9  # a sample whose rate is above this of the ceiling counts as one at the ceiling
 LEAST_COVERED = 0.5  # of the part, for a mean over it
 CARRIES = 0.5  # of what the storage server moved: who carried this much is on the data's way
-TAKES_PART, ONCE = 0.05, 1.5  # hosts that each carry this much, and together no more than this: they are side by side
+TAKES_PART, ALL, ONCE = 0.05, 0.9, 1.5  # hosts that each carry between two of these, and together no more: side by side
 MOST_CARRIED = 1.25  # and by a mount no more, or it carried others' data
 MOUNT = "file"  # the protocol of its clients
 MOST_OF_WORK = 0.5  # of all cores' busy time; whose share is less was the busiest by chance
@@ -188,9 +188,14 @@ def _least_carried(data: TrialData, of: Part, moved: float) -> dict[str, float]:
         most = max(_carried(_rates(interfaces, of)))
         by_role.setdefault(interfaces[0].samples.role, []).append(most if most >= TAKES_PART * moved else 0.0)
     return {
-        role: CARRIES * moved / (max(1, int(np.count_nonzero(rates))) if sum(rates) <= ONCE * moved else 1)
+        role: CARRIES * moved / (int(np.count_nonzero(rates)) if _divide(rates, moved) else 1)
         for role, rates in by_role.items()
     }
+
+
+def _divide(rates: list[float], moved: float) -> bool:
+    """Whether hosts that carried so much are side by side: together it is all, and none carried all."""
+    return CARRIES * moved <= sum(rates) <= ONCE * moved and 0 < max(rates) < ALL * moved
 
 
 def _of_host(
@@ -277,10 +282,10 @@ def _of_links(data: TrialData, of: Part, used: list[Resource], moved: float) -> 
     if data.storage and (wan := data.ceilings.links.get("wan")):  # to a disk there is none
         resource = f"NIC {data.measure.direction}"
         doors_used = [r for r in used if r.role == "door" and r.on_the_way and data.trial.protocol != MOUNT]
-        crossing = [r for r in doors_used if r.resource == resource and r.value]
+        cache = data.data_cache.host if data.data_cache else ""  # which may be beside the workers
+        crossing = [r for r in doors_used if r.resource == resource and r.value and r.host != cache]
         together = sum(r.value for r in crossing)
-        # Doors in series, or a cache, may be beside the workers: what leaves the storage crosses the WAN.
-        if data.cached or (len(crossing) > 1 and together > ONCE * moved):
+        if len({r.host for r in crossing}) > 1 and together > ONCE * moved:  # in series
             crossing, together = [], 0.0
         rate = together or moved
         doors = {r.host for r in crossing}

@@ -127,7 +127,7 @@ class JobRow(OfTrial):
     bytes_expected: Count = count("size of its files", "B")
     bytes_app: Count = count("bytes the application read, or wrote", "B")
     bytes_client: Count = count("bytes the process or the client library read, or wrote", "B")
-    bytes_source: str = text("who counted bytes_app")
+    bytes_source: str = text("who counted bytes_app, or bytes_client")
     bytes_disk: Count = count("of what its process read, fetched from a disk by the worker's kernel", "B")
     rate_mbps: Amount = rate("bytes_app over run_s")
     processes: Count = count("processes at once; empty for a job that reads one file once, as are the next ones")

@@ -1,5 +1,6 @@
 """Rules about bytes: what was read has come over the wire, nobody else used the storage, and nothing stood still."""
 
+import math
 from collections import Counter
 
 from tierbench.dags.measure import COUNTERS, RECEIVED, SENT
@@ -252,7 +253,8 @@ def background_on_the_path(data: TrialData, row: TrialRow) -> Measured:
     usual = max(near.bytes, (1 + HEADERS / USUAL_MTU) * read)
     stages = [(data.far_end, (measure.far_direction,)), *((servers, (SENT, RECEIVED)) for servers in servers_on(data))]
     for hosts, directions in stages:
-        parts = ((_passed(data, hosts, direction, near.bytes), direction) for direction in directions)
+        whole = math.inf if hosts is data.far_end else near.bytes  # workers are never in series
+        parts = ((_passed(data, hosts, direction, whole), direction) for direction in directions)
         moved = [(bytes_moved, direction) for bytes_moved, direction in parts if bytes_moved is not None]
         if moved and min(moved)[0] >= ON_THE_PATH * near.bytes:
             most, direction = max(moved, key=lambda pair: pair[0])
@@ -262,12 +264,11 @@ def background_on_the_path(data: TrialData, row: TrialRow) -> Measured:
 
 
 def _passed(data: TrialData, hosts: list[Sampled], direction: str, near: float) -> float | None:
-    """What went through hosts of a role: of those side by side all together, of those in series the one with most."""
-    carried = together(data, hosts, direction)
-    single = [part.bytes for host in hosts if (part := together(data, [host], direction)) is not None]
-    if carried is None or sum(each >= WHOLE * near for each in single) < 2:
-        return carried.bytes if carried else None
-    return max(single)
+    """What went through servers of a role: of those side by side all together, of those in series the one with most."""
+    each = [part.bytes for nics in by_host(hosts) if (part := together(data, nics, direction)) is not None]
+    if len(each) < len(by_host(hosts)) or not each:
+        return None
+    return max(each) if sum(one >= WHOLE * near for one in each) > 1 else sum(each)
 
 
 @bytes_rule(

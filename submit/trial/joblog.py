@@ -114,6 +114,7 @@ class Cluster:
             said = READY.search(event.lines[0])
             if said:
                 self.ready.add(int(said.group(1)))
+                self.paused.discard(job)
         elif kind in (TERMINATED, ABORTED, HELD):
             self.away.pop(job, None)
             # A job that was held is removed, and one whose worker is lost: the first reason is the cause.

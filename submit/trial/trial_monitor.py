@@ -19,7 +19,7 @@ from tierbench.condition_state import condition_states
 from tierbench.files import replace
 from tierbench.starts import Go, go_of
 from tierbench.submit.trial.disk_reserve import LOW_BYTES, free_bytes, give_up_reserve
-from tierbench.submit.trial.joblog import HOLD, Cluster, last_record, report
+from tierbench.submit.trial.joblog import HOLD, PAUSED, Cluster, last_record, report
 from tierbench.trials import Sampler, Trial, read_trial, record_text
 
 DONE, NO_TRIAL, CALLED_OFF = 0, 2, 3  # exit statuses
@@ -34,9 +34,10 @@ OF_DISKS = ("disk_read_bytes", "disk_own_read_bytes")  # of the machine, and whe
 QUIET_BYTES_PER_S = 62500  # of a storage server's interface, both directions: what is no reading, but talk
 FLUSH_LOGS, WRITE_AREA_LOGS = "flush.log and flush/*.err", "outbox.log and outbox/make.err"
 # DAGMan's words in its own log; each refusal follows the line with the node.
-REFUSED = re.compile(r"Shortcutting node (\w+) retries because of submit failure")
+REFUSED = re.compile(r"Shortcutting node (\S+) retries because of submit failure")
 REFUSAL = r"Submitting node {} from file .*\n.*? ERROR: (.*)"
 KILLED = b'"status": "killed"'
+SAMPLERS = {"pool": "sampling", "ssh": "sampling-ssh"}  # their nodes
 SAMPLER_LOGS = {"pool": names.SAMPLERS_LOG, "ssh": names.SAMPLERS_SSH_LOG}
 
 
@@ -191,9 +192,7 @@ class TrialMonitor:
         if time.monotonic() - self.looked > LOOK_SECONDS:
             self.looked = time.monotonic()
             self.moving.look()
-            words = refused(Path(names.TRIAL_DAG + ".dagman.out")) if self.go == Go() else ""
-            if words:
-                raise CalledOff(f"HTCondor did not take the jobs of {words}")
+            self._check_refused()
             free = free_bytes(Path())
             if free < LOW_BYTES:
                 give_up_reserve(Path())
@@ -203,7 +202,8 @@ class TrialMonitor:
 
     def unready(self) -> "list[str]":
         """What the go waits for, beside samples."""
-        ready = self.cluster.ready if self.start.gated else self.cluster.starts.keys()
+        suspended = {number for number, away in self.cluster.away.items() if away.why == PAUSED}
+        ready = (self.cluster.ready if self.start.gated else self.cluster.starts.keys()) - suspended
         unready = sorted(self.everybody - ready - self.ended)
         idle = [number for number in unready if number not in self.cluster.starts]
         why = self.flushes.errors
@@ -243,6 +243,13 @@ class TrialMonitor:
             if said is not None:
                 why = said or "it " + (why or "ended without a report")
                 raise CalledOff(f"{jobs.names[number]} failed: {why}; see {jobs.logs}")
+
+    def _check_refused(self) -> None:
+        words = refused(Path(names.TRIAL_DAG + ".dagman.out")) if self.go == Go() else ""
+        node = words.partition(":")[0]
+        of_storage = {SAMPLERS[sampler.via] for sampler in self.trial.samplers if sampler.of_storage}
+        if words and (node in of_storage or node not in SAMPLERS.values()):
+            raise CalledOff(f"HTCondor did not take the jobs of {words}")
 
     def _check_away(self) -> None:
         self.absent = ""
@@ -323,7 +330,7 @@ def refused(dagman_log: Path) -> str:
     given_up = REFUSED.search(said)
     if not given_up:
         return ""
-    errors = re.findall(REFUSAL.format(given_up.group(1)), said)
+    errors = re.findall(REFUSAL.format(re.escape(given_up.group(1))), said)
     return given_up.group(1) + ": " + (errors[-1].strip() if errors else f"see {dagman_log}")
 
 

@@ -275,6 +275,8 @@ def test_one_core_is_full_by_its_own_mean(tmp_path, each_pct, step, label, words
         ((240, 160), "door NIC", "door, stated in [links]: 280", 400),
         ((400, 400), "door NIC", "door, stated in [links]: 140", 400),  # one behind the other
         ((133, 1), "latency", "storage server, stated in [links]: 800", 400),  # of none that is on the way
+        ((108, 80), "latency", "storage server, stated in [links]: 800", 400),  # others' data
+        ((400, 120), "door NIC", "door, stated in [links]: 140", 400),  # the second is somebody else's
     ],
 )
 def test_doors_side_by_side_are_each_on_the_way(tmp_path, carried, label, ceiling, wan):

@@ -47,12 +47,14 @@ def test_clients_that_htcondor_does_not_take_call_the_trial_off_with_its_words(t
     assert trial.why == f"HTCondor did not take the jobs of clients: {words}"
 
 
-def test_a_flush_that_htcondor_does_not_take_does_so_too(trial):
+@pytest.mark.parametrize("node", ["flush", "sampling"])
+def test_a_flush_or_the_storages_sampler_that_htcondor_does_not_take_does_so_too(trial, node):
     """Though the clients have been submitted."""
     trial.begun(0, 1)
-    refused = REFUSED.replace("node clients", "node flush")
-    (trial.trial / "trial.dag.dagman.out").write_text(f"** PID = 7 **\n{refused}")
-    assert "HTCondor did not take the jobs of flush: on Line 32" in trial.why
+    (trial.trial / "trial.dag.dagman.out").write_text(
+        f"** PID = 7 **\n{REFUSED.replace('node clients', f'node {node}')}"
+    )
+    assert f"HTCondor did not take the jobs of {node}: on Line 32" in trial.why
 
 
 def test_a_client_that_is_evicted_has_not_ended(trial):

@@ -47,13 +47,15 @@ def test_who_failed_by_himself_comes_with_his_reason(trial):
     assert "client 3 open-failed: no such file" in client_reasons(4)
 
 
-@pytest.mark.parametrize(("events", "said"), [(("010", "011"), True), (("010", "011", "001"), False)])
+@pytest.mark.parametrize(
+    ("events", "said"), [(("010", "011"), True), (("010", "011", "001"), False), (("010", "011", "008"), False)]
+)
 def test_who_was_suspended_meanwhile_has_not_been_measured(trial, events, said):
-    """However briefly; before it was started anew it is no matter."""
+    """However briefly; before it was ready, or started anew, it is no matter."""
     (trial / names.client_output(3)).write_text(end("ok"))
     log = trial / names.CLIENTS_LOG
     text = log.read_text().partition("004 (007.003.000)")[0]
-    log.write_text(text + "".join(f"{event} (007.003.000) {WHOLE} Something.\n...\n" for event in events))
+    log.write_text(text + "".join(f"{event} (007.003.000) {WHOLE} TIERBENCH READY 3\n...\n" for event in events))
     assert ("client 3 was suspended by its worker while it ran" in client_reasons(4)) == said
 
 

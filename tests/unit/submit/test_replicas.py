@@ -42,11 +42,13 @@ def contents(storage):
 
 def test_what_a_call_that_was_killed_has_left_goes_with_the_next_one(storage):
     left, other = (replica(storage).with_name(f".{name}.0123456789abcdef") for name in (SET.files[0], "of-somebody"))
-    left.touch()
-    other.touch()
+    at_work = left.with_name(f".{SET.files[1]}.0123456789abcdef")
+    for path in (left, other, at_work):
+        path.touch()
+    os.utime(left, (0, 0))
     replica(storage).unlink()
     make(SET, storage, 1)
-    assert (left.exists(), other.exists(), replica(storage).exists()) == (False, True, True)
+    assert [path.exists() for path in (left, other, at_work, replica(storage))] == [False, True, True, True]
 
 
 def test_the_catalogue_says_what_each_file_holds(storage):
