@@ -80,8 +80,7 @@ def limit_of(data: TrialData, delivered_mbps: float | None) -> Limit:
         limit = replace(limit, ceiling_mbps=ceiling.mbps, ceiling_from=source, efficiency=efficiency)
     if of is None or not data.storage:
         return limit
-    rate = sum(r.value for r in used if (r.role, r.resource) == ("storage", f"NIC {data.measure.direction}"))
-    label, words = explain(used, clients_of(data, of, used, rate), not_known(data, of, used))
+    label, words = explain(used, clients_of(data, of, used, _moved(data, used)), not_known(data, of, used))
     window_s = data.window_s or of.seconds
     where = f"{of.words}, {of.seconds:.1f} s"
     share, least = SHORT_PART
@@ -276,7 +275,7 @@ def _ceilings(data: TrialData, used: Sequence[Resource]) -> Iterator[tuple[str, 
         of_host = [card for card in cards.get(host, [None]) if not of or (card and card.name in of)]
         return [data.ceilings.nic(host, role, card) for card in of_host]
 
-    moved = sum(r.value for r in used if (r.role, r.resource) == ("storage", f"NIC {data.measure.direction}"))
+    moved = _moved(data, used)
     if "wan" in data.ceilings.links and not data.cached:
         yield "WAN link", data.ceilings.links["wan"]
     for role in () if data.cached else ("storage", "gateway", "door"):  # somewhere there is a cache
@@ -298,6 +297,11 @@ def _ceilings(data: TrialData, used: Sequence[Resource]) -> Iterator[tuple[str, 
     each = [nics(host, "worker") for host in sorted(workers)]
     if each and all(all(host) for host in each):
         yield f"{len(each)} workers' interfaces", _side_by_side([nic for host in each for nic in host])
+
+
+def _moved(data: TrialData, used: Sequence[Resource]) -> float:
+    """What the storage servers sent, or received, in Mb/s."""
+    return sum(r.value for r in used if (r.role, r.resource) == ("storage", f"NIC {data.measure.direction}"))
 
 
 def _side_by_side(nics: Sequence[Ceiling | None]) -> Ceiling:

@@ -291,6 +291,16 @@ def test_doors_side_by_side_are_each_on_the_way(tmp_path, carried, label, ceilin
     assert [float(each["value"]) for each in used if each["role"] == "wan"] == [pytest.approx(wan, rel=0.01)]
 
 
+@pytest.mark.parametrize(("carried", "others"), [((410, 410), False), ((410, 300), True), ((640, 410), True)])
+def test_what_doors_in_series_carry_is_not_added_up(tmp_path, carried, others):
+    """But what others have through one of them is seen."""
+    trial = write_trial(tmp_path, mbps=400)
+    for number, mbps in enumerate(carried):
+        rates = {"rx_bytes": during(mbps, 20), "tx_bytes": during(mbps, 20)}
+        write_host(trial, f"door{number}.uf.test", "door", begin=-2.3, until=22.7, **rates)
+    assert ("somebody else uses these hosts" in trial_tables(trial)["verdict_reasons"]) == others
+
+
 GAUGES = {
     "tcp_flows": 4, "tcp_flows_window_full": 4, "tcp_flows_bytes_per_s": 5_000_000, "tcp_flow_cwnd_bytes": 65536,
     "tcp_flow_peer_window_bytes": -1, "tcp_flow_rtt_us": 14500, "tcp_flow_min_rtt_us": 14000,

@@ -64,6 +64,14 @@ def test_a_client_that_is_evicted_has_not_ended(trial):
     assert trial.why.startswith("client 0 was evicted")
 
 
+def test_a_client_that_is_suspended_is_not_ready(gate):
+    trial = gate(at_work=False, ready_s=1)
+    trial.open(wait=False)
+    trial.log(names.CLIENTS_LOG, f"010 (7.001.000) {WHEN} Job was suspended.\n\tNumber of processes: 3")
+    trial.start()
+    assert trial.why == "not ready after 1 s: client 1"
+
+
 def test_a_client_that_is_suspended_while_it_reads_calls_the_trial_off(trial):
     trial.open()
     trial.log(names.CLIENTS_LOG, f"010 (7.001.000) {WHEN} Job was suspended.\n\tNumber of processes: 3")
