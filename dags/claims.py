@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from tierbench.checked_text import Line, Setting
-from tierbench.dags.levels import JOBS, SAME_WITHIN, Factors, unknown_levels
-from tierbench.errors import refuse
+from tierbench.dags.levels import JOBS, SAME_WITHIN, Factors, level_text, unknown_levels
+from tierbench.errors import ConfigError, refuse
 from tierbench.spec import Checked, bounded, build, merge_tables, read_toml
 
 SUFFIX = ".reference.toml"
@@ -117,9 +117,27 @@ def read_claims(experiments: Iterable[Path]) -> tuple[Claim, ...]:
     if path is None:
         return ()
     reference = build(_Reference, read_toml(path), str(path))
-    tables = (merge_tables(reference.defaults, own) if isinstance(own, dict) else own for own in reference.claims)
-    claims = (build(Claim, table, str(path), f"claims[{number}]") for number, table in enumerate(tables))
+    claims: list[Claim] = []
+    for number, own in enumerate(reference.claims):
+        key, table = f"claims[{number}]", merge_tables(reference.defaults, own) if isinstance(own, dict) else own
+        claims += (build(Claim, each, str(path), key) for each in _at_each_level(table, str(path), key))
     return tuple(dataclasses.replace(claim, paper=reference.paper) for claim in claims)
+
+
+def _at_each_level(table: Any, path: str, key: str) -> Iterator[Any]:
+    """One claim for each of several levels in `at`, with the level for {factor} in its words."""
+    at = table.get("at") if isinstance(table, dict) else None
+    factors = at if isinstance(at, dict) else {}
+    several = next((factor for factor, level in factors.items() if isinstance(level, list)), None)
+    if several is None:
+        yield table
+        return
+    says, place = str(table.get("says")), f"{{{several}}}"
+    if not factors[several] or place not in says:
+        raise ConfigError(f"{path}: {key}.says: needs {place}, for each level of at.{several} is a claim of its own")
+    for level in factors[several]:
+        one = {**table, "says": says.replace(place, level_text(level)), "at": {**factors, several: level}}
+        yield from _at_each_level(one, path, key)
 
 
 def check_claims(path: Path, claims: Sequence[Claim], factors: Factors) -> None:

@@ -13,6 +13,7 @@ from tierbench.dags.plan import Configuration, Plan, Trial
 from tierbench.site_configs.site import Site
 from tierbench.starts import EVERY, IN_TURN, TOGETHER
 from tierbench.trials import ALREADY_COMPLETE, Credentials
+from tierbench.wrappers.client import Client
 
 # Trials measure one at a time; meanwhile the DAGMans of the next ones start, and wait for the measurement lock.
 IN_FLIGHT = 3
@@ -145,7 +146,7 @@ def _steps(site: Site, experiment: Experiment, trial: Trial, crowded: bool) -> I
     writes = ["outbox"] if experiment.replicas_of(trial.configuration.workload).is_written else []
     if writes:
         purpose = "write area: the trial gets a folder of its own to write in, which its last step removes"
-        yield step(purpose, _in_turn(_write_area(site, experiment, trial)))
+        yield step(purpose, _in_turn(_write_area(site, experiment, trial), *arranged))
     # What is arranged may start a service anew, whose counters a sampler that was there before would see fall.
     samplers = [text for node in _samplers(site, experiment, trial) for text in begin(node, *arranged)]
     yield step("sampling: counters are read along the way, until the stop", samplers)
@@ -246,6 +247,7 @@ def _clients(site: Site, experiment: Experiment, trial: Trial) -> Job:
         "pool_requirements": site.pools[configuration.pool].requirements,
         **_waits(experiment, trial),
         **({"disk": 16384 + trial.work.processes * replicas.nominal_bytes // 900} if kept else {}),  # KiB, and a tenth
+        **({"vacate": 8 + grace} if (grace := workload.declared.grace_s) > Client.grace_s else {}),
         **_travelling("secrets", secrets),
         **_service(who),
     }

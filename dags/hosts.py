@@ -158,5 +158,22 @@ def slot_problems(
                 yield f"{host} has {has} cores for its flush{others}{too}"
 
 
+def memory_problems(
+    experiment: Experiment, plan: Plan, cores: Mapping[str, Mapping[str, int]], memory: Mapping[str, Mapping[str, int]]
+) -> Iterator[str]:
+    """Batches for which a pool has cores, and no memory."""
+    short: dict[str, tuple[int, str]] = {}  # by pool, where most is missing
+    for trial in plan.trials:
+        own = trial.configuration
+        asked_mb = experiment.at(own.levels).workloads[own.workload].asks_mb(trial.work.processes)
+        there = memory.get(own.pool, {})
+        places = sum(min(number, there.get(host, 0) // asked_mb) for host, number in cores[own.pool].items())
+        missing = trials_in_slots(experiment) * trial.jobs - places
+        if there and missing > short.get(own.pool, (0, ""))[0]:
+            words = f"has memory for {places} clients, which ask for {asked_mb} MB each, and not for {trial.jobs}"
+            short[own.pool] = missing, f"pool {own.pool} {words}{twice(experiment)}"
+    yield from (words for _, words in short.values())
+
+
 def _largest(plan: Plan, pool: str) -> int:
     return max(trial.jobs for trial in plan.trials if trial.configuration.pool == pool)

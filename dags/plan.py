@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
-from tierbench import json_files, names
+from tierbench import json_files, names, version
 from tierbench.checked_text import shown
 from tierbench.dags.experiment import Experiment, Use, shipped_experiments
 from tierbench.dags.levels import SIMULTANEOUS, Factor, Layout, Level, Levels, layout, level_text, named_levels
@@ -373,7 +373,7 @@ def _shuffled(cells: Sequence[_Cell], chance: random.Random) -> Iterator[_Cell]:
 
 def to_json(plan: Plan) -> str:
     """The plan as a file's text; trials name their configuration, and repeat what a reader would look for."""
-    content: dict[str, Any] = {"format": FORMAT}
+    content: dict[str, Any] = {"format": FORMAT, "tierbench": version()}
     content |= {name: getattr(plan, name) for name in plan.__dataclass_fields__}
     content["factors"] = [dataclasses.asdict(factor) for factor in plan.factors]
     content["report"] = dataclasses.asdict(plan.report)
@@ -389,7 +389,7 @@ def to_json(plan: Plan) -> str:
 def from_json(text: str) -> Plan:
     """The plan that to_json has written."""
     content, configurations = json_files.parse_as(dict[str, Any], text, names.PLAN), {}
-    number = content.pop("format", None)
+    number, _ = content.pop("format", None), content.pop("tierbench", None)
     if number != FORMAT:
         raise ConfigError(f"{names.PLAN}: has format {number}; this tierbench reads format {FORMAT}")
     try:

@@ -151,7 +151,7 @@ class Watch:
             return
         try:
             self.sampling.clocks.append(self.access_point.clock())
-        except (OSError, ValueError, IndexError) as error:
+        except (OSError, ValueError, IndexError, AttributeError) as error:
             print(f"sampler: the access point's clock cannot be read: {error}", file=sys.stderr)
 
     def _stop(self) -> bool:

@@ -395,10 +395,10 @@ def changes(before: Values, after: Values, *, with_strays: bool = False) -> dict
     return compared
 
 
-def simultaneous(compared: Iterable[Compared]) -> list[Compared]:
-    """The same ratios with intervals that hold all together in 95 % of runs."""
+def simultaneous(compared: Iterable[Compared], looks: float = 1.0) -> list[Compared]:
+    """The same ratios with intervals that hold all together in 95 % of runs, looked at so often."""
     every = list(compared)
-    number = max(sum(each.df is not None for each in every), 1)
+    number = max(sum(each.df is not None for each in every), 1) * looks
     return [
         Compared(each.ratio.as_of(each.df, student(each.df, number)), each.df) if each.df else each for each in every
     ]

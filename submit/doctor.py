@@ -197,6 +197,9 @@ def findings_of(visit: Visit, report: Report) -> Iterator[Finding]:
     if report.trouble:
         yield Finding("bad", REACHED[visit.via], report.trouble, UNREACHED[visit.via], visit.host)
         return
+    if report.host not in ("", visit.host) and any(question.kind == "interface" for question in visit.questions):
+        seen = f"calls itself {report.host}: no trial would take its samples for {visit.host}'s"
+        yield Finding("bad", "host", seen, f'say host = "{report.host}" in the site\'s file', visit.host)
     if visit.via != "ssh":
         yield Finding("good", REACHED[visit.via], "takes service jobs", host=visit.host)
     for question, answer in zip(visit.questions, report.answers, strict=True):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, cast, get_args
 
 from tierbench.dags.experiment import Experiment, find_experiment
-from tierbench.dags.hosts import sampled_hosts, slot_problems
+from tierbench.dags.hosts import memory_problems, sampled_hosts, slot_problems
 from tierbench.dags.levels import PAIR
 from tierbench.dags.plan import Plan, Trial, expand
 from tierbench.dags.trial_settings import Every, places
@@ -190,9 +190,12 @@ def enough_slots(planned: Planned) -> Iterator[Finding]:
         yield Finding("doubtful", "the live pool", f"was not asked: {slots}")
         return
     cores = {name: slots[name].cores for name in plan.pools}
+    memory = {name: slots[name].memory_mb for name in plan.pools}
     remedy = "make the batches smaller, or have the workers advertise more (NUM_CPUS)"
     for problem in slot_problems(planned.site, planned.experiment, plan, cores):
         yield Finding("bad", "slots", problem, remedy)
+    for problem in memory_problems(planned.experiment, plan, cores, memory):
+        yield Finding("bad", "slots", problem, "make the batches smaller, or set memory_mb of the workload lower")
 
 
 def samplers_in_time(planned: Planned) -> Iterator[Finding]:

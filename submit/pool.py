@@ -27,6 +27,7 @@ class Slots:
 
     cores: dict[str, int]
     detected: dict[str, int] = field(default_factory=dict)
+    memory_mb: dict[str, int] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
@@ -67,14 +68,16 @@ def all_machines() -> list[Machine]:
 def matching_slots(requirements: str) -> Slots:
     """The cores of the pool that a job with these requirements could ever get."""
     # Dynamic slots are parts of the partitionable ones, which count all cores.
-    attributes = ["Machine", "PartitionableSlot", "TotalSlotCpus", "DetectedCpus"]
+    attributes = ["Machine", "PartitionableSlot", "TotalSlotCpus", "TotalSlotMemory", "DetectedCpus"]
     ads = _startds(f'({requirements}) && DynamicSlot =!= True && State =!= "Drained"', attributes)
     cores: Counter[str] = Counter()
+    memory_mb: Counter[str] = Counter()
     for ad in ads:
         # A slot that cannot be divided takes one job, however many cores it has.
         cores[_host(ad["Machine"])] += int(ad.get("TotalSlotCpus", 0)) if ad.get("PartitionableSlot") else 1
+        memory_mb[_host(ad["Machine"])] += int(ad.get("TotalSlotMemory", 0))
     detected = {str(_host(ad["Machine"])): int(ad["DetectedCpus"]) for ad in ads if ad.get("DetectedCpus")}
-    return Slots(dict(cores), detected)
+    return Slots(dict(cores), detected, dict(+memory_mb))
 
 
 def _startds(constraint: str, attributes: list[str]) -> list[Any]:

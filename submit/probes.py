@@ -74,6 +74,7 @@ class Report:
     answers: tuple[Mapping[str, Any], ...] = ()
     clock: Clock | None = None
     trouble: str = ""
+    host: str = ""  # as it calls itself
 
 
 # The file system's times are those of the kernel's tick, which is behind the clock by up to this.
@@ -155,7 +156,7 @@ def read_report(output: str, errors: str, sent: float, received: float) -> Repor
     try:
         report = json_files.parse(output.strip().splitlines()[-1], "its report")
         begin, end = report["begin_wall_ns"] / 1e9, report["end_wall_ns"] / 1e9
-        return Report(tuple(report["answers"]), clock(sent, begin, end, received))
+        return Report(tuple(report["answers"]), clock(sent, begin, end, received), host=str(report["host"]))
     except (Damaged, KeyError, IndexError, TypeError):
         words = errors.strip().splitlines()
         return Report(trouble=f"its probe gave no answer: {words[-1] if words else 'it said nothing'}")
@@ -176,7 +177,9 @@ def submitted(
     visits: Sequence[Visit], submission: Submission, clients: Iterable[ClientFile] = (), universe: str = "vanilla"
 ) -> Iterator[Jobs]:
     """Probes in the queue, one for each host with its questions; afterwards neither they nor their files are left."""
-    with tempfile.TemporaryDirectory(prefix="tierbench-doctor-", ignore_cleanup_errors=True) as name:
+    # Where runs would lie, which services may reach or not; if one may write there.
+    here = Path.cwd() if os.access(Path.cwd(), os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix=".tierbench-doctor-", dir=here, ignore_cleanup_errors=True) as name:
         directory = Path(name)
         directory.chmod(0o755)
         (directory / "probe.py").write_text(script(clients), encoding="utf-8")

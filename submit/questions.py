@@ -269,6 +269,8 @@ def _at_the_door(name: str, access: Access, paths: list[tuple[str, int]], *, flu
             about = {"url": f"http://{proxy}/" if proxy else access.prefix}
             about |= {"caveat": f"; {Root.unable['http']}"} if access.prefix.startswith("https://") else {}
             yield Question("server", f"access {name}{beside}", about)
+    if access.to and access.protocol != "globus":
+        yield Question("server", f"access {name}, its destination", {"url": access.to.prefix})
 
 
 def _shown(access: Access) -> dict[str, Any]:

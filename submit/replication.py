@@ -18,6 +18,7 @@ import tierbench.wrappers
 from tierbench import json_files, names
 from tierbench.dags.replicas import CopiedReplicas, DoublingReplicas, Entry, HiggsReplicas, Replicas, TreeReplicas
 from tierbench.errors import ConfigError, TierbenchError
+from tierbench.host import mounts, read_text
 from tierbench.site_configs.site import find_site
 from tierbench.spec import unknown_name
 from tierbench.submit import catalogue, programs
@@ -105,14 +106,24 @@ def copy(replicas: Replicas, storage: Path, parent: Path, processes: int) -> Non
     _complete(replicas, parent, processes, write, listed)
 
 
+def not_mounted(path: Path, table: str = "/etc/fstab") -> str:
+    """The place above a path where something is to be mounted and is not, or nothing."""
+    there = {mount.point for mount in mounts()}
+    lines = [line.split() for line in read_text(table).splitlines() if not line.lstrip().startswith("#")]
+    points = [words[1] for words in lines if len(words) > 2 and path.is_relative_to(words[1])]
+    return next((point for point in points if point not in there), "")
+
+
 def _complete(
     replicas: Replicas, parent: Path, processes: int, write: Write, expected: Mapping[str, Entry] | None = None
 ) -> None:
     """Write the files of a set that are missing in its folder, and list each there."""
     here = "run this where it is mounted and may be written"
     directory = parent / replicas.folder
-    if not parent.parent.is_dir():  # never to be made: it would hide that the storage is not mounted
-        raise TierbenchError(f"{parent.parent} is not there; {here}")
+    point = not_mounted(parent)
+    if point or not parent.parent.is_dir():  # never to be made: it would hide that the storage is not mounted
+        why = f"{point} is in /etc/fstab, and nothing is mounted" if point else f"{parent.parent} is not"
+        raise TierbenchError(f"{why} there; {here}")
     try:
         for folder in (parent, directory):
             if not folder.is_dir():

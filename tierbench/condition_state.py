@@ -115,8 +115,12 @@ def wait_until_settled(trial: Path, conditions: "list[Condition]", seconds: floa
 
 
 def wait_until_restored(trial: Path, conditions: "list[Condition]", seconds: float) -> "list[str]":
-    """Return when each host has restored its change, or time is over; in words, what was not restored."""
+    """Return when each host has restored its change, or time is over, also what a slow one said it needs.
+
+    In words, what was not restored.
+    """
     states = condition_states(trial, conditions)
+    seconds = max([seconds, *(float(state.records.get("arranged", {}).get("within_s") or 0) for state in states)])
     poll(lambda: all(state.restored for state in states), seconds, POLL_SECONDS)
     left = [state.name for state in states if not state.restored]
     return [f"nothing says that {name} was restored: who asks for it next does that first" for name in left]

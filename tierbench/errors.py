@@ -62,6 +62,11 @@ class BusyError(TierbenchError):
     exit_status = 4
 
 
+def in_words(error: Exception) -> str:
+    """What an error says; of one that nobody foresaw, also which it is."""
+    return str(error) if isinstance(error, TierbenchError | OSError) else f"{type(error).__name__}: {error}"
+
+
 class Interrupted(KeyboardInterrupt):
     """A signal has asked the command to end."""
 

@@ -51,7 +51,8 @@ def main() -> int:
         change = Helper(arguments.helper, arguments.word, arguments.value, arguments.replicas)
         with change as helper, contextlib.suppress(Stopped):
             answer = helper.answer()
-            tell("arranged", answer, **about, before=answer.get("before"), now=answer.get("now"))
+            slow = {"within_s": helper.patience_s} if helper.patience_s > HELPER_S else {}
+            tell("arranged", answer, **about, before=answer.get("before"), now=answer.get("now"), **slow)
             wait_for(arguments.stop_file, arguments.max_seconds, helper)
         now_, undoing = helper.restored.get("restored"), helper.undoing_mono_ns
         tell("restored", helper.restored, **about, now=now_, undoing_mono_ns=undoing)

@@ -75,8 +75,9 @@ def run_program(*command: str, patience_s: int = PATIENCE_S, **more: Any) -> End
     with contextlib.suppress(subprocess.TimeoutExpired):
         output, _ = process.communicate(timeout=patience_s)
         return Ended(process.returncode, output.decode(errors="replace"), patience_s)
-    process.kill()
-    with contextlib.suppress(subprocess.TimeoutExpired):  # what hangs in the kernel is left behind
+    # What hangs in the kernel is left behind, and so is what is root's, as sudo.
+    with contextlib.suppress(PermissionError, subprocess.TimeoutExpired):
+        process.kill()
         process.communicate(timeout=1)
     return Ended(None, "", patience_s)
 
@@ -243,7 +244,7 @@ class Interrupts:
     def __init__(self) -> None:
         self.status = self.reason = ""
         self.group = 0  # the child's process group
-        self.grace_s = USUAL_GRACE_S  # between the polite and the forced end; HTCondor itself gives a job 30 s or more
+        self.grace_s = USUAL_GRACE_S  # between the polite and the forced end; HTCondor waits 6 s more (clients.sub)
         self.breaking = False  # whether whatever runs now must be broken off
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_stop)

@@ -144,6 +144,9 @@ class Client:
     def __init__(self, job: Job) -> None:
         self.job = job
 
+    def renew(self) -> None:
+        """Take what it shows the server anew: a token may have been renewed since it was made ready."""
+
     @classmethod
     def traits(cls, options: "Mapping[str, Any] | None" = None) -> "dict[str, Any]":
         """What those who read its records later must know of it, with these options."""
@@ -165,8 +168,8 @@ class Client:
 
     @classmethod
     def memory(cls, options: "Mapping[str, Any]") -> float:
-        """The megabytes that it needs with these options."""
-        return cls.memory_mb
+        """The megabytes that it needs with these options; a block may be there twice."""
+        return float(cls.memory_mb + 2 * max(0, options.get("block_kb", 0) - 1024) / 1024)
 
     @classmethod
     def further_memory(cls, options: "Mapping[str, Any]") -> float:

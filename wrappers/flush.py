@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tierbench.host import as_root
+from tierbench.host import mounts as all_mounts
 from tierbench.wrappers.child import Failure, run_program, total
 from tierbench.wrappers.mounts import mounts
 
@@ -67,22 +68,23 @@ def main() -> int:
     begin = time.monotonic()
     status, message = "ok", ""
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as threads:
-        before = list(filter(None, threads.map(pages_of, paths)))
         try:
             flush(arguments.strategy, arguments.helper, paths, threads)
         except Failure as failure:
             status, message = failure.status, str(failure)
-        after = list(filter(None, threads.map(pages_of, paths)))
+        after = list(filter(None, threads.map(pages_of, paths, [zfs()] * len(paths))))
     whole, left = sum(file.bytes for file in after), total(file.resident for file in after)
-    resident = {"resident_before_bytes": total(file.resident for file in before), "resident_after_bytes": left}
     if status == "ok" and left is None:
-        status, message = ("unmeasured", "only root or their owner can see which pages of some files are in memory")
+        status, message = (
+            "unmeasured",
+            "nobody can see here what of some files is in memory: they are another's, or on ZFS",
+        )
     elif status == "ok" and left and left > WARM_SHARE * whole:
         status, message = "still-warm", f"{100 * left / whole:.1f} % of the files are still in memory"
     report = {
         "format": FORMAT, "host": socket.getfqdn(), "strategy": arguments.strategy,
         "files": len(after), "bytes": whole,
-        **{name: value for name, value in resident.items() if value is not None},
+        **({} if left is None else {"resident_after_bytes": left}),
         "mounts": mounts(), "wall_ns": int(time.time() * 1e9), "seconds": round(time.monotonic() - begin, 3),
         "status": status, "message": message,
     }  # fmt: skip
@@ -139,7 +141,12 @@ def forget(path: str) -> None:
             os.close(descriptor)
 
 
-def pages_of(path: str) -> "Pages | None":
+def zfs() -> "set[int]":
+    """The devices of what is mounted as ZFS, whose cache is not made of pages that mincore shows."""
+    return {os.stat(mount.point).st_dev for mount in all_mounts() if mount.kind == "zfs"}  # noqa: PTH116
+
+
+def pages_of(path: str, unseen: "set[int]") -> "Pages | None":
     """A regular file's size and how much of it is in memory, if it is here; looking does not read any of it."""
     try:
         status = os.stat(path)  # noqa: PTH116 - of many files
@@ -150,7 +157,7 @@ def pages_of(path: str) -> "Pages | None":
     if not stat.S_ISREG(status.st_mode):
         return None
     # Of anybody else's file the kernel says that all of it is in memory.
-    if os.geteuid() not in (0, status.st_uid) and not os.access(path, os.W_OK):
+    if status.st_dev in unseen or (os.geteuid() not in (0, status.st_uid) and not os.access(path, os.W_OK)):
         return Pages(status.st_size, None)
     windows = range(0, status.st_size, WINDOW)
     try:

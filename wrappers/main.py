@@ -19,6 +19,7 @@ import platform
 import sys
 import tempfile
 import time
+import traceback
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,9 @@ def main() -> int:
         outcome = {"status": failure.status, "message": str(failure)}
     except OSError as error:  # the worker's disk is full, or a program is not there
         outcome = outcome or {"status": "failed", "message": f"on the worker: {error}"}
+    except Exception as error:  # of a client of one's own
+        traceback.print_exc()
+        outcome = {"status": "failed", "message": f"in the client's program: {type(error).__name__}: {error}"}
     interrupts.ignore()
     record.end(outcome, run)
     return 1 if arguments.strict and outcome["status"] != "ok" else 0
@@ -147,6 +151,7 @@ def perform(
     scratch = client.job.scratch
     os.environ.update(credentials.obtain(scratch))
     wanted = variables(client.job.options["environment"])
+    os.environ.update(wanted)  # for what is asked beside the client's own process, too
     # HTCondor may give a job no PATH at all, and then ROOT complains that it finds no compiler.
     environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **os.environ, "LC_ALL": "C", **wanted}
     with ExitStack() as until_the_end:
@@ -164,6 +169,7 @@ def perform(
             go = gate.ask_for_go()
             credentials.check(go / 1e9)
             credentials.renew()
+            client.renew()
             if client.keeps_time:
                 child.release(go)
             awake = gate.wait_until(go)

@@ -217,6 +217,9 @@ class PoolProcess:
         before = max(0.0, told_at - self.begin - sum(fetch["seconds"] or 0.0 for fetch in each))
         is_cut, timed = self.was_cut, all(fetch["seconds"] is not None for fetch in each)
         under_way = max(0.0, self.cut_s - (told_at if each else self.begin)) if timed else None
+        all_ok = len(reported) == len(self.taken) and all(fetch["status"] == "ok" for fetch in each)
+        if each and all_ok and not is_cut and end["status"] != "ok":  # which is of all of them together
+            each[-1].update(status=end["status"], message=end["message"])
         for number, fetch in reported.items():
             seconds = None if fetch["seconds"] is None else fetch["seconds"] + before
             yield Fetch(self.taken[number], **{**fetch, "seconds": seconds})

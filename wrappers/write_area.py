@@ -15,6 +15,7 @@ Exit codes:
 import argparse
 import concurrent.futures
 import contextlib
+import functools
 import json
 import os
 import re
@@ -139,6 +140,7 @@ def adler32(path: Path) -> str:
     """A file's checksum as XRootD tells it."""
     value = 1
     with path.open("rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # or it may be read from its writer's memory
         for block in iter(lambda: file.read(BLOCK), b""):
             value = zlib.adler32(block, value)
     return f"{value:08x}"
@@ -168,7 +170,10 @@ class Mounted:
         Path(self.url).mkdir(parents=True)
 
     def sizes(self) -> "dict[str, int]":
-        return {str(path): path.stat().st_size for path in self._files()}
+        return {
+            f"{folder}/{name}": os.stat(name, dir_fd=opened, follow_symlinks=False).st_size
+            for folder, _, names, opened in self._folders() for name in names
+        }  # fmt: skip
 
     def adler32(self, url: str) -> str:
         return adler32(Path(url))
@@ -176,17 +181,23 @@ class Mounted:
     def remove(self) -> "list[str]":
         """Remove all of it; what could not be removed."""
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as threads:
-            list(threads.map(unlink, self._files()))
+            for _, _, names, opened in self._folders():
+                list(threads.map(functools.partial(unlink, opened), names))
         shutil.rmtree(self.url, ignore_errors=True)
-        left = list(map(str, self._files()))
+        left = list(self.sizes())
         if not left and self._is_there():
             left = [self.url]
         with contextlib.suppress(OSError):  # other trials of the run have theirs in it, or it is not there
             Path(self.url).parent.rmdir()
         return left
 
-    def _files(self) -> "Iterator[Path]":
-        return (Path(folder, name) for folder, _, names in os.walk(self.url, onerror=unless_gone) for name in names)
+    def _folders(self) -> "Iterator[tuple[str, list[str], list[str], int]]":
+        """All in it, by opened folders: nobody can put a link to another's files in the place of one."""
+        for place in (Path(self.url).parent, Path(self.url)):
+            if place.is_symlink():
+                raise Failure("refused", f"{place} is a link, and what it leads to is not the trial's to remove")
+        with contextlib.suppress(FileNotFoundError):
+            yield from os.fwalk(self.url, onerror=unless_gone)
 
     def _is_there(self) -> bool:
         try:
@@ -202,9 +213,9 @@ def unless_gone(error: OSError) -> None:
         raise error
 
 
-def unlink(path: Path) -> None:
+def unlink(folder: int, name: str) -> None:
     with contextlib.suppress(OSError):  # what is left is looked at afterwards
-        path.unlink()
+        os.unlink(name, dir_fd=folder)
 
 
 class Served:

@@ -135,6 +135,7 @@ def _asked(run: Results, points: Collection[str]) -> Iterator[Fact]:
     """What site and experiment say; and what the trials of some points were to do, beyond what names them."""
     plan, site, experiment = run.plan, run.site, run.experiment
     yield Fact("", "site", plan.get("site"))
+    yield Fact("", "tierbench", plan.get("tierbench"), parts=False)
     yield Fact("", "scale", plan.get("scale"))
     yield Fact("", "sampling period [s]", experiment.get("sample_period_s"))
     yield Fact("", "caches flushed", experiment.get("flush"))
@@ -194,6 +195,8 @@ def environment(results: Results) -> Environment:
     """What a run has recorded of what it ran in."""
     site = results.directory / names.SITE
     settings_by_host = {("", SITE): _digest(files.read_bytes(site)) if site.is_file() else ""}
+    if by := results.plan.get("tierbench"):
+        settings_by_host["", f"{PACKAGE}tierbench"] = str(by)
     for key in results.experiment.keys() - UNMEASURED:
         text = json.dumps(results.experiment[key], sort_keys=True)
         settings_by_host["", f"{EXPERIMENT}{key}"] = _digest(text.encode())

@@ -77,9 +77,10 @@ def changes(first: Results, second: Results, metric: str) -> Iterator[Change]:
     )
     robust, whole = stats.changes(*values), stats.changes(*values, with_strays=True)
     of_valid = stats.changes(*by_valid)
-    of_valid = dict(zip(of_valid, stats.simultaneous(of_valid.values()), strict=True))
+    looks = max(run.looks for run in (first, second))
+    of_valid = dict(zip(of_valid, stats.simultaneous(of_valid.values(), looks), strict=True))
     strays = [stats.blocks(of)[1] for of in values]
-    intervals = zip(stats.simultaneous(robust.values()), stats.simultaneous(whole.values()), strict=True)
+    intervals = zip(*(stats.simultaneous(of.values(), looks) for of in (robust, whole)), strict=True)
     for point, (compared, with_strays) in zip(robust, intervals, strict=True):
         before, after = both = [{at: row for at, row in rows.items() if at[0] == point} for rows in runs]
         doubtful = any(verdict(row) == SUSPECT for rows in both for row in rows.values())

@@ -10,8 +10,8 @@ A pure function of the nights and of what people said of them. The rules:
    went at least half as far.
 4. A series is worse or better than its reference: its first level, or a better one that it has had for two weeks. Worse
    lasts until it is back, whatever comes between, and begins where it left the reference.
-5. Who acknowledged has seen the level of that night: what goes lower, and other methods, are reported. Who accepted
-   made it the reference.
+5. Who acknowledged has seen the last level that showed by then: what goes lower, and other methods, are reported. Who
+   accepted made it the reference.
 6. A night that lies off alone is suspected: it asks for a rerun, and is no alarm.
 """
 
@@ -279,10 +279,10 @@ class _Nightly:
         return min(max(share, 0.0), 1.0), off
 
     def _lost(self) -> Iterator[Finding]:
-        """What the last night planned, and has had no VALID trial in it or in the one before."""
-        nan = math.nan
-        for name in self.names:
-            gone = _without_valid(self.chronicle, name)
+        """What the last night planned, or has a floor, and has had no VALID trial in it or in the one before."""
+        nan, floors = math.nan, self.watch.floors  # of what its experiment plans no longer, too
+        for name in dict.fromkeys([*self.names, *floors]):
+            gone = _without_valid(self.chronicle, name, name in floors)
             if len(gone) >= LEAST_LOST:
                 nights = gone[0], self.chronicle.before(gone[0]) or gone[0]
                 seen = any(ack.since_ns == gone[0].planned_ns for ack in _acknowledgements_of(self.chronicle, name))
@@ -377,11 +377,15 @@ class _Judged:
     def _state_after(self, parts: list[Segment]) -> _State:
         """After all levels, and what people said in the nights of each."""
         state = _State(parts[0], parts[0].level)
-        begins = [self.shown.nights[part.begin].planned_ns for part in parts]
-        for at, (part, begin, end) in enumerate(zip(parts, begins, [*begins[1:], math.inf], strict=True)):
+        nights = self.shown.planned
+        seen = [
+            sum(nights[part.begin] <= ack.since_ns or nights[part.found] <= ack.at_ns for part in parts) - 1
+            for ack in self.acknowledgements
+        ]
+        for at, part in enumerate(parts):
             if at in self.changes:
                 state.enter(at, part, parts[at - 1], self.size)
-            said = [ack.accepted for ack in self.acknowledgements if begin <= max(ack.since_ns, ack.at_ns) < end]
+            said = [ack.accepted for ack, last in zip(self.acknowledgements, seen, strict=True) if last == at]
             state = state.after(said, part)
             if state.direction == BETTER and len(part) >= ESTABLISHED:
                 state = _State(part, part.level)
@@ -430,16 +434,16 @@ def _finding(kind: str, shown: Series, difference: float, reach: float, before: 
     return Finding(kind, direction, shown.configuration, *shown.turn(after.begin), *means, _bounded(difference, reach))
 
 
-def _without_valid(chronicle: Chronicle, configuration: str) -> list[Night]:
-    """The nights that planned it and have no VALID trial of it, up to the last one; its rerun is of the same night."""
+def _without_valid(chronicle: Chronicle, configuration: str, expected: bool) -> list[Night]:
+    """The nights that planned or expected it and have no VALID trial of it, up to the last; a rerun is of its night."""
     gone: dict[int, Night] = {}
     valid_ns = None
     for night in chronicle.measured:
         row = chronicle.counts(night).get(configuration)
-        if row and row.valid:
+        if row.valid if row else chronicle.value(night, configuration):
             valid_ns = night.planned_ns
             gone.clear()
-        elif row and night.planned_ns != valid_ns:
+        elif (row or expected) and night.planned_ns != valid_ns:
             gone.setdefault(night.planned_ns, night)
     return list(gone.values())
 

@@ -281,14 +281,19 @@ class Chronicle:
         """The last night that measured all of it, and no rerun some."""
         return next((night for night in reversed(self.measured) if not night.rerun), None)
 
+    @property
+    def count(self) -> int:
+        """How many nights it measured; a rerun is of the same one."""
+        return len({night.planned_ns for night in self.measured})
+
     @cached_property
     def metric(self) -> str:
         """What is watched: what the last night goes by, of all nights, so that like is held against like."""
-        return self.measured[-1].metric if self.measured else ""
+        return self.latest.metric if self.latest else ""
 
     @property
     def unit(self) -> str:
-        return self.measured[-1].unit if self.measured else ""
+        return self.latest.unit if self.latest else ""
 
     @property
     def configurations(self) -> list[str]:
@@ -330,7 +335,7 @@ def chronicle(history: History, nightly: str, watched: bool = False) -> Chronicl
     if not mine:
         names = ", ".join(nightlies(history)) or "none yet"
         raise ConfigError(f"{history.path}: has no nights of {shown(nightly)}; it has: {names}")
-    metric = next((night.metric for night in reversed(mine) if night.outcome == MEASURED), "")
+    metric = next((night.metric for night in reversed(mine) if night.outcome == MEASURED and not night.rerun), "")
     said = _read(history, Acknowledgement, "acknowledgement", "WHERE nightly = ? ORDER BY since_ns", nightly)
     return Chronicle(
         nightly,

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,7 +30,7 @@ def write_page(chronicle: Chronicle, page: Path, watch: Watch) -> None:
 
 
 def history_page(chronicle: Chronicle, watch: Watch) -> str:
-    nights = chronicle.nights
+    nights = [night for night in chronicle.nights if not night.rerun] or chronicle.nights
     outcomes = Counter(night.outcome for night in nights).most_common()
     head = [
         element("p", f"history of nights · {nights[0].day} to {nights[-1].day}", class_="kicker"),
@@ -62,7 +63,7 @@ def _standing(chronicle: Chronicle, watch: Watch) -> Iterator[Markup]:
         note = element("ul", element("li", "acknowledged")) if change.acknowledged else None
         yield answer_box(sentence(change, chronicle), change.certain and not change.acknowledged, note)
     if not changes:
-        said = no_change(len(chronicle.measured))
+        said = no_change(chronicle.count)
         yield answer_box(f"{said.capitalize()}; last measured {chronicle.measured[-1].day}.")
 
 
@@ -164,7 +165,7 @@ def _gaps(chronicle: Chronicle, configuration: str, frame: Frame) -> Iterator[Ma
     for night in chronicle.nights:
         title = element("title", f"{night.day}: {night.outcome}{f', {night.reason}' if night.reason else ''}")
         x = frame.x(night.planned_ns)
-        if night.outcome != MEASURED or chronicle.value(night, configuration) is None:
+        if not night.rerun and (night.outcome != MEASURED or chronicle.value(night, configuration) is None):
             stripe = {"x": round(x - width / 2, 1), "y": TOP, "width": width, "height": BASE - TOP}
             yield element("rect", title, **stripe, class_="steady")
         counted = chronicle.counts(night).get(configuration)
@@ -196,9 +197,11 @@ def _path(points: Iterable[tuple[Night, float]], frame: Frame) -> str:
 
 def _unbroken(points: Sequence[tuple[Night, T]]) -> list[list[tuple[Night, T]]]:
     """The points in pieces, a new one behind each gap of more than a night and a half."""
+    apart = sorted(later.planned_ns - night.planned_ns for (night, _), (later, _) in pairwise(points))
+    longest = 1.5 * max(apart[len(apart) // 2], DAY_NS) if apart else 0.0
     pieces: list[list[tuple[Night, T]]] = []
     for point in points:
-        if pieces and point[0].planned_ns - pieces[-1][-1][0].planned_ns <= 1.5 * DAY_NS:
+        if pieces and point[0].planned_ns - pieces[-1][-1][0].planned_ns <= longest:
             pieces[-1].append(point)
         else:
             pieces.append([point])

@@ -8,13 +8,15 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from tierbench.errors import TierbenchError
+from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.compare.differences import altered, altered_links
 from tierbench.postprocess.history import alarms
 from tierbench.postprocess.history.database import Chronicle
 from tierbench.postprocess.history.rows import MEASURED, Night
+from tierbench.postprocess.schema.rows import SUMMARISED
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.wording import NOTHING, change_percent, counted, figures, listed, moment, with_interval
+from tierbench.spec import unknown_name
 
 THIS_MONTH = 27  # nights within which a day of the month says it all
 MOST = 3  # of what else changed; the page has the rest
@@ -32,10 +34,12 @@ def sentence(finding: alarms.Finding, chronicle: Chronicle) -> str:
 
 def _head(finding: alarms.Finding, chronicle: Chronicle) -> str:
     nights, kind, name = chronicle.measured, finding.kind, finding.configuration
-    since, unit = day(finding.since, nights[-1]), nights[-1].unit
+    since, unit = day(finding.since, nights[-1]), chronicle.unit
     if kind == alarms.LOST:
-        control = ", the control, so that no access method is compared with it" if finding.is_control else ""
-        return f"No VALID trial since the night of {since}: of {name}{control}"
+        why = ", the control, so that no access method is compared with it" if finding.is_control else ""
+        if chronicle.latest and name not in chronicle.counts(chronicle.latest):
+            why = ", which has a floor and is not measured any more"
+        return f"No VALID trial since the night of {since}: of {name}{why}"
     before, after = figures(finding.before, unit), figures(finding.after, unit)
     if kind == alarms.FLOOR:
         return f"Below its floor of {before} since the night of {since}: {name}, {after}"
@@ -90,7 +94,7 @@ def _otherwise(chronicle: Chronicle, before: Night, after: Night) -> Iterator[st
 def unmeasured(chronicle: Chronicle) -> list[str]:
     """What became of the nights since the last one that was measured."""
     lines = []
-    for night in reversed(chronicle.nights):
+    for night in (night for night in reversed(chronicle.nights) if not night.rerun):
         if night.outcome == MEASURED:
             break
         why = f": {night.reason}" if night.reason else ""
@@ -134,9 +138,13 @@ def overview(
     """A nightly's configurations over its last nights, and what is to be said of them now."""
     nights = chronicle.nights[-last:]
     days = f"{chronicle.nights[0].day} to {chronicle.nights[-1].day}"
-    count = counted(len(chronicle.nights), "night")
-    yield f"{chronicle.nightly}: {count}, {len(chronicle.measured)} measured, {days}"
+    count = counted(len({night.planned_ns for night in chronicle.nights}), "night")
+    yield f"{chronicle.nightly}: {count}, {chronicle.count} measured, {days}"
+    if metric and metric not in SUMMARISED:
+        raise ConfigError(unknown_name("--metric", metric, SUMMARISED))
     names = [name for name in chronicle.configurations if fnmatchcase(name, pattern)]
+    if chronicle.configurations and not names:
+        raise ConfigError(f"--configuration {pattern}: fits none of {', '.join(chronicle.configurations)}")
     width = max(map(len, names), default=0)
     for name in names:
         values = [chronicle.value(night, name, metric) for night in nights]

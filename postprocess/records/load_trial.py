@@ -29,6 +29,9 @@ LOG_EVENT = re.compile(r"^(000|001) \((\d+)\.\d+\.\d+\) (\d{4}-\d\d-\d\d)[ T](\d
 SUBMITTED, EXECUTING = "000", "001"
 
 
+REFUSED = ("refused", "no-helper")  # flushes that emptied nothing
+
+
 @dataclass(frozen=True)
 class OfPool:
     """The workers of a trial's pool, of its trial.json."""
@@ -49,6 +52,7 @@ class Planned:
 class FlushReport:
     """What a host's flush has left in its page cache, if it could look, and what was mounted there then."""
 
+    status: str = "ok"
     files: int = 0  # that it saw there
     resident_after_bytes: int | None = None
     mounts: dict[str, str] = field(default_factory=dict)  # devices, by where they are mounted
@@ -92,8 +96,12 @@ def read_trial(folder: Path) -> TrialData:
     place = read(PlaceReport, folder / names.CLEARED)
     flushes = {host: read(FlushReport, folder / names.flush_report(host)) for host in trial.flush.hosts}
     reports = {host: report for host, report in flushes.items() if report}
-    resident = [left for report in reports.values() if (left := report.resident_after_bytes) is not None]
-    measured = len(resident) == len(flushes) and any(report.files for report in reports.values())
+    looked = [report for report in reports.values() if report.status not in REFUSED]
+    resident = [left for report in looked if (left := report.resident_after_bytes) is not None]
+    # By fadvise a server forgets but the files that it sees itself, whatever the workers see of its storage.
+    by_file = trial.flush.strategy == "fadvise"
+    servers = [report for host, report in reports.items() if by_file and host not in trial.workers]
+    measured = len(resident) == len(flushes) and any(report.files for report in servers or looked)
     return TrialData(
         trial,
         jobs,

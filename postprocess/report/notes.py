@@ -271,6 +271,12 @@ def scaling_of(results: Results) -> Said | None:
     most = max(float(level_of(row, along)) for row in measured)
     points = [row for row in measured if float(level_of(row, along)) == most]
     several = [name for name, factor in results.factors.items() if name != along and factor.several]
+    compared = [(row, results.compared_with(row, row.against, RATE, along)) for row in points]
+    # As ratios are: with the looks that were taken, and all that is compared.
+    scales = [
+        ratio.ratio.over(float(level_of(row, along)) / float(row.against)) if ratio else row.scale
+        for row, ratio in compared
+    ]
 
     def where(rows: Sequence[ScalingRow]) -> str:
         """Where some points are, if they differ from others in anything else."""
@@ -279,15 +285,14 @@ def scaling_of(results: Results) -> Said | None:
 
     sentences = []
     for least in dict.fromkeys(row.against for row in points):
-        rows = [row for row in points if row.against == least]
-        shares = [f"{with_interval(row.scale, INTERVAL)}{where([row])}" for row in rows]
-        named, few = level_name(along, level_of(rows[0], along)), "one alone" if least == "1" else f"each of {least}"
+        rows = [(row, scale) for row, scale in zip(points, scales, strict=True) if row.against == least]
+        shares = [f"{with_interval(scale, INTERVAL)}{where([row])}" for row, scale in rows]
+        named, few = level_name(along, level_of(rows[0][0], along)), "one alone" if least == "1" else f"each of {least}"
         sentences.append(
             f"With {named} instead of {least}, each brings this share of what {few} does: {'; '.join(shares)}."
         )
     # Where some of the pairs behind a scale factor have a SUSPECT trial.
-    compared = [(row, results.compared_with(row, row.against, RATE, along)) for row in points]
     doubted = [row for row, ratio in compared if ratio and ratio.is_doubted]
     if doubted:
         sentences.append(f"That rests on SUSPECT trials{where(doubted) if len(doubted) < len(points) else ''}.")
-    return all(row.scale.interval for row in points) and not doubted, " ".join(sentences)
+    return all(scale.interval for scale in scales) and not doubted, " ".join(sentences)

@@ -179,13 +179,14 @@ def trial_tables(
 
 
 def _write_samples(folder: Path, data: TrialData, axes: Sequence[Column], further: Sequence[Column]) -> None:
+    own = columns_of(SampleRow, axes)
     with _replaced(folder / SampleRow.file) as file:
-        file.write(_header((*columns_of(SampleRow, axes), *further)))
+        file.write(_header((*own, *further)))
         for sampled in data.sampled:
             samples = sampled.samples
             row = SampleRow(host=samples.host, role=samples.role, interface=samples.interface, **leading(data.trial))
-            columns = (column for column in columns_of(SampleRow, axes) if column not in COUNTED)
-            lead = _csv([[row[column.name] for column in columns]]).decode().rstrip("\n")
+            fields = [_field(column, row[column.name]) for column in own if column not in COUNTED]
+            lead = _csv([fields]).decode().rstrip("\n")
             for lines in sample_lines(sampled, lead, data.begin_ns, further):
                 file.write(lines)
 
@@ -291,7 +292,7 @@ def _write_json(path: Path, content: dict[str, Any], indent: int | None = 1) -> 
 
 
 def _header(columns: Sequence[Column]) -> bytes:
-    return _csv([[column.name for column in columns]])
+    return _csv([[no_formula(column.name) for column in columns]])
 
 
 def _csv(lines: Iterable[Sequence[Any]]) -> bytes:

@@ -18,13 +18,13 @@ from typing import Any
 
 from tierbench import names
 from tierbench.checked_text import printable, shown
-from tierbench.errors import ConfigError, TierbenchError
+from tierbench.errors import ConfigError, TierbenchError, in_words
 from tierbench.json_files import Damaged
 from tierbench.spec import NAMED
 from tierbench.submit.console import add_command, add_group
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.record import Nightly, Terms, all_nightlies, find_nightly, finish_dead_nights
-from tierbench.submit.nightly.schedule import SCHEDULERS, local_zone
+from tierbench.submit.nightly.schedule import SCHEDULERS
 
 DESCRIPTION = """\
 Measure a small experiment every night, by HTCondor's own schedule or systemd's, and hear of it when a
@@ -144,7 +144,7 @@ def _list(_: argparse.Namespace) -> int:
 
 
 def _in_short(nightly: Nightly, now: datetime) -> str:
-    terms, zone = nightly.terms, local_zone()
+    terms, zone = nightly.terms, nightly.zone
     due = next(nightly.calendar.due(now, now + timedelta(days=9), zone))
     when = "paused" if terms.paused else f"next {due.astimezone(zone):%Y-%m-%d %H:%M}"
     return f"{nightly.calendar} at {terms.site}, by {terms.by}; {when}"
@@ -191,8 +191,8 @@ def _check(arguments: argparse.Namespace) -> int:
                 raise TierbenchError(f"{nightly.name}: {error}") from None
         print(plugin_line(nightly, health))
         return health.status
-    except (TierbenchError, OSError) as error:
-        print(f"TIERBENCH UNKNOWN - {' '.join(printable(str(error)).split())}")
+    except Exception as error:  # whatever it is: a traceback is exit status 1, and that is WARNING
+        print(f"TIERBENCH UNKNOWN - {' '.join(printable(in_words(error)).split())}")
         return STATUS["UNKNOWN"]
 
 

@@ -15,6 +15,7 @@ import smtplib
 import socket
 import subprocess
 import threading
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -118,13 +119,13 @@ def _was_reported(change: Change, nights: list[Night], size: float) -> bool:
 
 
 def _undelivered(nights: list[Night]) -> Iterator[str]:
-    """What did not arrive since a message last did, each in its own words: no quotation of a quotation."""
+    """What did not arrive since a message last did by some channel, each in its own words: no quotation is quoted."""
     for night in reversed(nights):
-        if night.sentences and not night.undelivered:
-            return
         own = [sentence for sentence in night.sentences if not sentence.startswith(QUOTED)]
         for channel, how in night.undelivered.items() if own else ():
             yield f"{QUOTED} {night.label} did not reach {channel} ({how}): {' '.join(own)}"
+        if night.sentences and (DELIVERED in night.deliveries.values() or not night.undelivered):
+            return
 
 
 def _cause(night: Night) -> str:
@@ -170,12 +171,21 @@ def _post(url: str, message: Message) -> None:
     body = json.dumps(message.content, ensure_ascii=False).encode()
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 - checked at `add`
     try:
-        with urllib.request.urlopen(request, timeout=PATIENCE_S):  # noqa: S310
+        with urllib.request.build_opener(_NoRedirect).open(request, timeout=PATIENCE_S):
             pass
+    except urllib.error.HTTPError as error:
+        raise ConnectionError(f"it answered {error.code} {error.reason}") from None
     except http.client.InvalidURL:  # whose text has the URL in it
         raise ConfigError("its URL is none that can be asked; `tierbench nightly add` it anew") from None
     except http.client.HTTPException as error:
         raise ConnectionError(f"its answer is not HTTP ({type(error).__name__})") from None
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """What is posted elsewhere would arrive as a GET, with nothing in it."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
 
 
 def _mail(address: str, message: Message) -> None:

@@ -104,7 +104,8 @@ def _chronicle(nightly: Nightly, watched: bool = False) -> Chronicle | None:
 
 def _no_change(nightly: Nightly) -> str:
     with _history(nightly) as history:
-        return no_change(sum(night.outcome == MEASURED for night in database.nights(history, nightly.name)))
+        measured = (night for night in database.nights(history, nightly.name) if night.outcome == MEASURED)
+        return no_change(len({night.planned_ns for night in measured}))
 
 
 def acknowledge(nightly: Nightly, change: Change, by: str, note: str, accepted: bool) -> None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property
 from pathlib import Path
 
@@ -54,6 +54,7 @@ class Terms:
     patience_s: float = 1800.0  # how long a night waits for a pool that does not answer
     size_pct: float = 100 * SAME_WITHIN  # what is less is no change
     floors: dict[str, float] = field(default_factory=dict)  # the least rate of a configuration
+    zone: str = ""  # whose clock its times are by, whoever looks
 
 
 class Nightly:
@@ -73,6 +74,10 @@ class Nightly:
     @property
     def calendar(self) -> Calendar:
         return parse_calendar(self.terms.at, self.terms.days)
+
+    @property
+    def zone(self) -> tzinfo:
+        return local_zone(self.terms.zone)
 
     @property
     def experiment(self) -> Path:
@@ -241,7 +246,7 @@ def record_missed(nightly: Nightly, until: datetime) -> list[Night]:
     """Record the nights that should have started before and did not; those that are new."""
     already = recorded(nightly)
     since = datetime.fromtimestamp(nightly.terms.since_wall_s, UTC)
-    due = [] if nightly.terms.paused else nightly.calendar.due(since, until - timedelta(seconds=1), local_zone())
+    due = [] if nightly.terms.paused else nightly.calendar.due(since, until - timedelta(seconds=1), nightly.zone)
     why = "nothing started it: were HTCondor or the machine down?"
     missed = [Night(planned.timestamp(), "missed", why) for planned in due]
     return [write(nightly, night) for night in missed if night.folder_name not in already]

@@ -57,11 +57,15 @@ class Calendar:
 
     @property
     def longest_gap(self) -> timedelta:
-        """From one night to the next."""
+        """From one night to the next, where that is longest."""
         if self.every_min is not None:
             return timedelta(minutes=self.every_min)
         following = [*self.days[1:], self.days[0] + 7]
         return max(later - day for day, later in zip(self.days, following, strict=True)) * DAY
+
+    def until_next(self, planned: datetime, zone: tzinfo) -> timedelta:
+        """From a night to the one after it."""
+        return min(self.due(planned, planned + self.longest_gap + DAY, zone)) - planned
 
     @property
     def window(self) -> timedelta:
@@ -123,10 +127,10 @@ def parse_calendar(at: str, days: str, strict: bool = False) -> Calendar:
     return Calendar(when.hour, when.minute, tuple(sorted({DAYS.index(day) for day in chosen})))
 
 
-def local_zone() -> tzinfo:
-    """This machine's time zone, with its past and future changes."""
+def local_zone(named: str = "") -> tzinfo:
+    """This machine's time zone, with its past and future changes, or the one that is named."""
     local = Path("/etc/localtime")
-    for name in (os.environ.get("TZ", "").lstrip(":"), str(local.resolve()).partition("zoneinfo/")[2]):
+    for name in (named, os.environ.get("TZ", "").lstrip(":"), str(local.resolve()).partition("zoneinfo/")[2]):
         with contextlib.suppress(ZoneInfoNotFoundError, ValueError):  # the latter of ""
             return ZoneInfo(name)
     if local.is_file():

@@ -20,7 +20,7 @@ from tierbench.site_configs.site import Site, find_site
 from tierbench.spec import resolved, unknown_name
 from tierbench.submit.nightly.messages import write_webhook
 from tierbench.submit.nightly.record import Nightly, Say, Terms, locked, new_nightly
-from tierbench.submit.nightly.schedule import SCHEDULERS, parse_calendar
+from tierbench.submit.nightly.schedule import SCHEDULERS, local_zone, parse_calendar
 from tierbench.submit.nightly.steps import point
 from tierbench.submit.planning import asked_experiment
 
@@ -52,7 +52,7 @@ def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) 
     textfile = str(Path(terms.textfile).resolve()) if terms.textfile else ""
     terms = dataclasses.replace(
         terms, control=control, textfile=textfile, webhook=urlsplit(terms.webhook).hostname or "",
-        history=str(default_place().absolute()), since_wall_s=time.time(),
+        history=str(default_place().absolute()), since_wall_s=time.time(), zone=str(getattr(local_zone(), "key", "")),
     )  # fmt: skip
     nightly.change(terms)
     try:

@@ -7,7 +7,6 @@ the night's record and its message, and holds up nothing else.
 
 import csv
 import dataclasses
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -21,7 +20,7 @@ from tierbench.dags.graphs import night_dag, repetition_dags
 from tierbench.dags.plan import Trial, from_json
 from tierbench.dags.trial_settings import Until
 from tierbench.dags.write import write_run
-from tierbench.errors import BusyError, TierbenchError, UnmetNeed, held_back
+from tierbench.errors import BusyError, TierbenchError, UnmetNeed, held_back, in_words
 from tierbench.json_files import Damaged
 from tierbench.postprocess.history.rows import NightMark, write_night_mark
 from tierbench.postprocess.schema.columns import parted
@@ -32,7 +31,6 @@ from tierbench.submit.nightly import record
 from tierbench.submit.nightly.messages import Message, deliver
 from tierbench.submit.nightly.monitoring import changes, record_in_history, suspected, write_textfile
 from tierbench.submit.nightly.record import NOBODY, Change, Night, Nightly, duration
-from tierbench.submit.nightly.schedule import local_zone
 from tierbench.submit.planning import Planned, asked_experiment, expanded, preflight, refuse
 from tierbench.submit.pool import PoolError
 from tierbench.submit.progress import Run, hopeless
@@ -172,7 +170,7 @@ def _due(nightly: Nightly, now: datetime) -> datetime | None:
     if nightly.terms.paused:
         nightly.say(f"{nightly.name} is paused")
         return None
-    planned = nightly.calendar.meant(now, local_zone())
+    planned = nightly.calendar.meant(now, nightly.zone)
     if planned is None:
         return None
     before = [night for night in record.nights(nightly) if night.planned == planned and night.outcome != "missed"]
@@ -219,8 +217,8 @@ class Problems:
     def attempt(self, what: str, step: Callable[..., object], *given: object) -> None:
         try:
             step(*given)
-        except (TierbenchError, OSError, sqlite3.Error, ValueError) as error:
-            self.lines.append(f"{what}: {error}")
+        except Exception as error:  # whatever it is: the night has to be finished, and its message to be sent
+            self.lines.append(f"{what}: {in_words(error)}")
             self.say(self.lines[-1])
 
 
@@ -230,7 +228,7 @@ def goes_on(nightly: Nightly, folder: Path) -> bool:
     A host that does not answer keeps each of its trials waiting for a slot.
     """
     night, run = record.read(folder), folder / names.NIGHT_RUN
-    limit_s = LONGEST * nightly.calendar.longest_gap.total_seconds()
+    limit_s = LONGEST * nightly.calendar.until_next(night.planned, nightly.zone).total_seconds()
     why = ""
     if time.time() - (night.begun_wall_s or night.planned_wall_s) > limit_s:
         why = f"it has taken more than {duration(limit_s)}, so it ended before its last repetition"
@@ -264,7 +262,8 @@ def finish(nightly: Nightly, folder: Path, died: str = "") -> Night:
     if night.outcome == "running":
         for run in runs:
             problems.attempt("tables", _make_tables, nightly, run)
-        night = record.write(nightly, _with_outcome(night, runs[0] if runs else None, died))
+        night = _with_outcome(night, runs[0] if runs else None, died)
+        problems.attempt("the night's record", record.write, nightly, night)
     return night if night.deliveries else _conclude(nightly, night, runs, problems)
 
 

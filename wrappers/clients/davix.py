@@ -1,7 +1,6 @@
 """davix-get, of the library by which gfal and others read HTTP, fetches to nowhere."""
 
 import os
-from pathlib import Path
 from typing import Any
 
 from tierbench.wrappers.child import Failure, Run
@@ -10,6 +9,8 @@ from tierbench.wrappers.credentials import KINDS
 
 REQUESTS = 32 * 1024  # at most what it writes to a server besides: hellos, a request, a proxy's certificates
 SECURED = "https://"
+# It takes a token from its command line only, as it is then: it may be renewed before the start.
+WITH_HEADER = 'token=$(cat "$1") && shift && exec "$@" --header "Authorization: Bearer $token"'
 
 
 class Davix(SummedClient):
@@ -32,19 +33,15 @@ class Davix(SummedClient):
     def command(self) -> "list[str]":
         into = [] if self.job.options["checksum"] else ["/dev/null"]
         # What breaks off is not asked for again, and no list of other servers is.
-        return ["davix-get", "--retry", "1", "--metalink", "no", *self._shown(), self.job.url, *into]
-
-    def _shown(self) -> "list[str]":
-        """What it trusts, and shows the server so as to be let in; it takes a token from its command line only."""
+        command = ["davix-get", "--retry", "1", "--metalink", "no"]
         if not self.job.url.startswith(SECURED):
-            return []
+            return [*command, self.job.url, *into]
         authorities = os.environ.get("SSL_CERT_DIR")
         token, proxy = (os.environ.get(KINDS[kind].variable) for kind in ("token", "proxy"))
-        return [
-            *(["--capath", authorities] if authorities else []),
-            *(["--cert", proxy] if proxy else []),
-            *(["--header", "Authorization: Bearer " + Path(token).read_text().strip()] if token else []),
-        ]
+        command += ["--capath", authorities] if authorities else []
+        command += ["--cert", proxy] if proxy else []
+        shown = ["sh", "-c", WITH_HEADER, "sh", token] if token else []
+        return [*shown, *command, self.job.url, *into]
 
     def has_begun(self, read: int, written: int) -> bool:
         return (read if self.job.options["checksum"] else written) > FIRST_BLOCK

@@ -48,6 +48,9 @@ class Http(Client):
         if not self.job.url.startswith(("http://", SECURED)):
             raise Failure("wrong-protocol", f"curl is to fetch by HTTP, not {self.job.url}")
 
+    def renew(self) -> None:
+        self._shown()
+
     def command(self) -> "list[str]":
         proxy = self.job.options["proxy"]
         through = ["--proxy", f"http://{proxy}"] if proxy else ["--noproxy", "*"]

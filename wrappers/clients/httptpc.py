@@ -45,6 +45,7 @@ def ask_there(method):
     with ask(method, destination, there, 15) as answer:
         return answer.status, answer.getheader("Content-Length")
 
+wait_for_go()
 here, there = shown(source, source_token), shown(destination, destination_token)
 url, active, passive = (source, here, there) if push else (destination, there, here)
 headers = dict(active, **{"Destination": destination} if push else {"Source": source})
@@ -52,7 +53,6 @@ headers.update(("TransferHeader" + name, value) for name, value in passive.items
 if streams != "1":
     headers["X-Number-Of-Streams"] = streams
 end = {"destination": destination, "code": 0, "answer": "", "trouble": "", "size": None, "left": ""}
-wait_for_go()
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 begin = time.monotonic()
 try:

@@ -65,6 +65,9 @@ class Staged(Root):
     def held_command(self) -> "list[str]":
         return self.command()
 
+    def renew(self) -> None:
+        self._copying(self.job.scratch / COPY)
+
     def command(self) -> "list[str]":
         local = self.job.scratch / COPY
         options = {**self.job.options, "starting": False}

@@ -47,9 +47,6 @@ else:
     how["client_kwargs"] = {"timeout": aiohttp.ClientTimeout(total=None)}  # a trial has a limit of its own
     if shown.get("certificate"):
         how["ssl"].load_cert_chain(shown["certificate"])
-    if shown.get("token"):
-        with open(shown["token"]) as file:
-            how["client_kwargs"]["headers"] = {"Authorization": "Bearer " + file.read().strip()}
 end = {}
 
 def tell():
@@ -62,6 +59,9 @@ def cut(*_):  # time is over: the steps that it has read count
     os._exit(128 + signal.SIGTERM)
 
 wait_for_go()
+if shown.get("token"):  # which may have been renewed meanwhile
+    with open(shown["token"]) as file:
+        how["client_kwargs"]["headers"] = {"Authorization": "Bearer " + file.read().strip()}
 signal.signal(signal.SIGTERM, cut)
 with uproot.open(url, **how) as file:
     trees = [key for key, kind in file.classnames(cycle=False).items() if kind in ("TTree", "ROOT::RNTuple")]

@@ -193,6 +193,12 @@ def test_it_runs_as_a_job_with_what_travels_with_it(users):
     assert (sandbox / options["list"]).read_text() == "a list"
 
 
+def test_its_own_mistake_is_in_its_record(users):
+    users.put("tail_of.py", CLIENT.replace('{"status": status', '{}["status"], {"status": status'))
+    *_, end = as_a_job(users.run(), users.folder / "sandbox", "tail_of", users.put("replica", "one"), 3)
+    assert (end["status"], end["message"]) == ("failed", "in the client's program: KeyError: 'status'")
+
+
 def test_it_is_judged_by_what_it_declares(users, tmp_path):
     """The storage sends 40 % more than it reads: too much for any client of tierbench's own, not for this one."""
     traits = json.loads((users.run() / "trials/direct.own.x001.r1/trial.json").read_text())["traits"]

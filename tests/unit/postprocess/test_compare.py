@@ -45,6 +45,14 @@ def undrawn(monkeypatch):
     monkeypatch.setattr(write, "comparison_pictures", lambda _: iter(()))
 
 
+def test_each_look_at_a_run_widens_what_it_is_compared_by(tmp_path, monkeypatch):
+    runs = read(tmp_path / "a"), read(tmp_path / "b")
+    once = [change.ratio for change in changes(*runs, "delivered_mbps")]
+    monkeypatch.setattr(type(runs[0]), "looks", 4.0)
+    often = [change.ratio for change in changes(*runs, "delivered_mbps")]
+    assert all(wide.low < narrow.low for narrow, wide in zip(once, often, strict=True))
+
+
 def page_of(*runs):
     page = Page(comparison(runs, None, silent).read_text(encoding="utf-8"))
     assert page.open == []

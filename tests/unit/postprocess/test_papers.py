@@ -253,6 +253,14 @@ def test_a_claim_says_only_what_differs_from_the_defaults_and_what_is_wrong_ther
     )
     first, second = read_claims([path])
     assert (first.kind, first.at, second.kind, second.at) == ("faster", {"a": 2, "b": 3}, "slower", {"a": 2, "b": 4})
+    beside.write_text(f'{defaults}[[claims]]\nsays = "by {{a}}, {{b}}"\nat = {{ a = [true, 0.5], b = [3, "c"] }}\n')
+    assert [(claim.says, *claim.at.values()) for claim in read_claims([path])] == [
+        ("by yes, 3", True, 3), ("by yes, c", True, "c"), ("by 0.5, 3", 0.5, 3), ("by 0.5, c", 0.5, "c"),
+    ]  # fmt: skip
+    for at, says in (("a = [1, 2]", "of {b}"), ("a = []", "of {a}")):
+        beside.write_text(f'{defaults}[[claims]]\nsays = "{says}"\nat = {{ {at} }}\n')
+        with pytest.raises(ConfigError, match=r"claims\[0\]\.says: needs {a}, for each level of at\.a is a claim"):
+            read_claims([path])
     beside.write_text(f"claims = [7]\n{defaults.replace('metric', 'metrics')}")
     with pytest.raises(ConfigError, match=r"claims\[0\]: must be a table, not 7"):
         read_claims([path])

@@ -146,6 +146,18 @@ def test_resident_bytes_are_known_when_each_flush_has_told(tmp_path):
     assert trial_tables(folder)["resident_bytes"] is None
     (folder / "flush/wn02.json").write_text(json.dumps({"resident_after_bytes": 0}))
     assert trial_tables(folder)["resident_bytes"] == 4096
+    (folder / "flush/wn02.json").write_text(json.dumps({"status": "refused", "resident_after_bytes": 0}))
+    assert trial_tables(folder)["resident_bytes"] is None
+
+
+@pytest.mark.parametrize(("strategy", "known"), [("fadvise", False), ("drop_caches", True)])
+def test_by_fadvise_a_server_has_to_see_the_files_itself(tmp_path, strategy, known):
+    flush = {"strategy": strategy, "hosts": ["wn01", "oss"]}
+    folder = synthetic.write_trial(tmp_path, flush=flush, workers=["wn01"])
+    (folder / "flush").mkdir()
+    (folder / "flush/wn01.json").write_text(json.dumps({"files": 8, "resident_after_bytes": 0}))
+    (folder / "flush/oss.json").write_text(json.dumps({"files": 0, "resident_after_bytes": 0}))
+    assert (trial_tables(folder)["resident_bytes"] == 0) is known
 
 
 SAMPLES = f"samples/{synthetic.OSS}.samples"

@@ -264,6 +264,23 @@ def test_a_token_in_json_as_htcondor_writes_it_is_shown_alone_and_renewed_when_h
     assert (job.folder / "shown").read_text() == first.read_text() + second.read_text()
 
 
+def test_what_is_shown_is_the_token_as_it_is_at_the_go(job):
+    """A client may have been ready, in turn or for want of slots, since before HTCondor renewed its token."""
+    creds, first, second = job.folder / "creds", token(job.folder / "a", 60), token(job.folder / "b", 600)
+    creds.mkdir()
+    job.environment["_CONDOR_CREDS"] = str(creds)
+    (creds / "scitokens.use").write_text(first.read_text())
+    job.script("bin/curl", f'for word; do case $word in @*) cat "${{word#@}}" > {job.folder}/shown;; esac; done')
+    job.offer("https://localhost:1/replica", 1)
+    process = job.start("http", "--credential", "scitokens", "--gate", "go.json")
+    at_the_gate(process)
+    token(creds / "new", 600).write_text(second.read_text())
+    (creds / "new").replace(creds / "scitokens.use")
+    open_gate(job.folder / "go.json", 1.0)
+    events(process)
+    assert (job.folder / "shown").read_text() == f"Authorization: Bearer {second.read_text()}"
+
+
 @pytest.mark.parametrize("content", ["{}", '{"access_token": 1', '{"expires_in": 9}'])
 def test_json_without_a_token_is_none(job, content):
     (job.folder / "json").write_text(content)

@@ -66,6 +66,7 @@ READ_BY_ROOT = {"client": "root", "options": {"setup": "true"}, "protocol": "fil
         ("files", {"paths": [["FOLDER", 2]]}, "", "2 files"),
         ("files", {"paths": [["FOLDER", 3]]}, "few", ""),
         ("xrootd", {"door": "localhost:1", "paths": []}, "unreachable", ""),
+        ("server", {"url": "gsiftp://localhost/"}, "unreachable", "gsiftp://localhost/: Connection refused"),
         ("flush", {"strategy": "fadvise", "helper": "/none"}, "", ""),
         ("flush", {"strategy": "drop_caches", "helper": "/none"}, "no-helper", ""),
         ("kerberos", {"keytab": "/none", "principal": "host/{host}"}, "keytab", ""),
@@ -295,6 +296,34 @@ def test_an_answer_that_is_not_good_comes_with_what_to_do():
     report = Report(({"state": "bad", "why": "absent", "seen": "there is no eth1"},))
     *_, finding = findings_of(visit, report)
     assert (finding.state, bool(finding.remedy)) == ("bad", True)
+
+
+@pytest.mark.parametrize(("called", "said"), [("oss.site", []), ("OSS.site", ["bad"]), ("oss.cluster.local", ["bad"])])
+def test_a_sampled_host_has_to_call_itself_as_the_sites_file_does(called, said):
+    """Or no trial would take its samples."""
+    visit = Visit("oss.site", "", via="ssh", questions=[Question("interface", "interface eth0")])
+    report = Report(({"state": "good", "why": "", "seen": "eth0 is there"},), host=called)
+    first, *_ = findings_of(visit, report)
+    assert [first.state for _ in said] == said
+    assert ("calls itself" in first.seen) is bool(said)
+
+
+def test_where_files_are_copied_to_is_asked_for_too():
+    asked_of = replace(SITE, access={"https-servers": SITE.access["https-servers"]})
+    questions = visits(asked_of, None, WORKERS)["wn03.fiu.test"].questions
+    (destination,) = (question for question in questions if question.thing.endswith("its destination"))
+    assert destination.about == {"url": SITE.access["https-servers"].to.prefix}
+
+
+def test_sudo_that_lists_the_helper_and_asks_for_a_password_is_no_leave(tmp_path, monkeypatch):
+    if os.geteuid() == 0:
+        pytest.skip("root needs no sudo")
+    helper = tmp_path / "helper"
+    helper.touch(0o755)
+    (tmp_path / "sudo").write_text('#!/bin/sh\n[ "$2" = -l ] || { echo a password is required >&2; exit 1; }\n')
+    (tmp_path / "sudo").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert answer("flush", strategy="drop_caches", helper=str(helper))["state"] == "bad"
 
 
 def test_a_host_without_an_answer_is_bad():

@@ -14,7 +14,7 @@ from tierbench.dags.replicas import DoublingReplicas, Entry, NtupleReplicas, Ran
 from tierbench.errors import BusyError, TierbenchError, UnmetNeed
 from tierbench.site_configs.site import find_site
 from tierbench.submit import catalogue, programs
-from tierbench.submit.replication import make, verify
+from tierbench.submit.replication import make, not_mounted, verify
 
 DOUBLING = DoublingReplicas(name="twice", kind="doubling", count=5, size_mb=0.001, up_to_mb=0.004)
 SET = RandomReplicas(name="noise", kind="random", count=12, size_mb=0.001)
@@ -49,6 +49,17 @@ def test_what_a_call_that_was_killed_has_left_goes_with_the_next_one(storage):
     replica(storage).unlink()
     make(SET, storage, 1)
     assert [path.exists() for path in (left, other, at_work, replica(storage))] == [False, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("point", "missing"), [("/nowhere/lustre", "/nowhere/lustre"), ("/", ""), ("/nowhere/other", "")]
+)
+def test_a_storage_that_is_to_be_mounted_and_is_not_gets_no_files(tmp_path, point, missing):
+    """They would fill this machine's own disk, and be hidden when it is mounted."""
+    (tmp_path / "fstab").write_text(
+        f"# device point kind\nmgs@o2ib:/lustre {point} lustre defaults 0 0\nswap none swap\n\n"
+    )
+    assert not_mounted(Path("/nowhere/lustre/tierbench"), str(tmp_path / "fstab")) == missing
 
 
 def test_the_catalogue_says_what_each_file_holds(storage):

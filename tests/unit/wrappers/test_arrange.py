@@ -133,6 +133,26 @@ def test_what_hosts_each_have_a_number_of_is_told_of_each_whose_number_is_one(pl
     assert (restored["now"], place.value.read_text()) == ("alike", "alike\n")
 
 
+def test_a_slow_word_tells_first_how_long_it_may_take_and_the_trial_waits_so_long_for_its_undoing(place):
+    place.program.write_text(place.program.read_text().replace("# takes", "# within: 300 s\n# takes", 1))
+    first = subprocess.Popen(
+        [place.helper, "hold", "rtt", "5"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert json.loads(first.stdout.readline()) == {"within_s": 300}
+    assert json.loads(first.stdout.readline())["now"] == "5"
+    first.communicate("")
+    arranged, [restored] = place.during("7")
+    assert (arranged["within_s"] > 300, restored["now"]) == (True, "14")
+
+
+def test_endless_input_is_refused(place):
+    place.program.write_text(place.program.read_text().replace("# takes", "# files: of the trial\n# takes", 1))
+    endless = subprocess.run(
+        ["sh", "-c", f"yes /a | {place.helper} hold rtt 5"], capture_output=True, text=True, check=False
+    )
+    assert "takes 100000 files at most" in endless.stderr
+
+
 CACHE = """#!/bin/sh
 # takes: cold warm
 # within: 300 s

@@ -11,6 +11,7 @@ import pytest
 from tests.unit.client_process import PATIENCE_S, SIZE, URL, events, is_running, until
 from tests.unit.shipped import PYTHON
 from tierbench.wrappers.child import USUAL_GRACE_S, Interrupts, cpu_of, run_program
+from tierbench.wrappers.clients import dd
 
 
 def test_a_read_in_full_is_ok_and_leaves_nothing_behind(job):
@@ -60,6 +61,19 @@ def test_the_file_has_to_be_as_large_as_was_planned(job, size, status):
 def test_a_client_refuses_the_other_protocol(job, client, url, options):
     job.offer(url, SIZE)
     assert job.end(client, options=options)["status"] == "wrong-protocol"
+
+
+def test_what_a_client_asks_beside_its_process_has_the_declared_environment_too(job):
+    """As where authorities come from CVMFS: davix is told by its options where they are."""
+    job.script("bin/davix-get", f'printf "%s\\n" "$@" > {job.folder}/asked')
+    job.offer("https://localhost:1/replica", 1)
+    job.end("davix", options={"environment": {"SSL_CERT_DIR": "/cvmfs/certificates"}})
+    assert "--capath\n/cvmfs/certificates\n" in (job.folder / "asked").read_text()
+
+
+@pytest.mark.parametrize(("block_kb", "memory_mb"), [(1024, 128), (524_288, 128 + 2 * 511)])
+def test_the_memory_for_large_blocks_is_asked_for(block_kb, memory_mb):
+    assert dd.Dd.memory(dd.Dd.with_defaults({"block_kb": block_kb})) == memory_mb
 
 
 def test_strict_turns_a_bad_status_into_an_exit_status(job):

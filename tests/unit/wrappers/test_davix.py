@@ -45,8 +45,8 @@ def test_a_token_is_shown_to_a_secured_server_only(tmp_path, monkeypatch):
     token.write_text("secret\n")
     monkeypatch.setenv("BEARER_TOKEN_FILE", str(token))
     monkeypatch.setenv("SSL_CERT_DIR", "/authorities")
-    assert {"Authorization: Bearer secret", "/authorities"} <= {*client(tmp_path).command()}
-    assert not any("secret" in word for word in client(tmp_path, URL.replace("https", "http")).command())
+    assert {str(token), "/authorities"} <= {*client(tmp_path).command()}
+    assert str(token) not in client(tmp_path, URL.replace("https", "http")).command()
 
 
 @pytest.mark.parametrize(("url", "options"), [("root://vmuf.uf.test//f", {}), (URL, {"proxy": "squid:3128"})])

@@ -9,6 +9,8 @@ import pytest
 
 from tests.unit.shipped import PYTHON, texts
 from tests.unit.stand_ins import run, script
+from tierbench.host import Mount
+from tierbench.wrappers import flush as flush_module
 
 FLUSH = texts()["flush.py"].decode()
 SIZE = 1_000_001
@@ -51,7 +53,7 @@ def report(*arguments):
 
 def test_no_flush_leaves_warm_caches_and_says_so(replicas):
     found = report("--strategy", "none", "--directory", replicas)
-    assert found["resident_before_bytes"] == found["resident_after_bytes"] == found["bytes"] == 2 * SIZE
+    assert found["resident_after_bytes"] == found["bytes"] == 2 * SIZE
     assert found["status"] == "still-warm"
     assert flush("--strategy", "none", "--directory", replicas, "--strict").returncode == 1
 
@@ -59,7 +61,14 @@ def test_no_flush_leaves_warm_caches_and_says_so(replicas):
 def test_fadvise_empties_the_cache_and_measuring_reads_nothing(replicas):
     found = report("--strategy", "fadvise", "--directory", replicas)
     assert (found["resident_after_bytes"], found["status"]) == (0, "ok")
-    assert report("--strategy", "none", "--directory", replicas)["resident_before_bytes"] == 0
+    assert report("--strategy", "none", "--directory", replicas)["resident_after_bytes"] == 0
+
+
+def test_what_lies_on_zfs_nobody_can_measure(replicas, monkeypatch):
+    mount = Mount("tank", str(replicas), "zfs")
+    monkeypatch.setattr(flush_module, "all_mounts", lambda: [mount])
+    assert flush_module.pages_of(str(replicas / "a"), flush_module.zfs()).resident is None
+    assert flush_module.pages_of(str(replicas / "a"), set()).resident == SIZE
 
 
 def test_fadvise_keeps_to_the_files_that_are_listed(replicas):

@@ -120,6 +120,16 @@ def test_of_files_without_times_nobody_knows_what_the_one_had_that_was_cut(tmp_p
     assert hand.under_way_s([cut], 12.0) == 0.0
 
 
+def test_what_is_wrong_with_all_files_together_is_wrong_with_the_last(tmp_path):
+    """Files that are a little shorter than catalogued: none has a marker, so each alone looks whole."""
+    hand = PoolProcess(client(tmp_path), iter([]), None, 0.0)
+    hand.taken, hand.begin = [0, 1], 0.0
+    hand.stderr.touch()
+    each = [{"file": n, "status": "ok", "message": "", "bytes": 1000, "seconds": None} for n in (0, 1)]
+    end = {"status": "short-read", "message": "1990 of 2000 bytes", "bytes_app": 1990, "fetches": each}
+    assert [fetch.status for fetch in hand.fetches(end, 2.0, 0)] == ["ok", "short-read"]
+
+
 def test_another_protection_is_refused():
     with pytest.raises(UsageError, match="must be one of nodcau, authenticated, safe, private, not secret"):
         Gridftp.with_defaults({"protection": "secret"})

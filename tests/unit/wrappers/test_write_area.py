@@ -208,3 +208,31 @@ def test_a_server_that_does_not_say_what_is_left_is_not_taken_for_an_empty_one(w
 def test_an_outbox_that_the_server_does_not_have_is_no_trouble(worker, monkeypatch):
     serve(worker, monkeypatch, ANSWERS % "")
     assert worker.clear()["left_files"] == 0
+
+
+@pytest.mark.parametrize("linked", ["run-1", "run-1/trial"])
+@pytest.mark.parametrize("step", ["make", "clear"])
+def test_a_link_in_its_place_leads_to_nothing_that_is_removed(worker, linked, step):
+    """Where all may write, somebody else may have put one there."""
+    others = worker.folder / "others"
+    (others / "trial").mkdir(parents=True)
+    for kept in (others / "file", others / "trial/file"):
+        kept.touch()
+    (worker.folder / "expected.txt").touch()
+    place = worker.under / linked
+    place.parent.mkdir(exist_ok=True)
+    place.symlink_to(others)
+    _, report = worker.run(step, *(["--expected", "expected.txt"] if step == "clear" else []))
+    assert (report["status"], "is a link" in report["message"]) == ("refused", True)
+    assert all(kept.exists() for kept in (others / "file", others / "trial/file"))
+
+
+def test_a_link_among_what_was_written_is_removed_and_what_it_leads_to_stays(worker):
+    worker.run("make")
+    kept = worker.folder / "kept"
+    kept.mkdir()
+    (kept / "file").touch()
+    (worker.outbox / "link").symlink_to(kept)
+    (worker.folder / "expected.txt").touch()
+    assert worker.clear()["left_files"] == 0
+    assert (kept / "file").exists()

@@ -244,6 +244,7 @@ def at_levels(*pieces):
 
 FALLS_AND_COMES_BACK = at_levels((50, 0.8), (80, 1.0), (110, 0.9))
 WITH_ANOTHER = {name: at_levels((50, 0.8)) for name in (CONTROL, WAN)} | {LAN: at_levels((50, 0.8), (70, 0.48))}
+IN_TIME, TOO_SOON = (replace(seen(50), at_ns=FIRST_NS + 54 * DAY_NS + hours * 3600 * 10**9) for hours in (30, 6))
 SEEN_50 = replace(seen(50), at_ns=FIRST_NS + 52 * DAY_NS)
 ENVIRONMENT_50 = replace(SEEN_50, configuration="")
 COURSES = [
@@ -263,6 +264,8 @@ COURSES = [
      {53: set(), 57: {LAN}}),
     ("what went back after it was acknowledged, and fell again", {LAN: at_levels((50, 0.8), (60, 1.0), (90, 0.8))},
      [SEEN_50], {55: set(), 70: set(), 95: {LAN}}),
+    ("a lower level that had shown by then", {LAN: at_levels((50, 0.9), (54, 0.5))}, [IN_TIME], {57: set()}),
+    ("one whose first night alone was there then", {LAN: at_levels((50, 0.9), (54, 0.5))}, [TOO_SOON], {57: {LAN}}),
     ("an acknowledged environment covers no method",
      {name: at_levels((50, 0.8)) for name in (CONTROL, WAN)} | {LAN: at_levels((50, 0.4))}, [ENVIRONMENT_50],
      {56: {LAN}}),
@@ -288,6 +291,26 @@ def test_what_is_planned_no_longer_is_no_alarm(known):
     for rows in (known.values, known.verdicts):
         rows[known.nights[-1].id] = [one for one in rows[known.nights[-1].id] if one.configuration != LAN]
     assert said(known) == []
+
+
+def test_what_has_a_floor_and_is_planned_no_longer_is_lost():
+    known = chronicle_of(42)
+    for night in known.nights[40:]:
+        known.values[night.id] = [one for one in known.values[night.id] if one.configuration != LAN]
+        known.verdicts[night.id] = [one for one in known.verdicts[night.id] if one.configuration != LAN]
+    (only,) = findings(known, Watch(floors={LAN: 100.0}))
+    assert (only.kind, only.configuration, only.since) == (LOST, LAN, known.nights[40])
+    assert "which has a floor and is not measured any more" in sentence(only, known)
+
+
+def test_a_rerun_of_some_changes_neither_what_is_watched_nor_how_many_nights_there_were():
+    """Nor is it a night without a number, where none of its trials is VALID."""
+    known = chronicle_of(42, reruns=(41,))
+    assert (known.nights[-1].rerun, known.count) == (True, 42)
+    known.nights[-1] = replace(known.nights[-1], metric="summed_mbps", unit="other")
+    assert (known.metric, known.unit) == ("delivered_mbps", "Mb/s")
+    known.nights[-1] = replace(known.nights[-1], outcome="failed")
+    assert unmeasured(known) == []
 
 
 def test_an_acknowledged_floor_is_told_again_where_the_rate_falls_further():

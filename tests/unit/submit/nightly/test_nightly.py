@@ -72,6 +72,24 @@ def test_nights_that_nothing_began_are_on_record_as_missed_once(define):
     assert record.record_missed(nightly, NOW) == []
 
 
+def test_whoever_looks_by_another_clock_finds_no_missed_night(define, monkeypatch):
+    nightly = define(zone="Europe/Berlin")
+    planned = [night.planned for night in record.record_missed(nightly, NOW)]
+    assert [f"{time:%H:%M}" for time in planned] == ["00:30", "00:30"]
+    monkeypatch.setenv("TZ", "America/New_York")
+    assert record.record_missed(nightly, NOW) == []
+
+
+@pytest.mark.parametrize(("days", "more_than"), [("", "more than 12 h"), ("wed,fri", "more than 24 h")])
+def test_a_night_takes_no_more_than_half_the_time_to_the_next_one(define, monkeypatch, days, more_than):
+    """LAST is a Wednesday, and a week's longest gap is five days."""
+    nightly = define(days=days)
+    night = measured(nightly, outcome="running", begun_wall_s=time.time() - 3600 * 25)
+    monkeypatch.setattr(steps, "Run", lambda _: Mock(trials=list))
+    steps.goes_on(nightly, record.folder(nightly, night))
+    assert more_than in record.read(record.folder(nightly, night)).reason
+
+
 def test_a_gap_is_in_the_history_as_soon_as_a_night_is_measured(define):
     nightly = define()
     record.record_missed(nightly, LAST)

@@ -195,3 +195,48 @@ def test_what_has_gone_further_since_it_was_told_is_told_again(define, receiver,
     found[:] = [dataclasses.replace(first, ratio=ratio, latest_ns=latest_ns)]
     close(nightly, measured(nightly, LAST + timedelta(days=1)))
     assert len(receiver.bodies) == told
+
+
+def test_a_webhook_that_sends_elsewhere_has_got_nothing(define, found):
+    found.append(WORSE)
+    answer = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/login\r\nContent-Length: 0\r\n\r\n"
+    with serving(lambda connection: connection.recv(65536) and connection.sendall(answer)) as address:
+        nightly = define(webhook=f"http://{address}/")
+        night = close(nightly, measured(nightly))
+    assert night.deliveries == {"webhook 127.0.0.1": "it answered 302 Found"}
+
+
+def test_what_one_of_two_channels_has_brought_is_quoted_once(define, found):
+    found.append(WORSE)
+    nightly = define(webhook="http://127.0.0.1:1/", mail="admin@site.example")
+    sentences = []
+    for day in range(3):
+        night = record.Night((LAST + timedelta(days=day)).timestamp(), "measured", counts={"VALID": 6})
+        message = messages.Message.of(nightly, night, list(found), [])
+        sentences.append(message.sentences)
+        how = (
+            {"webhook 127.0.0.1": "refused", "admin@site.example": "delivered"} if message.sentences else {"nobody": ""}
+        )
+        record.write(nightly, night.now(sentences=message.sentences, reported=message.changes, deliveries=how))
+    first, second, third = sentences
+    assert (first, len(second), third) == ([WORSE.sentence], 1, [])
+    assert "did not reach webhook 127.0.0.1 (refused)" in second[0]
+
+
+@pytest.mark.parametrize("error", [KeyError("place"), MemoryError(), OSError("no space left")])
+@pytest.mark.parametrize("step", ["_make_tables", "_make_report", "write"])
+def test_whatever_goes_wrong_in_a_night_its_message_is_sent_and_says_so(
+    define, receiver, found, monkeypatch, step, error
+):
+    found.append(WORSE)
+    nightly = define(webhook=receiver.url)
+    night = measured(nightly, outcome="running")
+
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(record if step == "write" else steps, step, fail)
+    night = close(nightly, night)
+    (body,) = receiver.bodies
+    assert WORSE.sentence in body["sentences"]
+    assert any(str(error) in sentence for sentence in body["sentences"])

@@ -101,6 +101,14 @@ def test_check_says_one_line_and_unknown_whatever_is_wrong(define, capsys):
     assert [line.split(" - ")[0] for line in lines] == ["TIERBENCH UNKNOWN"] * 2
 
 
+def test_check_says_unknown_where_nobody_foresaw_what_went_wrong(define, capsys, monkeypatch):
+    monkeypatch.setattr(monitoring, "changes", lambda _: {}["changes"])
+    nightly = define()
+    measured(nightly, run=False)
+    assert main(["nightly", "check", nightly.name]) == 3
+    assert "UNKNOWN - KeyError: 'changes'" in capsys.readouterr().out
+
+
 def test_check_loads_little_and_reads_the_last_nights_of_years(define, tmp_path):
     """A monitoring system gives its plugins ten seconds, on a machine that may be busy."""
     nightly = define(since=datetime.now(UTC), history=str(tmp_path / "history.sqlite"))
