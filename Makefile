@@ -19,7 +19,8 @@ SHIPPED_ON = $(if $(OLD_PYTHON),TIERBENCH_OLD_PYTHON=$(OLD_PYTHON))
 .PHONY: demo test test-quiet test-long unit lint docs setup clean
 
 demo: setup
-	trap '$(TIERBENCH) testbed down --name demo' EXIT; trap 'echo "demo: broken off; its testbed goes, and the run in it" >&2; exit 130' INT TERM; \
+	$(TIERBENCH) testbed status --name demo >/dev/null 2>&1; [ $$? = 2 ] || { echo 'demo: there is a testbed "demo" already, which may have a run; `$(TIERBENCH) testbed down --name demo` takes it down' >&2; exit 4; }; \
+	trap '$(TIERBENCH) testbed down --name demo' EXIT; trap 'echo "demo: broken off; its testbed goes, and the run in it" >&2; exit 130' INT TERM HUP; \
 	$(TIERBENCH) testbed run quick --name demo
 
 # Its parts run beside each other; their logs stay in build/test.

@@ -146,12 +146,12 @@ def check_claims(path: Path, claims: Sequence[Claim], factors: Factors) -> None:
     if not source.is_file():
         return
     problems: list[str] = []
-    for number, claim in enumerate(claims):
+    for claim in claims:
         asked: list[tuple[str, str, Any]] = [(f"at.{factor}", factor, level) for factor, level in claim.at.items()]
         if claim.factor in factors:
             asked.append(("against", str(claim.factor), claim.against))
         for key, factor, level in asked:
-            problems += _unknown(f"claims[{number}].{key}", factor, [level], factors)
+            problems += _unknown(f'claim "{claim.says}": {key}', factor, [level], factors)
     refuse(problems, str(source))
 
 

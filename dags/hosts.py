@@ -168,10 +168,10 @@ def memory_problems(
         asked_mb = experiment.at(own.levels).workloads[own.workload].asks_mb(trial.work.processes)
         there = memory.get(own.pool, {})
         places = sum(min(number, there.get(host, 0) // asked_mb) for host, number in cores[own.pool].items())
-        missing = trials_in_slots(experiment) * trial.jobs - places
-        if there and missing > short.get(own.pool, (0, ""))[0]:
-            words = f"has memory for {places} clients, which ask for {asked_mb} MB each, and not for {trial.jobs}"
-            short[own.pool] = missing, f"pool {own.pool} {words}{twice(experiment)}"
+        wanted = min(trials_in_slots(experiment) * trial.jobs, sum(cores[own.pool].values()))
+        if there and wanted - places > short.get(own.pool, (0, ""))[0]:
+            words = f"has memory for {places} clients, which ask for {asked_mb} MB each, and not for {wanted}"
+            short[own.pool] = wanted - places, f"pool {own.pool} {words}{twice(experiment)}"
     yield from (words for _, words in short.values())
 
 

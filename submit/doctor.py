@@ -1,9 +1,11 @@
 """`tierbench doctor`: is all there that a site's file promises and an experiment needs?"""
 
 import argparse
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 from tierbench.dags.clients import ClientFile
@@ -108,7 +110,7 @@ def _sections(
         yield [Finding("bad", "jobs", str(error), f"may you submit here? {LET_IN}")]
         return
     yield [finding for visit in (HERE, *there) for finding in findings_of(visit, reports[visit.host])]
-    yield list(clocks({host: report.clock for host, report in reports.items() if report.clock}))
+    yield list(clocks({visit.host: clock for visit in there if (clock := reports[visit.host].clock)}))
     if not quick:
         yield list(links(site, workers, asked, reports, patience))
 
@@ -185,7 +187,9 @@ def _ask(
     by_job = [visit for visit in there if visit.via == "pool"]
     by_ssh = [visit for visit in there if visit.via == "ssh"]
     with ExitStack() as stack:
-        queued = [stack.enter_context(probes.submitted([HERE], Submission(), universe="local"))]
+        # Where runs would lie, which HTCondor's services may reach or not; the others where the clock is this host's.
+        where = Path.cwd() if os.access(".", os.W_OK) else None
+        queued = [stack.enter_context(probes.submitted([HERE], Submission(), universe="local", where=where))]
         queued += [stack.enter_context(probes.submitted(by_job, submission, clients))] if by_job else []
         reports = probes.over_ssh(by_ssh, patience, clients)
         for jobs in queued:

@@ -174,12 +174,11 @@ def submit_file(directory: Path, submission: Submission, universe: str) -> str:
 
 @contextmanager
 def submitted(
-    visits: Sequence[Visit], submission: Submission, clients: Iterable[ClientFile] = (), universe: str = "vanilla"
-) -> Iterator[Jobs]:
+    visits: Sequence[Visit], submission: Submission, clients: Iterable[ClientFile] = (), universe: str = "vanilla",
+    where: Path | None = None,
+) -> Iterator[Jobs]:  # fmt: skip
     """Probes in the queue, one for each host with its questions; afterwards neither they nor their files are left."""
-    # Where runs would lie, which services may reach or not; if one may write there.
-    here = Path.cwd() if os.access(Path.cwd(), os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix=".tierbench-doctor-", dir=here, ignore_cleanup_errors=True) as name:
+    with tempfile.TemporaryDirectory(prefix=".tierbench-doctor-", dir=where, ignore_cleanup_errors=True) as name:
         directory = Path(name)
         directory.chmod(0o755)
         (directory / "probe.py").write_text(script(clients), encoding="utf-8")

@@ -65,6 +65,7 @@ REMEDIES = {
     "contents unreadable": "may the user who submits read them there?",
     "contents unread": "`tierbench replicas --verify`, where the storage is mounted, takes its time",
     "flush no-fadvise": "run jobs there with a Python of its own distribution",
+    "flush slow": "see what is written to its storage: caches are emptied when that is on disk",
     "flush no-helper": "install site-configs/tierbench-flush there, or set flush.strategy to fadvise",
     "flush no-sudo": "install sudo and site-configs/sudoers.d/tierbench-flush there, or use fadvise",
     "flush refused": "install site-configs/sudoers.d/tierbench-flush there, with this helper and the jobs' account",

@@ -108,10 +108,10 @@ def copy(replicas: Replicas, storage: Path, parent: Path, processes: int) -> Non
 
 def not_mounted(path: Path, table: str = "/etc/fstab") -> str:
     """The place above a path where something is to be mounted and is not, or nothing."""
-    there = {mount.point for mount in mounts()}
+    there = {os.path.realpath(mount.point) for mount in mounts()}
     lines = [line.split() for line in read_text(table).splitlines() if not line.lstrip().startswith("#")]
     points = [words[1] for words in lines if len(words) > 2 and path.is_relative_to(words[1])]
-    return next((point for point in points if point not in there), "")
+    return next((point for point in points if os.path.realpath(point) not in there), "")
 
 
 def _complete(

@@ -112,7 +112,7 @@ def register(subcommands: Any) -> None:
 def _tables(arguments: argparse.Namespace) -> int:
     if arguments.trial:
         folder = arguments.directory
-        if not (folder / names.TRIAL).is_file() and not (folder.absolute().parents[1] / names.PLAN).is_file():
+        if not (folder / names.TRIAL).is_file() and not (folder.absolute().parent.parent / names.PLAN).is_file():
             raise ConfigError(f"{folder}: is not a trial's folder (it has no {names.TRIAL}, and lies in no run)")
         from tierbench.postprocess.tables.write import trial_tables
 

@@ -14,7 +14,7 @@ from tierbench.submit.planning import Planned
 from tierbench.submit.preview import MAKE_MBPS
 from tierbench.submit.progress import Run, Stage
 from tierbench.testbed.rootfs import Say
-from tierbench.testbed.run import ASKED_TO_END, attach, run, waits_for_us
+from tierbench.testbed.run import ASKED_TO_END, HOME, attach, run, waits_for_us
 from tierbench.testbed.services import topology
 from tierbench.testbed.services.htcondor import ACCESS_POINT
 from tierbench.testbed.settings import Settings, demands, load, with_demands
@@ -76,7 +76,20 @@ def _take_down(testbed: Testbed) -> None:
     if testbed.is_up and (clusters := _in_queue(testbed)):
         attach_it = "`tierbench testbed attach RUN` brings home what goes on there, `testbed down` does without it"
         raise BusyError(f"testbed {testbed.name!r} has DAGs in its queue ({clusters}): {attach_it}; or give --name")
+    if testbed.is_up and (others := set(_submitted(testbed)) - set(experiments())):
+        them = ", ".join(sorted(others))
+        raise BusyError(
+            f"testbed {testbed.name!r} has other runs ({them}), which may not have come home:"
+            " `tierbench testbed attach RUN` sees to that; take it down then, or give --name"
+        )
     testbed.down()
+
+
+def _submitted(testbed: Testbed) -> list[str]:
+    """The runs that were submitted in a testbed."""
+    script = f"cd {HOME}/runs 2>/dev/null && ls */{names.SUBMITTED} 2>/dev/null || true"
+    listed = testbed.host(ACCESS_POINT).run("sh", "-c", script).stdout
+    return [line.partition("/")[0] for line in listed.splitlines()]
 
 
 def _in_queue(testbed: Testbed) -> str:

@@ -18,6 +18,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -59,6 +60,8 @@ BUILD_SECONDS = 3600.0
 END_SECONDS = 20.0  # that a build which is broken off has to tidy up
 NEEDED_BYTES = 4 << 30
 KERNEL_PACKAGE = "user-mode-linux"
+# It binds this machine's own folders into what it makes: apart, they are never met by whoever removes that.
+MMDEBSTRAP = ("unshare", "--mount", "mmdebstrap")
 # A testing suite's release file is often older than it says it may be.
 UNCHECKED = '--aptopt=Acquire::Check-Valid-Until "false"'
 
@@ -67,8 +70,10 @@ PROGRAMS = {**dict.fromkeys(("unshare", "nsenter", "setsid"), "util-linux"), "ip
 # Each line prints what is missing; run by sh as first process of fresh namespaces.
 TRIALS = """
 lacks() { echo "$1 (CONFIG_$2)"; }
-mount -t tmpfs tmpfs /mnt && cd /mnt && mkdir lower upper work root
-mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work root || lacks 'overlay file systems' OVERLAY_FS
+cd "$1" && mkdir lower upper work root
+mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work root ||
+    lacks "overlay file systems with folders in ${1%/*} (let TIERBENCH_HOME be on ext4 or xfs)" OVERLAY_FS
+mount -t tmpfs tmpfs /mnt && cd /mnt
 mknod fuse c 10 229 && (: <fuse) || lacks FUSE FUSE_FS
 ip link add v0 type veth peer name v1 || lacks 'veth interfaces' VETH
 ip link add b0 type bridge || lacks bridges BRIDGE
@@ -113,15 +118,21 @@ def check_privilege() -> None:
         raise UnmetNeed("a testbed is made of network namespaces and mounts, which takes root: try again with sudo")
 
 
-def check_kernel() -> None:
-    """Raise if a program or kernel feature that every testbed needs is missing."""
+def existing(directory: Path) -> Path:
+    """What there is already of where a directory is or will be."""
+    return next(place for place in (directory, *directory.parents) if place.exists())
+
+
+def check_kernel(home: Path) -> None:
+    """Raise if a program or kernel feature that every testbed needs is missing, also where its files will be."""
     for program, package in PROGRAMS.items():
         if shutil.which(program) is None:
             raise UnmetNeed(f"{program} is not installed: apt-get install {package}")
-    trial = subprocess.run(
-        ["unshare", "--net", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "sh"],
-        input=TRIALS, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="tierbench-", dir=existing(home)) as folder:
+        trial = subprocess.run(
+            ["unshare", "--net", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "sh", "-s", folder],
+            input=TRIALS, capture_output=True, text=True, check=False,
+        )  # fmt: skip
     if trial.returncode and not trial.stdout:
         raise UnmetNeed(f"this machine does not let root make namespaces: {trial.stderr.strip() or 'unshare failed'}")
     missing = trial.stdout.splitlines()
@@ -140,8 +151,7 @@ def check_needs(cache: Path) -> None:
 
 def check_space(directory: Path, needed: int, purpose: str) -> None:
     """Raise if the file system that holds, or will hold, the directory has not enough room."""
-    while not directory.exists():
-        directory = directory.parent
+    directory = existing(directory)
     free = shutil.disk_usage(directory).free
     if free < needed:
         raise UnmetNeed(
@@ -191,7 +201,7 @@ def provide_kernel(cache: Path, say: Say) -> Path:
         say(f"{KERNEL_PACKAGE} of Debian {KERNEL_SUITE}, the kernel of virtual machines")
         whole = partial / "whole"
         partial.mkdir()
-        extract = ["mmdebstrap", "--variant=extract", UNCHECKED, f"--include={KERNEL_PACKAGE}"]
+        extract = [*MMDEBSTRAP, "--variant=extract", UNCHECKED, f"--include={KERNEL_PACKAGE}"]
         logged([*extract, KERNEL_SUITE, str(whole)], log, KERNEL_PACKAGE)
         (whole / "usr/bin/linux.uml").rename(partial / "linux")
         (whole / "usr/lib/uml/modules").rename(partial / "modules")
@@ -213,7 +223,7 @@ def _bootstrap(recipe: Recipe, target: Path, log: TextIO, say: Say) -> None:
     options.append('--aptopt=Acquire::Languages "none"')
     options += [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "man", "locale")]
     say(f"Debian {recipe.suite} with {len(recipe.debian_packages)} packages and what they need")
-    command = ["mmdebstrap", "--variant=apt", f"--include={','.join(recipe.debian_packages)}",
+    command = [*MMDEBSTRAP, "--variant=apt", f"--include={','.join(recipe.debian_packages)}",
                *options, recipe.suite, str(target)]  # fmt: skip
     logged(command, log, "the packages of Debian " + recipe.suite)
 
@@ -230,7 +240,8 @@ def _install_python_packages(recipe: Recipe, target: Path, log: TextIO, say: Say
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--pre", "--no-compile", "--no-deps",
                "--only-binary=:all:", "--implementation=cp", f"--python-version={python}", *platforms,
                f"--target={site}", *recipe.python_packages]  # fmt: skip
-    logged(command, log, "the Python packages")
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="pip-", suffix=".partial") as scratch:
+        logged(["env", f"TMPDIR={scratch}", *command], log, "the Python packages")  # where room was checked
     with (site / "ROOT/etc/system.rootrc").open("a", encoding="utf-8") as rootrc:
         rootrc.write(recipe.rootrc)
 

@@ -116,24 +116,30 @@ def attach(testbed: Testbed, into: Path, say: Say) -> int:
     there = _place(into)
     if not access_point.succeeds("test", "-d", there):
         raise ConfigError(f"testbed {testbed.name!r} has no run {there}; `tierbench testbed run` makes one")
-    if into.exists() and (_is_home(access_point, there, into) or not _same_run(access_point, there, into)):
-        raise ConfigError(f"{into}: is there already, so that run has come home")
+    if into.exists() and _is_home(access_point, there, into):
+        raise ConfigError(f"{into}: is there already, so that run has come home; move it away to fetch it anew")
+    if into.exists() and not _same_run(access_point, there, into):
+        raise ConfigError(f"{into}: is another run than {there} on testbed {testbed.name!r}; move it away")
     return _to_its_end(testbed, access_point, _inside(access_point, "watch", there), into, say, anew=True)
 
 
 def _is_home(access_point: RunningHost, there: str, into: Path) -> bool:
-    """Whether a run is here with all the trials that it has there."""
-    return into.exists() and access_point.read(f"{there}/{names.PLAN}", USER) == (into / names.PLAN).read_bytes()
+    """Whether a run is here with all the trials that it has there, and was not submitted once more since."""
+    return into.exists() and all(
+        access_point.read(f"{there}/{name}", USER) == (into / name).read_bytes()
+        for name in (names.PLAN, names.SUBMITTED) if (into / name).is_file()
+    )  # fmt: skip
 
 
 def _same_run(access_point: RunningHost, there: str, into: Path) -> bool:
-    """Whether a run here is the one there, perhaps with fewer trials: its first trial ended as that one did."""
-    first = json_files.read_table(into / names.PLAN)["trials"][0]["id"]
-    outcome = f"{names.trial_directory(first)}/{names.OUTCOME}"
-    here = into / outcome
-    if not here.is_file() or not access_point.succeeds("test", "-f", f"{there}/{outcome}"):
-        return False
-    return access_point.read(f"{there}/{outcome}", USER) == here.read_bytes()
+    """Whether a run here is the one there, perhaps with fewer trials: one of its trials ended as it did there."""
+    ids = [trial["id"] for trial in json_files.read_table(into / names.PLAN)["trials"]]
+    outcomes = [f"{names.trial_directory(trial)}/{names.OUTCOME}" for trial in ids]
+    return any(
+        access_point.succeeds("test", "-f", f"{there}/{outcome}")
+        and access_point.read(f"{there}/{outcome}", USER) == (into / outcome).read_bytes()
+        for outcome in outcomes if (into / outcome).is_file()
+    )  # fmt: skip
 
 
 def _to_its_end(
@@ -151,7 +157,7 @@ def _to_its_end(
         else:
             say("nothing was submitted")
         return status
-    if access_point.succeeds("test", "-d", there):
+    if access_point.run("test", "-d", there, check=False).returncode == 0:  # no answer is an error, and no "no"
         left = bring_home(access_point, there, into, USER, anew)
         say(f"the run directory is {into}" + (f"; no files, so left on the testbed: {', '.join(left)}" if left else ""))
         if (into / names.TRIALS_CSV).exists():

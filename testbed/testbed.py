@@ -20,8 +20,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import tierbench
-from tierbench import files
+from tierbench import files, json_files
 from tierbench.errors import BusyError, ConfigError, HostError
+from tierbench.json_files import Damaged
 from tierbench.site_configs import site as sites
 from tierbench.spec import build
 from tierbench.testbed import network, rootfs
@@ -134,9 +135,13 @@ class Testbed:
 
     def _recorded(self) -> dict[str, Any]:
         if not self.exists:
-            raise ConfigError(f"there is no testbed {self.name!r}; `tierbench testbed up` makes one")
-        recorded: dict[str, Any] = json.loads(self._record.read_text(encoding="utf-8"))
-        return recorded
+            others = ", ".join(sorted(path.name for path in (home() / "testbeds").glob("*")))
+            there = f", but {others}" if others else ""
+            raise ConfigError(f"there is no testbed {self.name!r}{there}; `tierbench testbed up` makes one")
+        try:
+            return json_files.read_table(self._record)
+        except Damaged as error:
+            raise ConfigError(f"{error}; `tierbench testbed down --name {self.name}` clears it") from None
 
     def _write_record(self, settings: Settings, complete: bool) -> None:
         files.replace(self._record, json.dumps({"settings": asdict(settings), "complete": complete}, indent=2))
@@ -166,7 +171,7 @@ class Testbed:
                     )
                 return False
             recipe, cache = rootfs.recipe(settings), home() / "cache"
-            rootfs.check_kernel()
+            rootfs.check_kernel(home())
             if not recipe.path(cache).is_dir():
                 rootfs.check_needs(cache)
             rootfs.check_space(self.directory, settings.storage_gb << 30, "hold the testbed's storage")

@@ -97,7 +97,7 @@ def main():
             part.command = ["false"]  # what has not begun does not
             part.break_off()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, break_off)
     begin = time.monotonic()
     with ThreadPoolExecutor(len(LANES)) as threads:

@@ -4,6 +4,7 @@ Runs with the trial's scripts, on Python 3.6 or newer.
 """
 
 import json
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -120,7 +121,10 @@ def wait_until_restored(trial: Path, conditions: "list[Condition]", seconds: flo
     In words, what was not restored.
     """
     states = condition_states(trial, conditions)
-    seconds = max([seconds, *(float(state.records.get("arranged", {}).get("within_s") or 0) for state in states)])
+    slow = [float(state.records.get("arranged", {}).get("within_s") or 0) for state in states]
+    if any(slow):  # from when they were told, as another step may have waited before
+        told = trial / names.STOP
+        seconds = max(seconds, max(slow) - (time.time() - told.stat().st_mtime if told.exists() else 0.0))
     poll(lambda: all(state.restored for state in states), seconds, POLL_SECONDS)
     left = [state.name for state in states if not state.restored]
     return [f"nothing says that {name} was restored: who asks for it next does that first" for name in left]

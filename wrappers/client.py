@@ -140,6 +140,7 @@ class Client:
     has_begun: "Callable[[int, int], bool] | None" = None
 
     keeps_time = False  # whether its process waits by itself until its start time
+    variables: "Mapping[str, str]" = {}  # of its process, beside those of the job
 
     def __init__(self, job: Job) -> None:
         self.job = job

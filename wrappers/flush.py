@@ -143,7 +143,12 @@ def forget(path: str) -> None:
 
 def zfs() -> "set[int]":
     """The devices of what is mounted as ZFS, whose cache is not made of pages that mincore shows."""
-    return {os.stat(mount.point).st_dev for mount in all_mounts() if mount.kind == "zfs"}  # noqa: PTH116
+    devices = set()
+    for mount in all_mounts():
+        if mount.kind == "zfs":
+            with contextlib.suppress(OSError):  # a container's, at which nobody else may look
+                devices.add(os.stat(mount.point).st_dev)  # noqa: PTH116
+    return devices
 
 
 def pages_of(path: str, unseen: "set[int]") -> "Pages | None":

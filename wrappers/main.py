@@ -20,7 +20,8 @@ import sys
 import tempfile
 import time
 import traceback
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,8 @@ def main() -> int:
 
                 client = ProcessPool(client, arguments.client, files, work, arguments.index, arguments.clients)
             run = perform(client, arguments, credentials, record, interrupts)
-            outcome = client.outcome(run)
+            with having(client.variables):
+                outcome = client.outcome(run)
             explain_refusal(outcome, credentials, record.go_wall_ns / 1e9)
             outcome.pop("fetches", None)  # of one file it says no more than the rest
             outcome["mounts"] = [place._asdict() for place in places_of(client.paths(outcome))]
@@ -90,7 +92,12 @@ def main() -> int:
         traceback.print_exc()
         outcome = {"status": "failed", "message": f"in the client's program: {type(error).__name__}: {error}"}
     interrupts.ignore()
-    record.end(outcome, run)
+    try:
+        record.end(dict(outcome), run)
+    except Exception as error:  # what it says of itself is nothing that JSON could hold
+        traceback.print_exc()
+        outcome = {"status": "failed", "message": f"in the client's program: {type(error).__name__}: {error}"}
+        record.end(dict(outcome), None)
     return 1 if arguments.strict and outcome["status"] != "ok" else 0
 
 
@@ -150,15 +157,15 @@ def perform(
     """Prepare all, wait for the go, let the client read, and tell how it went."""
     scratch = client.job.scratch
     os.environ.update(credentials.obtain(scratch))
-    wanted = variables(client.job.options["environment"])
-    os.environ.update(wanted)  # for what is asked beside the client's own process, too
+    client.variables = variables(client.job.options["environment"])
     # HTCondor may give a job no PATH at all, and then ROOT complains that it finds no compiler.
-    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **os.environ, "LC_ALL": "C", **wanted}
+    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **os.environ, "LC_ALL": "C", **client.variables}
     with ExitStack() as until_the_end:
         if arguments.pin:
             until_the_end.enter_context(take_core(arguments.index))
-        client.prepare()
-        command = client.held_command() or ["sh", "-c", HOLD, "sh", *client.command()]
+        with having(client.variables):
+            client.prepare()
+            command = client.held_command() or ["sh", "-c", HOLD, "sh", *client.command()]
         child = until_the_end.enter_context(Child(command, scratch, environment, interrupts))
         child.wait_until_ready(arguments.timeout)
         if in_job():
@@ -184,6 +191,18 @@ def perform(
 
         progress = Progress(client, record)
         return child.wait(arguments.timeout, client.has_begun, tell, lambda: progress.tell() + credentials.renew())
+
+
+@contextmanager
+def having(more: "Mapping[str, str]") -> "Iterator[None]":
+    """With these variables, for what a client asks beside its process; credentials are judged without them."""
+    before = dict(os.environ)
+    os.environ.update(more)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 class Gate:

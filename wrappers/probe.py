@@ -43,6 +43,7 @@ LISTEN_S = 5
 LOCAL = ("btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", "xfs", "zfs")  # file systems of a host
 ROUND_TRIPS = 5
 LINK_STREAMS = 4  # one alone may not fill a fast link that is far away
+FLUSH_S = 300  # as in a trial
 HELPER_S = 60  # what root's helper gives a word's program that does not ask for more
 UNUSED_PORT = 1  # tcpmux, which nobody offers
 PORTS = {"root": 1094, "roots": 1094, "http": 80, "https": 443, "ftp": 21, "gsiftp": 2811}  # where a URL has none
@@ -229,9 +230,10 @@ def ask_flush(question: "dict[str, Any]") -> None:
         raise Answer("bad", f"there is no {helper}", "no-helper")
     if os.geteuid() != 0:
         need("sudo")
-    flushed = run_program(*as_root(helper, strategy), patience_s=HELPER_S)  # what sudo lists it may not do unasked
+    flushed = run_program(*as_root(helper, strategy), patience_s=FLUSH_S)  # what sudo lists it may not do unasked
     if flushed.status != 0:
-        raise Answer("bad", f"`{helper} {strategy}`: {flushed.last_words}", "refused")
+        why = "slow" if flushed.status is None else "refused"
+        raise Answer("bad", f"`{helper} {strategy}`: {flushed.last_words}", why)
     raise Answer("good", f"{helper} {strategy} empties the caches")
 
 

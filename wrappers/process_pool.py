@@ -155,6 +155,8 @@ class _Leader:
     def release(self, go_wall_ns: int) -> None:
         signal.signal(signal.SIGALRM, self._on_time_over)
         signal.signal(signal.SIGTERM, self._on_stop)
+        for process in self.processes:
+            process.client.renew()
         self.line.tell(go_wall_ns)
         begin_wall_ns = go_wall_ns + self.line.settling_ns
         time.sleep(max(0.0, begin_wall_ns / 1e9 - time.time()))

@@ -140,7 +140,6 @@ def adler32(path: Path) -> str:
     """A file's checksum as XRootD tells it."""
     value = 1
     with path.open("rb") as file:
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # or it may be read from its writer's memory
         for block in iter(lambda: file.read(BLOCK), b""):
             value = zlib.adler32(block, value)
     return f"{value:08x}"
@@ -176,6 +175,9 @@ class Mounted:
         }  # fmt: skip
 
     def adler32(self, url: str) -> str:
+        with Path(url).open("rb") as file:  # it may be in its writer's memory
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         return adler32(Path(url))
 
     def remove(self) -> "list[str]":

@@ -437,13 +437,14 @@ def _finding(kind: str, shown: Series, difference: float, reach: float, before: 
 def _without_valid(chronicle: Chronicle, configuration: str, expected: bool) -> list[Night]:
     """The nights that planned or expected it and have no VALID trial of it, up to the last; a rerun is of its night."""
     gone: dict[int, Night] = {}
-    valid_ns = None
+    valid_ns, known = None, False
     for night in chronicle.measured:
-        row = chronicle.counts(night).get(configuration)
-        if row.valid if row else chronicle.value(night, configuration):
+        row, value = chronicle.counts(night).get(configuration), chronicle.value(night, configuration)
+        known |= row is not None or value is not None
+        if row.valid if row else value:
             valid_ns = night.planned_ns
             gone.clear()
-        elif (row or expected) and night.planned_ns != valid_ns:
+        elif (row or (expected and known)) and night.planned_ns != valid_ns:
             gone.setdefault(night.planned_ns, night)
     return list(gone.values())
 

@@ -255,7 +255,9 @@ def at_rest_bytes(servers: int, seconds: float) -> float:
 def idle_rates(data: TrialData, row: TrialRow) -> list[tuple[float, str, float]]:
     """The storage's rates before and after the trial, and what is beyond servers at rest, in % of the mean."""
     rates = []
-    for when, mbps in (("before", row.idle_before_mbps), ("after", row.idle_after_mbps)):
+    # What clients wrote and did not wait for goes on coming after they have ended, and is nobody else's.
+    late = data.measure.direction == RECEIVED and not data.trial.declared.settles
+    for when, mbps in (("before", row.idle_before_mbps), ("after", None if late else row.idle_after_mbps)):
         if mbps is not None:
             beyond = max(0.0, mbps - MOST_AT_REST_MBPS * len(by_host(data.storage)))
             # Where caches serve what is read again, the storage's rate is the lesser part of what was measured.

@@ -18,6 +18,7 @@ import numpy as np
 from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD
 from tierbench.postprocess.digits import Booleans
 from tierbench.postprocess.measures.bottleneck import limit_of
+from tierbench.postprocess.measures.closure import HEADERS, moved_around
 from tierbench.postprocess.measures.delivered import cached_share, delivered, each_s, of_job, of_jobs
 from tierbench.postprocess.measures.resources import server_cpu_s
 from tierbench.postprocess.measures.server_reports import bytes_per_server_read, hit_share, software_bytes
@@ -143,7 +144,7 @@ def trial_row(data: TrialData) -> TrialRow:
         fetched=of_jobs(jobs, window_s),
         fetch_s=fetch_s,
         round_trips_per_fetch=_ratio(fetch_s, round_trip_s),
-        cached_share=cached_share(data, carried.bytes, taken.bytes),
+        cached_share=cached_share(data, carried.bytes and _times(_payload(data), carried.bytes), taken.bytes),
         hit_share=hit_share(data),
         bytes_per_server_read=bytes_per_server_read(data),
         software_bytes=software_bytes(data),
@@ -168,6 +169,12 @@ def trial_row(data: TrialData) -> TrialRow:
         left_behind=tuple(data.left),
         limit=limit,
     )
+
+
+def _payload(data: TrialData) -> float:
+    """What of each byte that the storage moved was no header."""
+    around = moved_around(data)
+    return around.payload(HEADERS) / around.bytes if around and around.bytes else 1.0
 
 
 def _by_server(data: TrialData) -> str:
@@ -226,6 +233,8 @@ def _reasons(data: TrialData) -> list[str]:
         reasons.append("the gate never opened")
     if data.end_ns is None and any(job.end for job in data.jobs):
         reasons.append("the last client ended before the window began, or more than a week after")
+    if data.measure.of != "bytes":
+        return reasons  # operations are counted by the clients
     if not data.storage and data.trial.on_disk:
         reasons.append("the workers that clients ran on were not all sampled, so what their disks read is unknown")
     elif not data.storage and not any(

@@ -211,6 +211,8 @@ def written_late(data: TrialData, row: TrialRow) -> Measured:
 )
 def stall(data: TrialData, row: TrialRow) -> Measured:
     """Longest time with almost no traffic while clients were at work, between the storage's first and last byte."""
+    if _served_unseen(data):
+        return
     pause = longest_stall(data, _least_idle_mbps(row))
     if pause and row.window_s:
         share = 100 * pause.seconds / row.window_s
@@ -228,10 +230,17 @@ def stall(data: TrialData, row: TrialRow) -> Measured:
 )
 def still_at_an_edge(data: TrialData, row: TrialRow) -> Measured:
     """Time before 1 % had moved, or after 99 %, in which nothing did while clients were active and did not compute."""
+    if _served_unseen(data):
+        return
     if edge := longest_at_an_edge(data, _least_idle_mbps(row)):
         when = "from the go on" if edge.begin_s == 0 else f"from {edge.begin_s:.1f} s on"
         words = f"nothing moved for {edge.seconds:.1f} s {when} while clients were active"
         yield from of_window(row, edge.seconds, words, decimals=0)
+
+
+def _served_unseen(data: TrialData) -> bool:
+    """Whether caches are meant to serve the clients, in their workers' memory or where no interface is sampled."""
+    return data.cached and (data.trial.protocol == "file" or not data.far_end)
 
 
 def _least_idle_mbps(row: TrialRow) -> float:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tierbench.postprocess.measures.closure import mb
+from tierbench.postprocess.measures.delivered import LIKE_OTHERS
 from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.schema.rows import TrialRow
@@ -84,6 +85,21 @@ def failed_fetches(data: TrialData, row: TrialRow) -> Measured:
         messages = sum((Counter(work.failures) for work in done), Counter[str]())
         often = ", ".join(f"{times} times {message}" for message, times in messages.most_common(2))
         yield 100 * failed / count, f"{failed} of {count} fetches failed: {often}"
+
+
+@rule(
+    Limits("% of the window", suspect=5, invalid=25),
+    remedy="the storage or the way to it stood still at the end: see the logs of the path's servers and repeat",
+)
+def still_at_the_end(data: TrialData, row: TrialRow) -> Measured:
+    """Time for which all that was under way when time was over had been, beyond 1.1 times what any file has taken."""
+    done = [job.work for job in data.jobs if job.work]
+    longest_s = max((work.latency_s["max"] or 0.0 for work in done), default=0.0)
+    waited = [min(work.counted(work.cut_classes), default=0.0) for work in done]
+    if longest_s and waited and data.trial.work.fetch_every_s is None:
+        still_s = min(waited) - LIKE_OTHERS * longest_s
+        words = f"no file ended in the last {min(waited):.1f} s, of which none had taken more than {longest_s:.1f} s"
+        yield from of_window(row, still_s, words)
 
 
 @rule(Limits("clients", suspect=0), remedy="their rate is not known, or none: see operations and message in jobs.csv")
@@ -219,14 +235,18 @@ def started_beside(data: TrialData, row: TrialRow) -> Measured:
 
 @rule(
     Limits("% of the window", suspect=67, invalid=90),  # a third is left if one client gets four times the others' rate
-    remedy="some clients began late or were served far better than others: see jobs.csv",
+    remedy="some clients began late, were served far better than others, or have far smaller files: see jobs.csv",
 )
 def not_all_active(data: TrialData, row: TrialRow) -> Measured:
     """Share of the window in which not all clients with work were active (starts `together` and `natural`)."""
     share = row.slices.all_active_share
     if data.trial.start.overlapping and row.jobs > 1 and share is not None:
         active = f"all clients {data.measure.did} together for {row.slices.all_active_s:.1f} s"
-        yield 100 * (1 - share), f"{active}, {share:.0%} of the window"
+        sizes = [job.expected_bytes for job in data.jobs if job.expected_bytes]
+        unequal = (
+            f", with files of {mb(min(sizes))} to {mb(max(sizes))}" if sizes and max(sizes) > 1.5 * min(sizes) else ""
+        )
+        yield 100 * (1 - share), f"{active}, {share:.0%} of the window{unequal}"
 
 
 @worst_rule(

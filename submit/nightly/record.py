@@ -269,7 +269,9 @@ def finish_dead_nights(nightly: Nightly) -> Night | None:
             waiting = False
         if night.outcome == "running" and waiting:
             at_work = night
-        elif night.outcome == "running" or (not waiting and _is_untold(nightly, night)):
+        elif (night.outcome == "running" and _can_be_noted(nightly, night)) or (
+            not waiting and _is_untold(nightly, night)
+        ):
             from tierbench.submit.nightly.steps import finish  # which loads much, and mostly no night is dead
 
             why = "its DAG was gone from the queue before it had finished the night"
@@ -293,6 +295,11 @@ def _is_untold(nightly: Nightly, night: Night) -> bool:
     since_s = time.time() - (night.ended_wall_s or 0.0)
     if night.outcome not in ("measured", "failed") or night.deliveries or not ENDING_S < since_s < 2 * 86_400:
         return False
+    return _can_be_noted(nightly, night)
+
+
+def _can_be_noted(nightly: Nightly, night: Night) -> bool:
+    """Whether its record can be written, or whoever looks next would finish it, and send its message, once more."""
     try:
         return bool(write(nightly, night))
     except OSError:

@@ -228,8 +228,9 @@ def goes_on(nightly: Nightly, folder: Path) -> bool:
     A host that does not answer keeps each of its trials waiting for a slot.
     """
     night, run = record.read(folder), folder / names.NIGHT_RUN
-    limit_s = LONGEST * nightly.calendar.until_next(night.planned, nightly.zone).total_seconds()
-    why = ""
+    calendar = nightly.calendar  # by which one that was asked for has no next
+    next_one = calendar.longest_gap if night.asked_for else calendar.until_next(night.planned, nightly.zone)
+    limit_s, why = LONGEST * next_one.total_seconds(), ""
     if time.time() - (night.begun_wall_s or night.planned_wall_s) > limit_s:
         why = f"it has taken more than {duration(limit_s)}, so it ended before its last repetition"
     elif hopeless_why := hopeless(list(Run(run).trials())):

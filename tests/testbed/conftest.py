@@ -6,6 +6,7 @@ TIERBENCH_TEST_SUITE=forky runs them on HTCondor 25.14 and XRootD 6.
 import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +33,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/testbed" in str(item.path):
             item.add_marker("testbed")
+
+
+def pytest_configure() -> None:
+    """What tests that were killed have left goes, or it stays for good."""
+    for left in (home() / "testbeds").glob("test-*-*") if not WORKER and os.geteuid() == 0 else ():
+        if not Path("/proc", left.name.split("-")[1]).exists():
+            Testbed(left.name).down()
 
 
 def pytest_unconfigure() -> None:

@@ -16,6 +16,7 @@ from tests.unit.shipped import PYTHON, ship
 from tierbench.dags.experiment import load_experiment
 from tierbench.dags.plan import expand
 from tierbench.postprocess.plots import canvas
+from tierbench.postprocess.report import write
 from tierbench.site_configs.site import find_site
 
 
@@ -29,6 +30,13 @@ def _coarse_pictures():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(canvas, "DPI", 20)
         yield
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Pages without their figures, which take a second or more, and are on those of other tests."""
+    for pictures in ("pictures", "comparison_pictures"):
+        monkeypatch.setattr(write, pictures, lambda _: iter(()))
 
 
 @pytest.fixture(autouse=True)

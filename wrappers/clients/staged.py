@@ -10,6 +10,7 @@ from tierbench.wrappers.client import absent, python
 from tierbench.wrappers.clients.root import Root
 from tierbench.wrappers.credentials import KINDS
 
+JOBS_OWN = dict(os.environ)  # without those of the client's process: HTCondor's programs have libraries of theirs
 COPY, STAGED = "staged.root", "staged.json"
 # ROOT starts, and waits, before the go. The copy leaves the page cache, or reading it would be reading memory.
 STAGE = """
@@ -102,4 +103,4 @@ class Staged(Root):
 
 
 def _plugin() -> str:
-    return run_program("condor_config_val", "LIBEXEC").output.strip() + "/curl_plugin"
+    return run_program("condor_config_val", "LIBEXEC", env=JOBS_OWN).output.strip() + "/curl_plugin"

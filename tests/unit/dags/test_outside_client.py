@@ -193,10 +193,14 @@ def test_it_runs_as_a_job_with_what_travels_with_it(users):
     assert (sandbox / options["list"]).read_text() == "a list"
 
 
-def test_its_own_mistake_is_in_its_record(users):
-    users.put("tail_of.py", CLIENT.replace('{"status": status', '{}["status"], {"status": status'))
+@pytest.mark.parametrize(
+    ("mistaken", "message"),
+    [("{}['status']", "KeyError: 'status'"), ("{3}", "TypeError: Object of type set is not JSON serializable")],
+)
+def test_its_own_mistake_is_in_its_record(users, mistaken, message):
+    users.put("tail_of.py", CLIENT.replace('"message": run.last_words', f'"message": {mistaken}'))
     *_, end = as_a_job(users.run(), users.folder / "sandbox", "tail_of", users.put("replica", "one"), 3)
-    assert (end["status"], end["message"]) == ("failed", "in the client's program: KeyError: 'status'")
+    assert (end["status"], end["message"]) == ("failed", f"in the client's program: {message}")
 
 
 def test_it_is_judged_by_what_it_declares(users, tmp_path):

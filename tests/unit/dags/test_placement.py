@@ -115,10 +115,10 @@ def test_clients_that_could_take_every_slot_come_after_flush_and_samplers(writte
     assert f"SCRIPT PRE clients ../../scripts/lock.py {awaited}\n" in (trial / names.TRIAL_DAG).read_text()
 
 
-@pytest.mark.parametrize(("memory_mb", "problems"), [(4 * 600, 0), (2 * 600, 1)])
-def test_a_batch_for_which_the_pool_has_no_memory_is_bad(load, planned, site, memory_mb, problems):
+@pytest.mark.parametrize(("cores", "memory_mb", "problems"), [(97, 4 * 600, 0), (97, 2 * 600, 1), (2, 2 * 600, 0)])
+def test_a_batch_for_which_the_pool_has_cores_and_no_memory_is_bad(load, planned, site, cores, memory_mb, problems):
     asked = load("batches = [4]\nworkloads.root.memory_mb = 600")
-    slots = {"public": Slots(dict.fromkeys(WORKERS[:1], 97), {}, dict.fromkeys(WORKERS[:1], memory_mb))}
+    slots = {"public": Slots(dict.fromkeys(WORKERS[:1], cores), {}, dict.fromkeys(WORKERS[:1], memory_mb))}
     found = [
         finding for finding in enough_slots(Planned(planned(asked), site, asked, slots)) if "memory" in finding.seen
     ]

@@ -24,7 +24,6 @@ from tierbench.postprocess.compare.sites import across_sites
 from tierbench.postprocess.compare.sites import lines as site_lines
 from tierbench.postprocess.plots import canvas, gallery
 from tierbench.postprocess.plots.canvas import PAPER_METHODS
-from tierbench.postprocess.report import write
 from tierbench.postprocess.report.write import comparison
 from tierbench.postprocess.stats import Compared, Interval, over, student
 from tierbench.postprocess.tables.load_run import read_results
@@ -37,12 +36,6 @@ def make(path, **changes_to_shape):
 
 def read(path, **changes_to_shape):
     return read_results(make(path, **changes_to_shape), silent)
-
-
-@pytest.fixture
-def undrawn(monkeypatch):
-    """A page without its figures, which take a second, and are on those of other tests."""
-    monkeypatch.setattr(write, "comparison_pictures", lambda _: iter(()))
 
 
 def test_each_look_at_a_run_widens_what_it_is_compared_by(tmp_path, monkeypatch):

@@ -211,6 +211,12 @@ def test_what_a_client_leaves_to_a_cache_is_counted_when_it_comes(folder):
     assert "the clients wrote" not in row["verdict_reasons"]
 
 
+@pytest.mark.parametrize(("settles", "others"), [(False, False), (True, True)])
+def test_what_clients_leave_to_a_cache_and_comes_to_the_end_is_nobody_elses(folder, settles, others):
+    row = written(folder, both(moving(200 / 1.02 * 1500 / 1434, 0, 20), moving(400, 20, 30)), settles=settles)
+    assert ("somebody else uses the storage" in row["verdict_reasons"]) is others
+
+
 def test_what_has_not_come_by_the_end_of_sampling_cannot_be_told(folder):
     row = written(folder, moving(200, 0, 20), settles=False)
     assert "in a cache still when the sampling ended" in row["verdict_reasons"]

@@ -55,6 +55,7 @@ CLAIM = {
 }  # fmt: skip
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("claims", "status", "answer"),
     [
@@ -143,6 +144,7 @@ def test_the_tables_of_a_trial_are_made_without_scipy_and_matplotlib(folder):
 CACHE = replace(BARE, rates={"lan-xrootd": 350.0}, axes={"cache_mb": {0: 1, 30: 1.25}})
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("options", "page", "says"),
     [

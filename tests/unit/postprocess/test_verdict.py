@@ -302,7 +302,7 @@ def test_beyond_a_rule_a_trial_is_blamed_with_what_was_measured(tmp_path, rule, 
 def test_each_rule_has_a_case_here():
     elsewhere = {"incomplete", "other conditions"}
     elsewhere |= {"missing at a worker", "stall", "other direction", "slow beside rest", "clock comparison"}
-    elsewhere |= {"still at an edge", "failed fetches"}
+    elsewhere |= {"still at an edge", "failed fetches", "still at the end"}  # test_work_tables.py
     elsewhere |= {"proxies apart", "origin apart", "hits apart", "proxies not compared"}  # test_server_reports.py
     elsewhere |= {"not alone", "wrong place", "not pinned"}  # test_start.py and test_placement.py
     elsewhere |= {"other servers"}  # test_storage_of_a_way.py
@@ -318,6 +318,14 @@ def test_each_rule_has_a_case_here():
 def test_a_reason_is_one_clause_so_that_semicolons_separate_reasons_and_what_is_no_number_is_one(rule):
     evidence = Evidence(rule, math.nan, "measured")
     assert (";" in evidence.reason, evidence.verdict != VALID) == (False, True)
+
+
+@pytest.mark.parametrize(("count", "invalid"), [(None, True), (5, False)])
+def test_the_storages_samples_have_to_cover_bytes_and_no_operations(folder, count, invalid):
+    if count:
+        measured_in_operations(folder, count)
+    sampled(folder, times=TICKS[:-5])
+    assert ("before the window's end" in trial_tables(folder)["verdict_reasons"]) is invalid
 
 
 @pytest.mark.parametrize(("count", "states"), [(None, True), (5, False)])

@@ -11,7 +11,7 @@ from tests.unit.synthetic_start import EACH_S, in_turn
 from tierbench import names
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.wrappers.client import Client
-from tierbench.wrappers.work import Fetch, Tally
+from tierbench.wrappers.work import STEP, Fetch, Tally, classes_of
 
 SIZE = 10_000_000  # of each client of the synthetic trial's, which the storage has sent
 
@@ -183,6 +183,19 @@ def test_files_that_are_read_again_may_come_from_a_cache_and_those_read_once_not
     row = trial.with_work({"files_per_job": 4, "for_s": for_s}, work_done(), times=4)
     assert (row["cached_share"], row["verdict"] == "INVALID") == (cached, for_s is None)
     assert ("the storage sent" in row["verdict_reasons"]) == (for_s is None)
+
+
+@pytest.mark.parametrize(
+    ("cut_after", "reason"),
+    [((0.15, 9.0), False), ((0.2, 0.3), False), ((9.0, 9.5), True)],  # one alone is slow, all stand still
+)
+def test_a_standstill_to_the_end_of_a_given_time_is_seen_by_what_was_under_way_then(trial, cut_after, reason):
+    done = work_done(
+        cut=2, latency_step=STEP, latency_classes=classes_of([0.1, 0.2]), cut_classes=classes_of(cut_after)
+    )
+    row = trial.with_work({"for_s": 20, "processes": 2}, done, times=2)
+    assert ("no file ended in the last 9.0 s" in str(row["verdict_reasons"])) is reason
+    assert not reason or row["verdict"] == "INVALID"
 
 
 @pytest.mark.parametrize(("failed", "verdict"), [(1, "SUSPECT"), (10, "INVALID")])

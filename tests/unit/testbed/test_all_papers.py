@@ -67,6 +67,7 @@ def goes_on(ran, monkeypatch):
     monkeypatch.setattr(Testbed, "is_up", True)
     monkeypatch.setattr(all_papers, "waits_for_us", lambda _, home: home.name == THIRD)
     monkeypatch.setattr(all_papers, "_in_queue", lambda _: "")
+    monkeypatch.setattr(all_papers, "_submitted", lambda _: [THIRD])
     monkeypatch.setattr(Testbed, "down", lambda _: ran.append("down"))
     monkeypatch.setattr(all_papers, "attach", lambda _, home, __: ran.append(home.name) or _bring_home(home) or 0)
     return ran
@@ -87,11 +88,19 @@ def test_a_testbed_that_alone_has_a_run_stays_up(goes_on, tmp_path, monkeypatch,
     assert "the same command brings it home" in capsys.readouterr().err
 
 
-def test_a_testbed_in_which_something_else_goes_on_is_not_taken(ran, monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("queue", "there", "why"),
+    [
+        ("7", [], r"has DAGs in its queue \(7\)"),
+        ("", ["mine", THIRD], r"has other runs \(mine\), which may not have come"),
+    ],
+)
+def test_a_testbed_in_which_something_else_goes_on_is_not_taken(ran, monkeypatch, tmp_path, queue, there, why):
     monkeypatch.setattr(Testbed, "is_up", True)
     monkeypatch.setattr(all_papers, "waits_for_us", lambda *_: False)
-    monkeypatch.setattr(all_papers, "_in_queue", lambda _: "7")
-    with pytest.raises(BusyError, match=r"has DAGs in its queue \(7\)"):
+    monkeypatch.setattr(all_papers, "_in_queue", lambda _: queue)
+    monkeypatch.setattr(all_papers, "_submitted", lambda _: there)
+    with pytest.raises(BusyError, match=why):
         all_papers.run_all(Testbed("none-of-that-name"), tmp_path, Progress(), anyway=False)
     assert ran == []
 

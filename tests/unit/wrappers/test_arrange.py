@@ -138,7 +138,8 @@ def test_a_slow_word_tells_first_how_long_it_may_take_and_the_trial_waits_so_lon
     first = subprocess.Popen(
         [place.helper, "hold", "rtt", "5"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    assert json.loads(first.stdout.readline()) == {"within_s": 300}
+    # Once while somebody else may hold it, and once when it is its own time that counts.
+    assert [json.loads(first.stdout.readline()) for _ in range(2)] == [{"within_s": 300}] * 2
     assert json.loads(first.stdout.readline())["now"] == "5"
     first.communicate("")
     arranged, [restored] = place.during("7")

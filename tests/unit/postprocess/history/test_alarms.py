@@ -301,6 +301,7 @@ def test_what_has_a_floor_and_is_planned_no_longer_is_lost():
     (only,) = findings(known, Watch(floors={LAN: 100.0}))
     assert (only.kind, only.configuration, only.since) == (LOST, LAN, known.nights[40])
     assert "which has a floor and is not measured any more" in sentence(only, known)
+    assert findings(chronicle_of(12), Watch(floors={"new/root": 100.0})) == []  # it was never measured yet
 
 
 def test_a_rerun_of_some_changes_neither_what_is_watched_nor_how_many_nights_there_were():

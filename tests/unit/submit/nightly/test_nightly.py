@@ -72,6 +72,25 @@ def test_nights_that_nothing_began_are_on_record_as_missed_once(define):
     assert record.record_missed(nightly, NOW) == []
 
 
+def test_a_dead_night_whose_record_cannot_be_written_is_left_alone(define, monkeypatch):
+    """Or each look would finish it, and send its message, once more."""
+    nightly = define()
+    measured(nightly, outcome="running", cluster=7)
+    monkeypatch.setattr(pool, "in_queue", lambda _: False)
+    finished = Mock()
+    monkeypatch.setattr(steps, "finish", finished)
+
+    def fails(*_):
+        raise OSError(errno.ENOSPC, "no space left")
+
+    with monkeypatch.context() as full:
+        full.setattr(record, "write", fails)
+        record.finish_dead_nights(nightly)
+    assert not finished.called
+    record.finish_dead_nights(nightly)
+    assert finished.called
+
+
 def test_whoever_looks_by_another_clock_finds_no_missed_night(define, monkeypatch):
     nightly = define(zone="Europe/Berlin")
     planned = [night.planned for night in record.record_missed(nightly, NOW)]
@@ -80,11 +99,14 @@ def test_whoever_looks_by_another_clock_finds_no_missed_night(define, monkeypatc
     assert record.record_missed(nightly, NOW) == []
 
 
-@pytest.mark.parametrize(("days", "more_than"), [("", "more than 12 h"), ("wed,fri", "more than 24 h")])
-def test_a_night_takes_no_more_than_half_the_time_to_the_next_one(define, monkeypatch, days, more_than):
-    """LAST is a Wednesday, and a week's longest gap is five days."""
+@pytest.mark.parametrize(
+    ("days", "by_hand", "more_than"),
+    [("", False, "more than 12 h"), ("wed,fri", False, "more than 24 h"), ("wed,fri", True, "more than 60 h")],
+)
+def test_a_night_takes_no_more_than_half_the_time_to_the_next_one(define, monkeypatch, days, by_hand, more_than):
+    """LAST is a Wednesday, and a week's longest gap is five days, which one that was asked for by hand may take."""
     nightly = define(days=days)
-    night = measured(nightly, outcome="running", begun_wall_s=time.time() - 3600 * 25)
+    night = measured(nightly, outcome="running", begun_wall_s=time.time() - 3600 * 61, asked_for=by_hand)
     monkeypatch.setattr(steps, "Run", lambda _: Mock(trials=list))
     steps.goes_on(nightly, record.folder(nightly, night))
     assert more_than in record.read(record.folder(nightly, night)).reason
