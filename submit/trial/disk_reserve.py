@@ -14,6 +14,7 @@ from tierbench.files import poll
 
 RESERVE_BYTES = 32 << 20
 LOW_BYTES = 64 << 20
+PROBE_BYTES = 1 << 14
 LOW_FILES = 1000
 POLL_SECONDS = 1.0
 PATIENCE_SECONDS = 86_400.0
@@ -24,6 +25,19 @@ def free_bytes(directory: Path) -> int:
     room = os.statvfs(str(directory))
     # A file system that does not count its files says that it has none.
     return 0 if room.f_files and room.f_favail < LOW_FILES else room.f_bavail * room.f_frsize
+
+
+def may_write(trial: Path) -> bool:
+    """Whether the user may write there, which a quota may end where the file system has room."""
+    probe = trial / (names.RESERVE + ".probe")
+    try:
+        probe.write_bytes(bytes(PROBE_BYTES))
+    except OSError as error:
+        return error.errno not in (errno.EDQUOT, errno.ENOSPC)
+    finally:
+        with contextlib.suppress(OSError):
+            probe.unlink()
+    return True
 
 
 def hold_reserve(trial: Path) -> bool:

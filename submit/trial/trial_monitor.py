@@ -18,7 +18,7 @@ from tierbench import names, trials
 from tierbench.condition_state import condition_states
 from tierbench.files import replace
 from tierbench.starts import Go, go_of
-from tierbench.submit.trial.disk_reserve import LOW_BYTES, free_bytes, give_up_reserve
+from tierbench.submit.trial.disk_reserve import LOW_BYTES, free_bytes, give_up_reserve, may_write
 from tierbench.submit.trial.joblog import HOLD, PAUSED, Cluster, last_record, report
 from tierbench.trials import Sampler, Trial, read_trial, record_text
 
@@ -193,12 +193,11 @@ class TrialMonitor:
             self.looked = time.monotonic()
             self.moving.look()
             self._check_refused()
-            free = free_bytes(Path())
-            if free < LOW_BYTES:
+            if free_bytes(Path()) < LOW_BYTES or not may_write(Path()):
                 give_up_reserve(Path())
                 free = free_bytes(Path())
                 room = f"{free / 1e6:.0f} MB are free, with the reserve given up"
-                raise CalledOff(f"the access point's disk is full: {room}")
+                raise CalledOff(f"the access point's disk is full, or a quota is used up: {room}")
 
     def unready(self) -> "list[str]":
         """What the go waits for, beside samples."""

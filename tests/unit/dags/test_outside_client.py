@@ -195,12 +195,12 @@ def test_it_runs_as_a_job_with_what_travels_with_it(users):
 
 @pytest.mark.parametrize(
     ("mistaken", "message"),
-    [("{}['status']", "KeyError: 'status'"), ("{3}", "TypeError: Object of type set is not JSON serializable")],
+    [("{}['status']", "KeyError: 'status'"), ("{3}", "TypeError: ")],  # and in words of each Python's own
 )
 def test_its_own_mistake_is_in_its_record(users, mistaken, message):
     users.put("tail_of.py", CLIENT.replace('"message": run.last_words', f'"message": {mistaken}'))
     *_, end = as_a_job(users.run(), users.folder / "sandbox", "tail_of", users.put("replica", "one"), 3)
-    assert (end["status"], end["message"]) == ("failed", f"in the client's program: {message}")
+    assert (end["status"], end["message"].startswith(f"in the client's program: {message}")) == ("failed", True), end
 
 
 def test_it_is_judged_by_what_it_declares(users, tmp_path):

@@ -159,6 +159,18 @@ def test_a_quota_that_the_file_system_does_not_tell_leaves_no_room(tmp_path, mon
     assert not (tmp_path / names.RESERVE).exists()
 
 
+@pytest.mark.parametrize(("number", "may"), [(errno.EDQUOT, False), (errno.ENOSPC, False), (errno.EACCES, True)])
+def test_a_quota_that_is_used_up_during_a_trial_is_seen(tmp_path, monkeypatch, number, may):
+    assert disk_reserve.may_write(tmp_path)
+
+    def refuses(*_):
+        raise OSError(number, "no")
+
+    monkeypatch.setattr(Path, "write_bytes", refuses)
+    assert disk_reserve.may_write(tmp_path) is may
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_reserve_takes_up_room_and_gives_it_back(tmp_path):
     disk_reserve.hold_reserve(tmp_path)
     assert (tmp_path / names.RESERVE).stat().st_blocks * 512 >= disk_reserve.RESERVE_BYTES
