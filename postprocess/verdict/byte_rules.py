@@ -118,8 +118,8 @@ def excess_bytes(data: TrialData, row: TrialRow) -> Measured:
     remedy="somebody else uses the storage, or much was sent again: see tcp_retrans_per_s and repeat when it is quiet",
 )
 def background_bytes(data: TrialData, row: TrialRow) -> Measured:
-    """What the storage servers sent and none of the trial's own hosts received; where workers are not sampled, the
-    excess of clients that read files from end to end, or beside background traffic."""
+    """What the storage servers, or a cache of the data, sent and none of the trial's own hosts received; where workers
+    are not sampled, the excess of clients that read files from end to end, or beside background traffic."""
     near, far = moved_around(data), at_far_end(data)
     for excess, words in _excess(data, row):
         if near and far:
@@ -127,11 +127,20 @@ def background_bytes(data: TrialData, row: TrialRow) -> Measured:
             lost = near.payload(HEADERS) - far.payload(HEADERS) - sent_again(data, near) - resting
             if data.measure.far_end == "storage":  # somebody else may be at either end
                 lost = max(lost, far.payload(HEADERS) - near.payload(HEADERS) - resting)
+            lost = max(lost, _passed_to_others(data) - resting)
             whence = "reached" if data.measure.direction == SENT else "came from"
             elsewhere = f"{mb(max(lost, 0.0))} of what the storage {data.measure.direction} {whence}"
             yield 100 * lost / bytes_reported(data), f"{elsewhere} none of the trial's own hosts"
         elif _is_background(data, row):
             yield excess, words
+
+
+def _passed_to_others(data: TrialData) -> float:
+    """What the cache that clients read through sent beyond what their workers received, as far as both are sampled."""
+    host = data.data_cache.host if data.data_cache else ""
+    cache = [nic for stage in servers_on(data) for nic in stage if nic.samples.host == host]
+    sent, received = together(data, cache, SENT), together(data, data.far_end, data.measure.far_direction)
+    return sent.payload(HEADERS) - received.payload(HEADERS) if sent and received else 0.0
 
 
 def _excess(data: TrialData, row: TrialRow) -> Measured:

@@ -214,6 +214,24 @@ def test_a_cache_of_data_is_proven_by_what_the_storage_sent_and_by_what_it_held(
     assert words in reasons
 
 
+@pytest.mark.parametrize(("share", "verdict"), [(1.0, VALID), (1.4, INVALID)])
+def test_who_else_reads_through_a_cold_cache_is_seen_by_what_it_sent_on(folder, share, verdict):
+    """And is no read-ahead: that stays in the cache."""
+    (worker,) = read_trial(folder).client_hosts
+    hosts = {synthetic.OSS: "storage", "cache.fiu.test": "door", worker: "worker"}
+    moved, read = synthetic.during(400 * share, 20), synthetic.during(400, 20)
+    for host, role in hosts.items():
+        tx, rx = {"storage": (moved, None), "door": (moved, moved), "worker": (None, read)}[role]
+        counters = {"tx_bytes": tx, "rx_bytes": rx}
+        synthetic.write_host(folder, host, role, **{name: count for name, count in counters.items() if count})
+    synthetic.edit_json(
+        folder / "trial.json", samplers=[{"host": h, "role": r, "via": "pool"} for h, r in hosts.items()]
+    )
+    said, reasons = judged(folder, "cold", 0, int(READ), cache={"folder": DOOR, "trouble": ""})
+    assert said == verdict, reasons
+    assert ("reached none of the trial's own hosts" in reasons) is (verdict == INVALID)
+
+
 def test_what_the_caches_took_in_is_in_the_table(folder):
     judged(folder, "cold", 1_000_000, SOFTWARE)
     assert trial_tables(folder).software_bytes == SOFTWARE - 1_000_000
