@@ -119,12 +119,12 @@ def servers_on(data: TrialData) -> list[list[Sampled]]:
     return [[host for host in data.sampled if host.samples.role == role] for role in roles]
 
 
-def sent_again(data: TrialData, carried: Moved | None) -> float:
-    """Bytes in TCP segments that the storage servers sent again in the window; what they receive comes once."""
+def sent_again(data: TrialData, carried: Moved | None, servers: list[Sampled] | None = None) -> float:
+    """Bytes in TCP segments that the storage, or others, sent again in the window; what they receive comes once."""
     segments = 0.0
     if data.measure.direction != SENT or data.measure.by != "interfaces":
         return segments
-    for server, *_ in by_host(data.storage):
+    for server, *_ in by_host(data.storage if servers is None else servers):
         if "tcp_retrans" in server.samples.columns and data.window_ns is not None:
             segments += counter_curve(server, "tcp_retrans", data.window_ns[0]).rise(0, data.window_s)
     mean = carried.bytes / carried.packets if carried is not None and carried.packets else float("inf")

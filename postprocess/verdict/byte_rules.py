@@ -140,7 +140,9 @@ def _passed_to_others(data: TrialData) -> float:
     host = data.data_cache.host if data.data_cache else ""
     cache = [nic for stage in servers_on(data) for nic in stage if nic.samples.host == host]
     sent, received = together(data, cache, SENT), together(data, data.far_end, data.measure.far_direction)
-    return sent.payload(HEADERS) - received.payload(HEADERS) if sent and received else 0.0
+    if data.measure.direction != SENT or not sent or not received:
+        return 0.0
+    return sent.payload(HEADERS) - received.payload(HEADERS) - sent_again(data, sent, cache)
 
 
 def _excess(data: TrialData, row: TrialRow) -> Measured:
