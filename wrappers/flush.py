@@ -75,10 +75,7 @@ def main() -> int:
         after = list(filter(None, threads.map(pages_of, paths, [zfs()] * len(paths))))
     whole, left = sum(file.bytes for file in after), total(file.resident for file in after)
     if status == "ok" and left is None:
-        status, message = (
-            "unmeasured",
-            "nobody can see here what of some files is in memory: they are another's, or on ZFS",
-        )
+        status, message = "unmeasured", "what of some files is in memory cannot be seen: they are another's, or on ZFS"
     elif status == "ok" and left and left > WARM_SHARE * whole:
         status, message = "still-warm", f"{100 * left / whole:.1f} % of the files are still in memory"
     report = {

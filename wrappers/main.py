@@ -89,16 +89,20 @@ def main() -> int:
     except OSError as error:  # the worker's disk is full, or a program is not there
         outcome = outcome or {"status": "failed", "message": f"on the worker: {error}"}
     except Exception as error:  # of a client of one's own
-        traceback.print_exc()
-        outcome = {"status": "failed", "message": f"in the client's program: {type(error).__name__}: {error}"}
+        outcome = mistake(error)
     interrupts.ignore()
     try:
         record.end(dict(outcome), run)
     except Exception as error:  # what it says of itself is nothing that JSON could hold
-        traceback.print_exc()
-        outcome = {"status": "failed", "message": f"in the client's program: {type(error).__name__}: {error}"}
+        outcome = mistake(error)
         record.end(dict(outcome), None)
     return 1 if arguments.strict and outcome["status"] != "ok" else 0
+
+
+def mistake(error: Exception) -> "dict[str, Any]":
+    """The outcome where a client's own program is wrong; where in it stands in its errors."""
+    traceback.print_exc()
+    return {"status": "failed", "message": f"in the client's program: {type(error).__name__}: {error}"}
 
 
 def explain_refusal(outcome: "dict[str, Any]", credentials: Credentials, start_wall_s: float) -> None:

@@ -59,9 +59,8 @@ def main(dag_status: str, failed_nodes: str) -> int:
         if dag_status == REMOVED:
             return 1  # nothing has happened that could be recorded
     with contextlib.suppress(OSError):  # what the trial wrote is to be removed though the disk is full
-        Path(names.STOP).exists() or Path(names.STOP).write_text(
-            "stop\n"
-        )  # not empty: HTCondor 25 does not let a job fetch an empty file
+        if not Path(names.STOP).exists():
+            Path(names.STOP).write_text("stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
     stuck += wait_until_restored(Path(), trial.conditions, trial.limits.stop_s)
     wrong, left = clear(trial)
     release_lock(Path.cwd())

@@ -108,6 +108,11 @@ def test_what_is_no_run_is_refused_before_libraries_are_loaded(tmp_path, argumen
     assert "numpy" not in done.stderr
 
 
+def test_a_folder_right_below_the_root_is_no_trial(capsys):
+    assert cli.main(["tables", "--trial", "/usr"]) == 2
+    assert "/usr: is not a trial's folder" in capsys.readouterr().err
+
+
 def test_of_a_run_that_has_not_started_tables_say_so(tmp_path):
     (tmp_path / "trials").mkdir()
     (tmp_path / "plan.json").write_text("{}")

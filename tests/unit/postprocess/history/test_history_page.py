@@ -3,7 +3,13 @@
 from tests.unit.nights_of_chronicle import LAN, chronicle_of, slower_from
 from tests.unit.report_page import Page
 from tierbench.postprocess.history.alarms import Watch
-from tierbench.postprocess.history.page import history_page
+from tierbench.postprocess.history.page import _unbroken, history_page
+
+
+def test_nights_that_are_planned_days_apart_are_one_line_and_a_missing_one_parts_it():
+    points = [(night, 1.0) for night in chronicle_of(60).nights[::3]]
+    assert [len(piece) for piece in _unbroken(points)] == [20]
+    assert [len(piece) for piece in _unbroken(points[:5] + points[6:])] == [5, 14]
 
 
 def page_of(known):
