@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.unit.quick_plan import POOL
+from tierbench.dags.experiment import find_experiment
 from tierbench.dags.graphs import trial_dag
 from tierbench.dags.hosts import flushed_hosts
 from tierbench.dags.plan import expand, from_json, to_json
 from tierbench.dags.records import ReplicaLists, trial_record
 from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
-from tierbench.site_configs.site import load_site
+from tierbench.site_configs.site import find_site, load_site
 from tierbench.submit.trial import finish
 
 WRITING = """
@@ -83,6 +84,14 @@ def test_plan_and_record_say_where_and_the_dag_makes_it(site, load, plan):
     place = "/extenci-writes/run/direct.write.x003.r1"
     assert writes == {"under": "/extenci-writes", "url": place, "bytes": 3_000_000, "check": "size"}
     assert "JOB outbox ../../submit/outbox.sub" in trial_dag(site, load(), trial).text()
+
+
+def test_the_place_is_made_when_the_trials_conditions_are_set():
+    """One of them may mount the storage anew, or start its door anew."""
+    site, experiment = find_site("testbed"), find_experiment("extenci-flavours-scaled")
+    workers = {name: ["wn01.example"] for name in site.pools}
+    writing = next(t for t in expand(site, experiment, workers).trials if t.configuration.workload == "write")
+    assert "SCRIPT PRE outbox ../../scripts/lock.py take arranged\n" in trial_dag(site, experiment, writing).text()
 
 
 def test_two_runs_of_one_name_write_apart(site, load, plan, tmp_path):
