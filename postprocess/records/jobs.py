@@ -13,6 +13,7 @@ from tierbench.wrappers.work import LEAST_S, PERCENTILES, latency_of
 
 OWN = b'{"event": '  # what each record begins with
 LONGEST_S = 8 * 86_400  # as a trial
+PROGRAM_BYTES = 65_536  # that a program reads of its libraries as it starts: xrdcp 45,000
 COUNTS = (
     "bytes_app", "bytes_client", "bytes_disk", "events", "operations", "operations_s", "cpu_user_s", "cpu_system_s",
 )  # fmt: skip
@@ -231,6 +232,12 @@ class Job:
     def bytes_read(self) -> int | None:
         """What it moved from or to storage: the smaller of two counts, since either can have other things in it."""
         return min((count for count in (self.bytes_app, self.bytes_client) if count), default=None)
+
+    def came_over(self, count: int | None) -> int | None:
+        """A count without what a program for each file reads to start, but no less than what the application moved."""
+        if count is None or self.bytes_app is None or self.work is None:
+            return self.bytes_app if count is None else count
+        return max(self.bytes_app, count - PROGRAM_BYTES * self.work.fetches)
 
     @property
     def work(self) -> WorkDone | None:

@@ -215,6 +215,16 @@ def test_a_trial_as_slow_as_a_server_at_rest_is_not_valid(tmp_path, mbps, verdic
     assert ("the storage sent 0.45 Mb/s" in reasons and "the trial, at rest" in reasons) == (verdict == "SUSPECT")
 
 
+@pytest.mark.parametrize(("in_it", "verdict"), [(0.45, "SUSPECT"), (0, "VALID")])
+def test_what_moves_around_a_trial_and_not_in_it_is_no_rest_in_it(tmp_path, in_it, verdict):
+    """As HTCondor's starting and ending of the sampler."""
+    folder = synthetic.write_trial(tmp_path, mbps=10)
+    read = synthetic.during(10 / 1.02 * MTU / (MTU - 66), 20)
+    sent = both(read, moving(0.45, -100, 0), moving(in_it, 0, 20), moving(0.45, 20, 100))
+    samples(folder, tx_bytes=sent, tx_packets=packets(sent))
+    assert judged(folder)[0] == verdict
+
+
 @pytest.mark.parametrize(("share", "verdict"), [(0.05, "VALID"), (0.2, "SUSPECT"), (7.0, "SUSPECT")])
 @pytest.mark.parametrize("role", ["worker", "door", "gateway"])
 def test_others_that_use_a_host_of_the_path(folder, role, share, verdict):

@@ -111,6 +111,12 @@ def test_what_a_file_costs_is_the_same_when_jobs_take_turns(trial):
     assert row.fetch_s == pytest.approx(EACH_S * 2 / 4, rel=0.01)
 
 
+def test_what_a_program_for_each_file_reads_as_it_starts_did_not_come_from_the_storage(trial):
+    row = trial.with_work({"files_per_job": 400}, work_done(files=400, fetches=400))
+    synthetic.edit_clients(trial.folder, "end", bytes_client=SIZE + 400 * 45_000)
+    assert trial_tables(trial.folder).closure == row.closure
+
+
 def test_by_a_timetable_a_process_waits_between_two_files(trial):
     row = trial.with_work({"for_s": 20, "fetch_every_s": 2}, work_done(), times=2)
     assert (row.fetch_s, row.round_trips_per_fetch) == (None, None)
