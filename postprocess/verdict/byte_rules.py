@@ -336,8 +336,10 @@ def other_direction(data: TrialData, row: TrialRow) -> Measured:
     worst=True,
 )
 def background_traffic(data: TrialData, row: TrialRow) -> Measured:
-    """Storage servers' rate before the go or after the last end, without 0.5 Mb/s a server."""
-    for mbps, when, share in idle_rates(data, row) if row.mean_mbps else ():
+    """Storage servers' rate before the go or after the last end, without 0.5 Mb/s a server, but no more than what no
+    client had."""
+    for mbps, when, beyond in idle_rates(data, row) if row.mean_mbps else ():
+        share = min(beyond, _no_client_had(data))
         what = f"the storage {data.measure.direction} {mbps:.2f} Mb/s {when} the trial"
         yield share, f"{what}, {share:.1f} % of its rate in it beyond the usual"
 
@@ -347,23 +349,22 @@ def background_traffic(data: TrialData, row: TrialRow) -> Measured:
     remedy="so much of the storage throughput is background traffic: use delivered throughput",
 )
 def slow_beside_rest(data: TrialData, row: TrialRow) -> Measured:
-    """Storage servers' whole rate before the go or after the last end, whichever is less, but no more than what they
-    moved beyond the clients' bytes and the headers of the packets counted."""
+    """Storage servers' whole rate before the go or after the last end, whichever is less, but no more than what no
+    client had."""
     rates = idle_rates(data, row)
     if rates and row.mean_mbps and not data.cached:  # its caches are meant to leave the storage at rest
         least, when, _ = min(rates)
-        share = 100 * min(least / row.mean_mbps, _no_client_had(data))
+        share = min(100 * least / row.mean_mbps, _no_client_had(data))
         what = f"the storage {data.measure.direction} {least:.2f} Mb/s {when} the trial"
         yield share, f"{what}, at rest, {share:.1f} % of its rate in it"
 
 
 def _no_client_had(data: TrialData) -> float:
-    """Which share of what the storage moved no client had, at most; 1 where packets are not counted."""
+    """How many % of what the storage moved no client had, at most; all where caches serve or packets are not known."""
     carried = moved_around(data)
-    if carried is None or not carried.packets:
-        return 1.0
-    had = bytes_once(data) if data.trial.reads_again else bytes_reported(data)
-    return max(0.0, carried.payload(HEADERS) - had) / carried.bytes
+    if carried is None or not carried.packets or data.cached or data.trial.reads_again:
+        return 100.0
+    return 100 * max(0.0, carried.payload(HEADERS) - bytes_reported(data)) / carried.bytes
 
 
 @bytes_rule(Limits("troubles", suspect=0), remedy="take a shorter period")

@@ -215,12 +215,14 @@ def test_a_trial_as_slow_as_a_server_at_rest_is_not_valid(tmp_path, mbps, verdic
     assert ("the storage sent 0.45 Mb/s" in reasons and "the trial, at rest" in reasons) == (verdict == "SUSPECT")
 
 
-@pytest.mark.parametrize(("in_it", "verdict"), [(0.45, "SUSPECT"), (0, "VALID")])
-def test_what_moves_around_a_trial_and_not_in_it_is_no_rest_in_it(tmp_path, in_it, verdict):
+@pytest.mark.parametrize(
+    ("around", "in_it", "verdict"), [(0.45, 0.45, "SUSPECT"), (0.45, 0, "VALID"), (2, 2, "INVALID"), (2, 0, "VALID")]
+)
+def test_what_moves_around_a_trial_and_not_in_it_is_no_background_in_it(tmp_path, around, in_it, verdict):
     """As HTCondor's starting and ending of the sampler."""
     folder = synthetic.write_trial(tmp_path, mbps=10)
     read = synthetic.during(10 / 1.02 * MTU / (MTU - 66), 20)
-    sent = both(read, moving(0.45, -100, 0), moving(in_it, 0, 20), moving(0.45, 20, 100))
+    sent = both(read, moving(around, -100, 0), moving(in_it, 0, 20), moving(around, 20, 100))
     samples(folder, tx_bytes=sent, tx_packets=packets(sent))
     assert judged(folder)[0] == verdict
 
