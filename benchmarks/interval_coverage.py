@@ -21,7 +21,10 @@ from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.stats import ApartBlocks, blocks, changes, simultaneous, student, tukey
 from tierbench.postprocess.verdict.counting import looks
 
-KINDS = ("equal", "variances 1 and 16", "heavy tails (t3)", "hours twice the scatter", "one point 80 times the others")
+KINDS = (
+    "equal", "variances 1 and 16", "heavy tails (t3)", "hours twice the scatter", "one point 80 times the others",
+    "variances 1 and 400",
+)  # fmt: skip
 
 
 def draw(chance, kind, points, repeats):
@@ -30,6 +33,8 @@ def draw(chance, kind, points, repeats):
         scatter[::2] /= 4
     if kind == KINDS[4]:
         scatter[1:] /= 80
+    if kind == KINDS[5]:
+        scatter[::2] /= 20
     noise = chance.standard_t(3, (points, repeats)) if kind == KINDS[2] else chance.normal(0, 1, (points, repeats))
     hours = chance.normal(0, 0.1, repeats) if kind == KINDS[3] else np.zeros(repeats)
     rates = np.exp(scatter[:, None] * noise + hours)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,8 @@ MOST_LOG = 700.0  # of a ratio: the largest number has little more
 
 LEVEL = 0.95
 RESOLUTION = 0.001  # of a rate: clients start within 10 ms in windows of 10 s, so trials resolve no less
-OTHER_SCATTER = 0.01  # how probable it may be that scatter differs by chance, of workloads or of a point
+OTHER_SCATTER = 0.01  # how probable it may be that scatter differs by chance, of workloads or of points
+FAR_NOISIER = 100.0  # times the variance: of less nobody knows by three trials which points are noisy
 STRAY = 0.01  # how often a run without a stray trial is said to have one
 DOUBT, DOUBT_OF_STRAYS = 1.5, 0.5  # standard errors by which variances may differ more than they seem to
 LEAST_TRIALS, LEAST_POINTS = 3, 3  # of a point, and in a repetition, to tell a stray trial from its neighbours
@@ -135,10 +135,11 @@ class Blocks:
     """The logarithms of a metric: a level for each point and a shift for each repetition, by least squares.
 
     Trials that are missing take nothing from the others, as long as points are linked by repetitions that they share.
-    The scatter of each point is its own, drawn towards that of all (Smyth 2004), with the degrees of freedom of both.
+    The scatter of each point is its own, drawn towards that of all (Smyth 2004), with the degrees of freedom of both;
+    that of `noisy` points towards theirs, whose trials say as little of the shifts as their `weight`.
     """
 
-    def __init__(self, values: Values) -> None:
+    def __init__(self, values: Values, noisy: Collection[Hashable] = (), weight: float = 1.0) -> None:
         self.trials = [key for key, value in values.items() if value > 0]
         logs = np.log([values[key] for key in self.trials])
         self.points = {point: place for place, point in enumerate(dict.fromkeys(key[0] for key in self.trials))}
@@ -147,23 +148,28 @@ class Blocks:
         during = np.array([self.repeats[repeat] for _, repeat in self.trials], dtype=int)
         there = np.zeros((len(self.points), len(self.repeats)))
         there[self.at, during] = 1.0
+        is_noisy = np.array([point in noisy for point in self.points], dtype=bool)
+        weights = np.where(is_noisy, weight, 1.0)
         self.counts = there.sum(1)
         self.beside = there.sum(0)[during]  # how many trials each one's repetition has
         self.share = there / self.counts[:, None]
-        self.laplacian = np.diag(there.sum(0)) - there.T @ self.share
+        self.laplacian = np.diag(weights @ there) - there.T @ (weights[:, None] * self.share)
         self.inverse = np.linalg.pinv(self.laplacian, hermitian=True)
-        self.own = np.eye(len(self.repeats))[during] - self.share[self.at]
+        own = np.eye(len(self.repeats))[during] - self.share[self.at]
+        self.own = weights[self.at, None] * own
         self.means = np.bincount(self.at, logs, len(self.points)) / self.counts
         self.shifts = self.inverse @ self.own.T @ logs
         self.rest = logs - (self.means - self.share @ self.shifts)[self.at] - self.shifts[during]
-        self.free = 1 - 1 / self.counts[self.at] - np.einsum("ij,jk,ik->i", self.own, self.inverse, self.own)
+        self.free = 1 - 1 / self.counts[self.at] - np.einsum("ij,jk,ik->i", self.own, self.inverse, own)
         self.freedom = np.bincount(self.at, self.free, len(self.points)).astype(float)
         self.squares = np.bincount(self.at, self.rest**2, len(self.points)).astype(float)
         joined = (there @ there.T) > 0
         for _ in range(len(joined).bit_length()):
             joined = (joined.astype(float) @ joined) > 0
         self.linked = [int(row.argmax()) for row in joined]  # by points, a number of all that repetitions link
-        self.variances, self.dfs = moderated(self.squares, self.freedom)
+        self.variances, self.dfs = np.zeros(len(self.points)), np.zeros(len(self.points))
+        for part in filter(np.any, (is_noisy, ~is_noisy)):
+            self.variances[part], self.dfs[part] = moderated(self.squares[part], self.freedom[part])
 
     @property
     def df(self) -> float:
@@ -221,8 +227,8 @@ class ApartBlocks:
     """Blocks for all points together, but for what scatters otherwise: by what is noisy nobody else gets uncertain.
 
     Each kind (workload) is by itself where the scatter of kinds differs, and so is of a kind what lies `within` it
-    (access methods), but to compare the one with the other; and of each the points that do not scatter far more than
-    the others. The ratio to one that does is by the pairs of both.
+    (access methods), but to compare the one with the other; and of each the points that scatter far more than the
+    others have a scatter of their own. The ratio of two kinds is by the pairs of both.
     """
 
     def __init__(self, values: Values, kind: Kind, within: Kind = lambda _: None) -> None:
@@ -240,8 +246,8 @@ class ApartBlocks:
         self._values = _without(values, self.strays)
 
     def _add(self, values: Values, model: Blocks, strays: Sequence[Trial]) -> None:
-        calm, others = _without_noisy(values, model, strays)
-        self._models.append(calm)
+        apart, others = _noisy_apart(values, model, strays)
+        self._models.append(apart)
         self.strays += [key for key in dict.fromkeys((*strays, *others)) if key not in self.strays]
 
     def ratio(self, point: Hashable, against: Hashable) -> Compared | None:
@@ -265,26 +271,42 @@ def _apart(values: Values, kind: Kind) -> Sequence[tuple[Values, Blocks, Sequenc
     return every if alone else [(values, *blocks(values))]
 
 
-def _without_noisy(values: Values, model: Blocks, strays: Sequence[Any]) -> tuple[Blocks, Sequence[Any]]:
-    """The model of the points that do not scatter far more than the others (F test, Bonferroni), and its strays."""
+def _noisy_apart(values: Values, model: Blocks, strays: Sequence[Trial]) -> tuple[Blocks, Sequence[Trial]]:
+    """The model with a scatter of their own for the points that scatter far more than the others, and its strays.
+
+    One after the other the noisiest is taken out, up to half of all, for among several each hides the others. Those
+    are apart, if any, whose scatter differs most surely from that of the rest (F test, for all choices of so many).
+    """
     from scipy import stats
 
-    for _ in range(len(model.points) // 3):
-        spread = np.divide(model.squares, model.freedom, out=np.zeros_like(model.squares), where=model.freedom > 1e-9)
-        noisiest = list(model.points)[int(spread.argmax())]
-        rest = {key: value for key, value in values.items() if key[0] != noisiest}
-        calmer, of_rest = blocks(rest)
-        own = [
-            math.log(value) - calmer.shifts[calmer.repeats[key[1]]]
-            for key, value in values.items() if key[0] == noisiest and key not in strays and key[1] in calmer.repeats
-        ]  # fmt: skip
-        if len(own) < 2 or calmer.df < 1:
+    calm, noisy = model, list[Hashable]()
+    parted = (OTHER_SCATTER, noisy, 1.0)
+    for number in range(1, len(model.points) // 2 + 1):
+        spread = np.divide(calm.squares, calm.freedom, out=np.zeros_like(calm.squares), where=calm.freedom > 1e-9)
+        noisy = [*noisy, list(calm.points)[int(spread.argmax())]]
+        calm = Blocks({key: value for key, value in values.items() if key[0] not in noisy and key not in strays})
+        squares, df = _beside(values, noisy, strays, calm)
+        if calm.df < 1 or df < 2 * number - 1:  # of two trials each nobody knows which points are noisy
             break
-        variance = max(float(calmer.squares.sum()) / calmer.df, RESOLUTION**2)
-        if stats.f.sf(np.var(own, ddof=1) / variance, len(own) - 1, calmer.df) >= OTHER_SCATTER / len(model.points):
-            break
-        values, model, strays = rest, calmer, of_rest
-    return model, strays
+        variance = max(float(calm.squares.sum()) / calm.df, RESOLUTION**2)
+        chance = math.comb(len(model.points), number) * float(stats.f.sf(squares / df / variance, df, calm.df))
+        if chance < parted[0] and squares > FAR_NOISIER * variance * df:
+            parted = (chance, noisy, variance * df / squares)
+    if not parted[1]:
+        return model, strays
+    calm, others = blocks({key: value for key, value in values.items() if key[0] not in parted[1]})
+    strays = [*others, *(key for key in strays if key[0] in parted[1])]
+    return Blocks(_without(values, strays), *parted[1:]), strays
+
+
+def _beside(values: Values, points: Sequence[Hashable], strays: Sequence[Trial], model: Blocks) -> tuple[float, int]:
+    """The scatter of points about the shifts of a model without them: its sum of squares, and degrees of freedom."""
+    logs: dict[Hashable, list[float]] = {point: [] for point in points}
+    for key, value in values.items():
+        if key[0] in logs and key not in strays and key[1] in model.repeats and value > 0:
+            logs[key[0]].append(math.log(value) - model.shifts[model.repeats[key[1]]])
+    known = [own for own in logs.values() if own]
+    return sum(float(np.var(own)) * len(own) for own in known), sum(len(own) - 1 for own in known)
 
 
 def _scatter_differs(models: Sequence[Blocks]) -> bool:

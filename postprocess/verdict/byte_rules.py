@@ -364,7 +364,8 @@ def _no_client_had(data: TrialData) -> float:
     carried = moved_around(data)
     if carried is None or not carried.packets or data.cached or data.trial.reads_again:
         return 100.0
-    return 100 * max(0.0, carried.payload(HEADERS) - bytes_reported(data)) / carried.bytes
+    beyond = carried.payload(HEADERS) - bytes_reported(data)
+    return 100 * beyond / carried.bytes if beyond >= 0 else 100.0  # something is missing, which hides what is beyond
 
 
 @bytes_rule(Limits("troubles", suspect=0), remedy="take a shorter period")

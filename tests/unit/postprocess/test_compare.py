@@ -123,6 +123,7 @@ DIFFERENCES = [
     (client("root_version", "old"), client("root_version", "new"), ["ROOT’s version"], []),
     (client("xrootd_version", "old"), client("xrootd_version", "new"), ["XRootD’s version"], []),
     (client("condor", "old"), client("condor", "new"), [], ["HTCondor’s version"]),
+    ({"plan.json": {"tierbench": "0.1.0"}}, {"plan.json": {"tierbench": "0.2.0"}}, [], ["tierbench"]),
     (streams("1"), streams("2"), ["workload root, environment"], []),
     (column("job_processes", 1), column("job_processes", 8), ["processes of a job"], []),
     (column("job_files", 1), column("job_files", 10), ["files of a job"], []),

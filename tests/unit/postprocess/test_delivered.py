@@ -142,6 +142,12 @@ def test_of_operations_nothing_is_read_in_vain(tmp_path):
     assert not list(amplification_notes(operations, point))
 
 
+def test_what_is_written_is_not_read_in_vain(tmp_path):
+    results = results_of(tmp_path / "run", {"lan-xrootd": {"amplification": "1.43"}})
+    written = replace(results, trials=[replace(trial, direction="received") for trial in results.trials])
+    assert not list(amplification_notes(written, point_at(written, PANEL)))
+
+
 def test_headers_are_no_waste(tmp_path):
     assert not any("sent more" in note for note in said(tmp_path / "run").notes)
 

@@ -13,8 +13,8 @@ from tests.unit import synthetic_run as synthetic
 from tests.unit.synthetic_run import rows, write_host
 from tierbench import names
 from tierbench.errors import ConfigError, TierbenchError
-from tierbench.postprocess.schema.columns import places
-from tierbench.postprocess.schema.rows import TRIAL_FILES, Fetches
+from tierbench.postprocess.schema.columns import places, read_rows
+from tierbench.postprocess.schema.rows import TRIAL_FILES, Fetches, TrialRow
 from tierbench.postprocess.schema.run_rows import FILES, SCHEMA_VERSION
 from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.terminal import as_text
@@ -44,6 +44,20 @@ def test_each_table_has_the_columns_of_its_schema(run, name):
         lines = list(csv.reader(file))
     assert lines[0] == [column["name"] for column in schema["files"][name]["columns"]]
     assert {len(line) for line in lines} == {len(lines[0])}
+
+
+def test_a_spreadsheet_computes_no_hosts_name(folder):
+    write_host(folder, "=1+1", tx_bytes=synthetic.during(400, 20))
+    trial_tables(folder)
+    assert "'=1+1" in {row["host"] for row in rows(folder / "samples.csv")}
+
+
+def test_a_lines_surplus_fields_are_left_out(run):
+    tables(run)
+    path = run / names.TRIALS_CSV
+    read = read_rows(TrialRow, run)
+    path.write_text(path.read_text().replace("\n", ",surplus\n").replace(",surplus", "", 1))
+    assert read_rows(TrialRow, run) == read
 
 
 @pytest.mark.parametrize(

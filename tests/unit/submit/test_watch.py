@@ -21,13 +21,21 @@ from tierbench.submit import commands
 from tierbench.submit import watch as watching
 from tierbench.submit.cli import main
 from tierbench.submit.pool import PoolError
-from tierbench.submit.progress import Run
+from tierbench.submit.progress import Run, Submission
 from tierbench.submit.watch import PatientQueue, View, watch
 
 
 @pytest.fixture
 def run(tmp_path):
     return Run(written(larger_quick(), tmp_path / "run"))
+
+
+@pytest.mark.parametrize(
+    ("here", "elsewhere"), [("ap", False), ("ap.site.org", False), ("ap2", True), ("ap.site2.org", True)]
+)
+def test_a_run_is_elsewhere_by_its_hosts_name_also_where_no_name_server_answers(monkeypatch, here, elsewhere):
+    monkeypatch.setattr("socket.getfqdn", lambda: here)
+    assert Submission(1, host="ap.site.org").is_elsewhere == elsewhere
 
 
 @pytest.fixture(autouse=True)

@@ -206,6 +206,8 @@ def test_the_nights_are_listed_shown_and_exported(nights, capsys):
     assert history(nights, "show", "quick") == 0
     assert "3 VALID, 0 SUSPECT, 0 INVALID" in capsys.readouterr().out
     assert history(nights, "show", "quick", "1999-01-01") == 2
+    assert history(nights, "list", "--metric", "delivered_mpbs") == 2
+    assert "delivered_mbps" in capsys.readouterr().err
     assert history(nights, "export", "quick", "--csv") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("nightly,night,planned_ns,run,rerun,outcome")
