@@ -279,34 +279,39 @@ def _noisy_apart(values: Values, model: Blocks, strays: Sequence[Trial]) -> tupl
     """
     from scipy import stats
 
-    calm, noisy = model, list[Hashable]()
-    parted = (OTHER_SCATTER, noisy, 1.0)
-    for number in range(1, len(model.points) // 2 + 1):
-        spread = np.divide(calm.squares, calm.freedom, out=np.zeros_like(calm.squares), where=calm.freedom > 1e-9)
-        noisy = [*noisy, list(calm.points)[int(spread.argmax())]]
-        calm = Blocks({key: value for key, value in values.items() if key[0] not in noisy and key not in strays})
-        squares, df = _beside(values, noisy, strays, calm)
-        if calm.df < 1 or df < 2 * number - 1:  # of two trials each nobody knows which points are noisy
+    there = model.share > 0
+    own = np.zeros(there.shape)
+    for point, repeat in model.trials:
+        own[model.points[point], model.repeats[repeat]] = math.log(values[point, repeat])
+    own = np.where(there, own - model.means[:, None], 0.0)
+    df, calm = model.counts - 1, np.full(len(own), fill_value=True)
+    surest, noisy, weight = math.log(OTHER_SCATTER), calm & False, 1.0
+    squares = _about(own, there, calm)
+    for number in range(1, len(own) // 2 + 1):
+        calm = calm & (np.arange(len(own)) != np.where(calm, squares / np.maximum(df, 1), -1.0).argmax())
+        squares = _about(own, there, calm)
+        df_calm, df_noisy = df[calm].sum() - there[calm].any(0).sum() + 1, df[~calm].sum()
+        if df_calm < 1 or df_noisy < 2 * number - 1:  # of two trials each nobody knows which points are noisy
             break
-        variance = max(float(calm.squares.sum()) / calm.df, RESOLUTION**2)
-        chance = math.comb(len(model.points), number) * float(stats.f.sf(squares / df / variance, df, calm.df))
-        if chance < parted[0] and squares > FAR_NOISIER * variance * df:
-            parted = (chance, noisy, variance * df / squares)
-    if not parted[1]:
+        variance = max(float(squares[calm].sum()) / df_calm, RESOLUTION**2)
+        times = float(squares[~calm].sum()) / df_noisy / variance
+        chance = math.log(math.comb(len(own), number)) + float(stats.f.logsf(times, df_noisy, df_calm))
+        if chance < surest and times > FAR_NOISIER:
+            surest, noisy, weight = chance, ~calm, 1 / times
+    if not noisy.any():
         return model, strays
-    calm, others = blocks({key: value for key, value in values.items() if key[0] not in parted[1]})
-    strays = [*others, *(key for key in strays if key[0] in parted[1])]
-    return Blocks(_without(values, strays), *parted[1:]), strays
+    apart = {point for point, place in model.points.items() if noisy[place]}
+    _, others = blocks({key: value for key, value in values.items() if key[0] not in apart})
+    strays = [*others, *(key for key in strays if key[0] in apart)]
+    return Blocks(_without(values, strays), apart, weight), strays
 
 
-def _beside(values: Values, points: Sequence[Hashable], strays: Sequence[Trial], model: Blocks) -> tuple[float, int]:
-    """The scatter of points about the shifts of a model without them: its sum of squares, and degrees of freedom."""
-    logs: dict[Hashable, list[float]] = {point: [] for point in points}
-    for key, value in values.items():
-        if key[0] in logs and key not in strays and key[1] in model.repeats and value > 0:
-            logs[key[0]].append(math.log(value) - model.shifts[model.repeats[key[1]]])
-    known = [own for own in logs.values() if own]
-    return sum(float(np.var(own)) * len(own) for own in known), sum(len(own) - 1 for own in known)
+def _about(own: Numbers, there: Numbers, calm: Numbers) -> Numbers:
+    """Each point's sum of squares about the shifts of the calm ones."""
+    shifts = own[calm].sum(0) / np.maximum(there[calm].sum(0), 1)
+    rest = np.where(there, own - shifts, 0.0)
+    rest = rest - there * (rest.sum(1) / np.maximum(there.sum(1), 1))[:, None]
+    return np.asarray((rest**2).sum(1))
 
 
 def _scatter_differs(models: Sequence[Blocks]) -> bool:
