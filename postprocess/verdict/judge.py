@@ -62,6 +62,8 @@ def unlike_its_repetitions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials
             for trial in repetitions:
                 if column == "bytes_app" and trial.protocol == STREAM and trial.bytes_expected is None:
                     continue  # as much as the rate was
+                if column == "closure" and trial.operations is not None:
+                    continue  # nearly all that is moved is excess
                 if usual is not None and whole and trial[column] is not None and trial.job_for_s is None:
                     beyond = 100 * (abs(trial[column] - usual) - of_excess * abs(usual)) / whole
                     done = "written" if trial.direction == RECEIVED else "read"

@@ -249,6 +249,8 @@ def test_a_trial_unlike_its_repetitions_is_suspect(tmp_path, share):
     rows = tables(tmp_path).trials
     assert [row["verdict"] for row in rows] == ["VALID", "VALID", "SUSPECT", "VALID"]
     assert "its repetitions +4" in rows[2]["verdict_reasons"]
+    synthetic.edit_clients(folder.parent / rows[2]["trial_id"], "end", operations=100)
+    assert "its repetitions" not in tables(tmp_path).trials[2]["verdict_reasons"]
 
 
 @pytest.mark.parametrize(
