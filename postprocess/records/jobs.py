@@ -233,10 +233,10 @@ class Job:
         """What it moved from or to storage: the smaller of two counts, since either can have other things in it."""
         return min((count for count in (self.bytes_app, self.bytes_client) if count), default=None)
 
-    def came_over(self, count: int | None) -> int | None:
+    def on_the_wire(self, count: int | None) -> int | None:
         """A count without what a program for each file reads to start, but no less than what the application moved."""
-        if count is None or self.bytes_app is None or self.work is None:
-            return self.bytes_app if count is None else count
+        if not count or self.bytes_app is None or self.work is None:
+            return count or self.bytes_app
         return max(self.bytes_app, count - PROGRAM_BYTES * self.work.fetches)
 
     @property

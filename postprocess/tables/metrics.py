@@ -85,7 +85,7 @@ def trial_row(data: TrialData) -> TrialRow:
     reasons = _reasons(data)
     ok = sum(job.ok for job in jobs)
     counted = data.trial.declared.taken_in  # what its client declares to be right to compare the wire with
-    compared = _sum(jobs, lambda job: job.came_over(getattr(job.end, counted, None)))
+    compared = _sum(jobs, lambda job: job.on_the_wire(getattr(job.end, counted, None)))
     reads = _sum(jobs, lambda job: job.reads)
     by_reads = _sum(jobs, lambda job: job.bytes_client if job.reads else None)
     events = _sum(jobs, lambda job: job.end and job.end.events)

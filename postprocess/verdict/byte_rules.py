@@ -360,12 +360,16 @@ def slow_beside_rest(data: TrialData, row: TrialRow) -> Measured:
 
 
 def _no_client_had(data: TrialData) -> float:
-    """How many % of what the storage moved no client had, at most; all where caches serve or packets are not known."""
-    carried = moved_around(data)
-    if carried is None or not carried.packets or data.cached or data.trial.reads_again:
+    """How many % of what the storage moved no client had, at most, by what clients report and their hosts had.
+
+    All where caches serve, or where these hosts' bytes or the packets are not known.
+    """
+    near, far = moved_around(data), at_far_end(data)
+    if near is None or far is None or not near.packets or data.cached or data.trial.reads_again:
         return 100.0
-    beyond = carried.payload(HEADERS) - bytes_reported(data)
-    return 100 * beyond / carried.bytes if beyond >= 0 else 100.0  # something is missing, which hides what is beyond
+    # The lesser of the two: what a warm cache served would hide as much of what others had.
+    beyond = near.payload(HEADERS) - min(bytes_reported(data), far.payload(HEADERS))
+    return 100 * beyond / near.bytes if beyond >= 0 else 100.0  # something is missing, which hides what is beyond
 
 
 @bytes_rule(Limits("troubles", suspect=0), remedy="take a shorter period")

@@ -218,13 +218,16 @@ def test_a_trial_as_slow_as_a_server_at_rest_is_not_valid(tmp_path, mbps, verdic
 @pytest.mark.parametrize(
     ("around", "in_it", "verdict"), [(0.45, 0.45, "SUSPECT"), (0.45, 0, "VALID"), (2, 2, "INVALID"), (2, 0, "VALID")]
 )
-def test_what_moves_around_a_trial_and_not_in_it_is_no_background_in_it(tmp_path, around, in_it, verdict):
-    """As HTCondor's starting and ending of the sampler."""
+@pytest.mark.parametrize("warm", [False, True])
+def test_what_moves_around_a_trial_and_not_in_it_is_no_background_in_it(tmp_path, around, in_it, verdict, warm):
+    """As HTCondor's starting and ending of the sampler; what a warm cache serves hides no background."""
     folder = synthetic.write_trial(tmp_path, mbps=10)
-    read = synthetic.during(10 / 1.02 * MTU / (MTU - 66), 20)
+    read = synthetic.during((10 - (0.9 * in_it if warm else 0)) / 1.02 * MTU / (MTU - 66), 20)
     sent = both(read, moving(around, -100, 0), moving(in_it, 0, 20), moving(around, 20, 100))
-    samples(folder, tx_bytes=sent, tx_packets=packets(sent))
-    assert judged(folder)[0] == verdict
+    with_worker(folder, sent, read)
+    found, reasons, _ = judged(folder)
+    assert found == verdict, reasons
+    assert ("Mb/s" in reasons and "of its rate in it" in reasons) == (verdict != "VALID")
 
 
 @pytest.mark.parametrize(("share", "verdict"), [(0.05, "VALID"), (0.2, "SUSPECT"), (7.0, "SUSPECT")])

@@ -113,7 +113,7 @@ def test_what_a_file_costs_is_the_same_when_jobs_take_turns(trial):
 
 def test_what_a_program_for_each_file_reads_as_it_starts_did_not_come_from_the_storage(trial):
     row = trial.with_work({"files_per_job": 400}, work_done(files=400, fetches=400))
-    synthetic.edit_clients(trial.folder, "end", bytes_client=SIZE + 400 * 45_000)
+    synthetic.edit_clients(trial.folder, "end", bytes_client=row.bytes_app // row.jobs + 400 * 45_000)
     assert trial_tables(trial.folder).closure == row.closure
 
 
