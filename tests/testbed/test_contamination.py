@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from time import sleep
@@ -119,21 +120,33 @@ def cut_off(trial: Contaminated) -> Ran:
     """The workers' links fail for a while when they have begun to read."""
 
     def cut(trial: Contaminated) -> None:
-        for state in ("down", "up"):
-            for worker in WORKERS:
-                trial.host("wan").run("ip", "link", "set", f"{worker}-eth0", state)
-            if state == "down":
-                sleep(3 * PAUSE_S)
+        with links_down(trial):
+            sleep(3 * PAUSE_S)
 
     return trial.submit(cut)
 
 
 def written_meanwhile(trial: Contaminated) -> Ran:
-    """Somebody else writes more to the storage than the two clients read, all the time and in one place."""
+    """Somebody else writes more to the storage than the two clients read, who cannot end before it is written."""
     other = f"{trial.replica(0)}.other"
-    once = f"dd if=/dev/zero of={other} bs=1M count=16 conv=notrunc,fsync; sleep 0.1"
-    writing = f"timeout {MEANWHILE_S} sh -c 'while :; do {once}; done'; rm {other}"
-    return trial.submit(lambda t: t.host("vmuf").run("sh", "-c", writing, user=USER), from_go=True)
+    writing = f"dd if=/dev/zero of={other} bs=1M count=64 conv=fsync; rm {other}"
+
+    def write(trial: Contaminated) -> None:
+        with links_down(trial):
+            trial.host("vmuf").run("sh", "-c", writing, user=USER)
+
+    return trial.submit(write)
+
+
+@contextmanager
+def links_down(trial: Contaminated) -> Iterator[None]:
+    """Nothing reaches the workers."""
+    wan = trial.host("wan")
+    for worker in WORKERS:
+        wan.run("ip", "link", "set", f"{worker}-eth0", "down")
+    yield
+    for worker in WORKERS:
+        wan.run("ip", "link", "set", f"{worker}-eth0", "up")
 
 
 def missing_replica(trial: Contaminated) -> Ran:
