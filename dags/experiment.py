@@ -222,6 +222,12 @@ def load_experiment(path: Path) -> Experiment:
     with_pairs: Factors = {**factors, PAIR: [f"{use.access}/{use.name}" for use in first.uses()]}
     misnamed_factors = [*unknown_factors(left_out, factors), *report_problems(first.report, with_pairs)]
     misnamed_factors += scaling_problems(first.scaling, factors)
+    work = {field.name for field in dataclasses.fields(WorkKeys)}
+    misnamed_factors += [
+        f"axes.{axis}: sets {key}, and workloads.{name} has its own, which holds: leave it to one of them"
+        for axis, key in sorted(keys) for name, workload in first.workloads.items()
+        if key in work and getattr(workload, key) is not None
+    ]  # fmt: skip
     if "expects" in read_toml(path):  # what another file expects may be of levels that this one has not
         misnamed_factors += expected_problems(first.expects, factors)
     refuse(misnamed_factors, source)
@@ -408,6 +414,8 @@ def _reading_problems(experiment: Experiment, name: str) -> Iterator[str]:
     replicas = experiment.replicas[workload.replicas]
     work, kinds = experiment.work_of(name), workload.declared.kinds
     yield from (f"workloads.{name}.{problem}" for problem in work_problems(work, experiment.time_limit_s))
+    if workload.does == "metadata" and work.files_per_job > 1:
+        yield f"workloads.{name}.files_per_job: a job of this client has one folder; its options say of how many files"
     largest = max(experiment.batches_of(name), default=0)
     needed = largest * work.files_per_job
     if needed > replicas.count:

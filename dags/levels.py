@@ -32,7 +32,7 @@ CONDITIONS = "conditions"
 # What is the same for all trials of an experiment, so that no axis can set it.
 COMMON = (
     "name", "question", "access", "batches", "repeats", "seed", "retries", "axes", "except", "report", "scaling",
-    "expects", "extends", "without", "measure",
+    "expects", "extends", "without", "measure", "scale",
 )  # fmt: skip
 
 Tables = dict[str, Any]
@@ -134,8 +134,23 @@ def read_axes(table: Any, source: str) -> tuple[Axis, ...]:
         raise ConfigError(f"{source}: axes: must be tables like [axes.cache_mb]")
     attempts = Attempts()
     axes = [attempts.run(_axis, name, axis, source) for name, axis in table.items()]
+    made = tuple(filter(None, axes))
+    for one, other in itertools.combinations(made, 2):
+        if both := next(_set_by_both(one, other), ""):
+            attempts.problems.append(
+                f"{source}: axes.{one.name} and axes.{other.name}: both set {both}: leave it to one"
+            )
     refuse(attempts.problems)
-    return tuple(filter(None, axes))
+    return made
+
+
+def _set_by_both(one: Axis, other: Axis) -> Iterator[str]:
+    """Keys that an axis sets, and another one too, or within them."""
+    ours, theirs = ({key for settings in axis.settings for key in settings} for axis in (one, other))
+    for own, its in itertools.product(sorted(ours), sorted(theirs)):
+        shorter, longer = sorted((own, its), key=len)
+        if f"{longer}.".startswith(f"{shorter}."):
+            yield longer
 
 
 def read_left_out(table: Any, source: str) -> tuple[LeftOut, ...]:

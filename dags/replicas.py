@@ -125,7 +125,7 @@ class DoublingReplicas(Checked, RandomReplicas):
 
     @property
     def sizes(self) -> list[int]:
-        steps = round(math.log2(self.up_to_mb / self.size_mb))
+        steps = math.floor(math.log2(self.up_to_mb / self.size_mb) + 1e-9)
         return [round(self.size_mb * 1_000_000) << step for step in range(steps + 1)]
 
     @property

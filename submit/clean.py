@@ -91,7 +91,7 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 
 
 def _clean(arguments: argparse.Namespace) -> int:
-    asked = list(arguments.folders)
+    asked = [folder for folder in arguments.folders if not folder.is_file()]  # such as the page that lies beside runs
     if arguments.site:
         sets = sorted(Path(find_site(arguments.site).storage.replicas).glob(f"*/{names.CATALOGUE}"))
         asked += [path.parent for path in sets if catalogue.read(path.parent).entries]

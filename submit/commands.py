@@ -121,9 +121,13 @@ def _written(arguments: argparse.Namespace, incomplete: bool) -> Run:
     directory = arguments.into or console.new_run(planned.experiment.name)
     refuse(preflight(planned, f"{arguments.experiment} --site {arguments.site}", directory), incomplete, warn)
     write_run(planned.plan, planned.site, planned.experiment, directory)
-    asked = Asked(resolved(arguments.experiment), resolved(arguments.site), arguments.only)
-    json_files.write(directory / names.ASKED, asked)
-    programs.ship(planned.experiment, directory / names.PROGRAMS, say)
+    try:
+        asked = Asked(resolved(arguments.experiment), resolved(arguments.site), arguments.only)
+        json_files.write(directory / names.ASKED, asked)
+        programs.ship(planned.experiment, directory / names.PROGRAMS, say)
+    except BaseException:  # a run without them would be measured otherwise
+        files.remove(directory)
+        raise
     return Run(directory)
 
 
@@ -237,7 +241,8 @@ def _watch_to_the_end(run: Run, objects: ObjectView | None = None, stops: Callab
         say(f"`tierbench stop {run.directory}` ends it")
         return exit_status(interrupt)
     usable = bool(objects) or show_tables(run.directory)
-    if (run.directory / names.ANSWERED).exists() and (sentence := decide(run.directory).sentence):
+    answered = (run.directory / names.ANSWERED).exists() and not run.plan.get("extended")  # or it is of those before
+    if answered and (sentence := decide(run.directory).sentence):
         (objects.tell if objects else show)(sentence)
     unfinished = [trial for trial in run.trials() if not trial.well]
     if forsaken := lost(run, unfinished):

@@ -137,7 +137,7 @@ def visits(site: Site, experiment: Experiment | None, workers: Mapping[str, Iter
     """By host, what is asked there; `workers` are those of each pool."""
     by_host: dict[str, Visit] = {}
     used = used_accesses(site, experiment)
-    samplers = [sampler for sampler in site.samplers.values() if sampler.is_of(used if experiment else ())]
+    samplers = [sampler for sampler in site.samplers.values() if sampler.is_of(used)]
     for sampler in samplers:
         visit = Visit(sampler.host, sampler.requirements or pinned(sampler.host), sampler.via)
         by_host.setdefault(sampler.host, visit)

@@ -54,6 +54,16 @@ class Extension:
         extend_run(own.plan, own.site, own.experiment, self.run.directory, self.had, done, self.rule)
 
 
+def asked_of(directory: Path) -> Asked:
+    """What a run was made of."""
+    try:
+        return json_files.read_as(Asked, directory / names.ASKED)
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{directory}: has no {names.ASKED}, which tells its definitions: an earlier tierbench wrote it; {ANEW}"
+        ) from None
+
+
 def extension(run: Run, number: int) -> Extension:
     """So many repetitions more; ConfigError or BusyError where they would not be those of this run."""
     directory = run.directory
@@ -62,28 +72,36 @@ def extension(run: Run, number: int) -> Extension:
     run.check_here()
     if run.goes_on:
         raise BusyError(f"{directory}: still goes on; `tierbench watch {directory}` shows when it has ended")
-    try:
-        asked = json_files.read_as(Asked, directory / names.ASKED)
-    except FileNotFoundError:
-        raise ConfigError(
-            f"{directory}: has no {names.ASKED}, which tells its definitions: an earlier tierbench wrote it; {ANEW}"
-        ) from None
-    before = from_json(files.read_text(directory / names.PLAN))
+    asked = asked_of(directory)
+    before = _without_unbegun(from_json(files.read_text(directory / names.PLAN)), directory)
     had = max(trial.repeat for trial in before.trials)
     repeats = had + number
     if number < 1 or repeats > MOST_REPEATS:
         raise ConfigError(f"--more {number}: must be 1 to {MOST_REPEATS - repeats + number}")
     site, experiment = find_site(asked.site), asked_experiment(asked.experiment)
-    of_site = _changed(directory / names.SITE, site, "site")
-    _refuse(directory, [*of_site, *_changed(directory / names.EXPERIMENT, experiment, "experiment")])
+    _refuse(directory, _changed(directory / names.SITE, site, "site"))
+    check_experiment(directory, experiment)
     _refuse(directory, _scripts_changed(site, experiment, directory))
     planned = expanded(site, repeated(experiment, repeats), asked.only)
     own = dataclasses.replace(planned.plan, cores=before.cores, extended=before.extended)
     _refuse(directory, _plan_changed(before, dataclasses.replace(planned, plan=own)))
     planned = dataclasses.replace(planned, plan=dataclasses.replace(own, extended=(*before.extended, had)))
-    rule = experiment.repeats
-    rule = dataclasses.replace(rule, at_most=repeats) if isinstance(rule, Until) else repeats
+    rule = rule_of(directory)
+    if isinstance(rule, Until):
+        rule = dataclasses.replace(rule, at_least=min(rule.at_least, repeats), at_most=repeats)
+    else:
+        rule = repeats
     return Extension(run, asked, planned, len(before.trials), rule)
+
+
+def _without_unbegun(plan: Plan, directory: Path) -> Plan:
+    """A run's plan without repetitions that were added to it by a call that was broken off before any of them began."""
+    had = plan.extended[-1] if plan.extended else 0
+    added = [names.trial_directory(trial.id) for trial in plan.trials if trial.repeat > had]
+    if not had or any((directory / place / name).exists() for place in added for name in (names.BEGUN, names.OUTCOME)):
+        return plan
+    trials = tuple(trial for trial in plan.trials if trial.repeat <= had)
+    return dataclasses.replace(plan, trials=trials, extended=plan.extended[:-1])
 
 
 def repeated(experiment: Experiment, repeats: int) -> Experiment:
@@ -91,6 +109,11 @@ def repeated(experiment: Experiment, repeats: int) -> Experiment:
     replace = dataclasses.replace
     points = [(point, replace(point.experiment, repeats=repeats)) for point in experiment.variants]
     return replace(experiment, repeats=repeats, variants=tuple(replace(point, experiment=own) for point, own in points))
+
+
+def check_experiment(directory: Path, experiment: Experiment) -> None:
+    """ConfigError where a run's experiment is another one by now."""
+    _refuse(directory, _changed(directory / names.EXPERIMENT, experiment, "experiment"))
 
 
 def _refuse(directory: Path, changed: Iterator[str] | list[str]) -> None:

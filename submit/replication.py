@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import glob
 import os
+import random
 import re
 import secrets
 import shutil
@@ -223,6 +224,7 @@ def _complaint(path: Path, entry: Entry | None) -> str | None:
 
 
 def _write(replicas: Replicas, path: Path, number: int) -> int | None:
+    seed = f"{replicas.folder} {number}"
     match replicas:
         case TreeReplicas():
             amount = (replicas.events or 0, replicas.cluster_events or 0)
@@ -235,9 +237,9 @@ def _write(replicas: Replicas, path: Path, number: int) -> int | None:
                 raise TierbenchError(f"{replicas.source}: no file matches, so there is nothing to copy")
             shutil.copyfile(sources[(number - 1) % len(sources)], path)
         case DoublingReplicas():
-            _write_random(path, replicas.sizes[(number - 1) % len(replicas.sizes)])
+            _write_random(path, replicas.sizes[(number - 1) % len(replicas.sizes)], seed)
         case _:
-            _write_random(path, replicas.nominal_bytes)
+            _write_random(path, replicas.nominal_bytes, seed)
     return None
 
 
@@ -252,7 +254,9 @@ def _make_tree(
     return json_files.parse_as(Made, (result.stdout.splitlines() or [""])[-1], "what make_tree says")["events"]
 
 
-def _write_random(path: Path, size: int) -> None:
+def _write_random(path: Path, size: int, seed: str) -> None:
+    """Bytes that nothing compresses, and the same ones each time."""
+    bits = random.Random(seed)  # noqa: S311 - nobody has to be unable to guess them
     with path.open("wb") as file:
         for start in range(0, size, BLOCK):
-            file.write(os.urandom(min(BLOCK, size - start)))
+            file.write(bits.randbytes(min(BLOCK, size - start)))

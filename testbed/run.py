@@ -17,16 +17,17 @@ from typing import IO
 
 from tierbench import files, json_files, names
 from tierbench.dags.clients import digest_of
-from tierbench.dags.experiment import Experiment
+from tierbench.dags.experiment import Experiment, shipped_experiments
 from tierbench.dags.shipping import bundle
-from tierbench.errors import ASKING, ConfigError, HostError
+from tierbench.errors import ASKING, BusyError, ConfigError, HostError
 from tierbench.site_configs.site import load_site
 from tierbench.submit.planning import asked_experiment
+from tierbench.submit.repetitions import asked_of, check_experiment
 from tierbench.testbed import terminal
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.rootfs import Say
 from tierbench.testbed.services.htcondor import ACCESS_POINT
-from tierbench.testbed.settings import check_demands, demands, load, with_demands
+from tierbench.testbed.settings import check_demands, demands, load, recorded, with_demands
 from tierbench.testbed.testbed import SHIPPED, Testbed
 from tierbench.testbed.topology import USER, Host, Topology
 
@@ -50,43 +51,99 @@ def run(
     except OSError as error:
         raise ConfigError(f"{into.parent}: cannot be made: {error.strerror}; see --into") from None
     _see_to(testbed, experiment, overrides, say)
-    writer, access_point = testbed.host(testbed.topology.writer.name), testbed.host(ACCESS_POINT)
+    access_point = testbed.host(ACCESS_POINT)
     if Path(experiment).is_file():
-        experiment = _taken_along(Path(experiment), writer, access_point)
+        experiment = _taken_along(Path(experiment), testbed.host(testbed.topology.writer.name), access_point)
     there = _place(into)
     if access_point.succeeds("test", "-e", there):
         raise ConfigError(f"the testbed has a run {there} already; give this one another name with --into")
-    say("replicas")
     definition = [experiment, "--site", "testbed"]
-    status = _inside(writer, "replicas", *definition)
-    if status in ASKED_TO_END:
-        return status
+    status = _make_replicas(testbed, definition, experiment_here, say)
     if status:
-        raise HostError("the replicas could not be made, so nothing was run")
-    for host, access in _copied(testbed.topology, experiment_here, writer.host):
-        say(f"copies on {host.name}, for {access}")
-        status = _inside(testbed.host(host.name), "replicas", *definition, "--access", access)
-        if status:
-            return status
+        return status
     access_point.run("mkdir", "-p", f"{HOME}/runs", user=USER)
     say("run")
     status = _inside(access_point, "run", *definition, "--into", there, *(["--anyway"] if anyway else []))
     return _to_its_end(testbed, access_point, status, into, say)
 
 
+def _make_replicas(testbed: Testbed, definition: Sequence[str], experiment: Experiment, say: Say) -> int:
+    """On the storage, and where access methods have copies of their own; 0, or the status of who is asked to end."""
+    writer = testbed.topology.writer
+    say("replicas")
+    status = _inside(testbed.host(writer.name), "replicas", *definition)
+    if status not in (0, *ASKED_TO_END):
+        raise HostError("the replicas could not be made, so nothing was run")
+    for host, access in _copied(testbed.topology, experiment, writer):
+        if status:
+            break
+        say(f"copies on {host.name}, for {access}")
+        status = _inside(testbed.host(host.name), "replicas", *definition, "--access", access)
+    return status
+
+
 def more(testbed: Testbed, number: int, into: Path, say: Say, anyway: bool = False) -> int:
-    """Add repetitions to a run of this testbed's that has come home, and bring it home anew."""
-    access_point, there = testbed.host(ACCESS_POINT), _place(into)
+    """Add repetitions to a run that has come home, and bring it home anew; if its testbed is gone, on one like it."""
+    into = into.absolute()
     if into.exists() and not (into / names.PLAN).is_file():
         raise ConfigError(f"{into}: is no run directory; --more takes one that has come home, or its name")
-    if not access_point.succeeds("test", "-d", there):
-        raise ConfigError(f"testbed {testbed.name!r} has no run {there} to add to; `tierbench testbed run` makes one")
+    if number < 1:
+        raise ConfigError(f"--more {number}: must be 1 or more")
+    there = _place(into)
+    if not testbed.exists or testbed.host(ACCESS_POINT).run("test", "-d", there, check=False).returncode:
+        status = _put_back(testbed, into, say)
+        if status:
+            return status
+    access_point = testbed.host(ACCESS_POINT)
     if into.exists() and not _same_run(access_point, there, into):
         raise ConfigError(f"{into}: is another run than {there} on testbed {testbed.name!r}")
+    before = _submitted(access_point, there)
     status = _inside(access_point, "run", "--more", str(number), there, *(["--anyway"] if anyway else []))
-    if _is_home(access_point, there, into):
+    if _submitted(access_point, there) == before:
+        say("nothing was submitted")
         return status
     return _to_its_end(testbed, access_point, status, into, say, anew=True)
+
+
+def _submitted(access_point: RunningHost, there: str) -> str:
+    """What a run there says of the job that it has become; nothing where it has become none."""
+    return access_point.run("cat", f"{there}/{names.SUBMITTED}", user=USER, check=False).stdout
+
+
+def _put_back(testbed: Testbed, into: Path, say: Say) -> int:
+    """Have a testbed like that of a run, its replicas and the run as it came home; 0, or the status of who ended it."""
+    if not into.exists():
+        missing = f"{into}: there is no such run, here or on testbed {testbed.name!r}"
+        raise ConfigError(f"{missing}; `tierbench testbed run EXPERIMENT` makes one")
+    name, record = asked_of(into).experiment, into / names.TESTBED
+    if not record.is_file():
+        why = "nothing tells the settings of its testbed, for it came from none, or by an earlier tierbench"
+        raise ConfigError(f"{into}: {why}: run it anew")
+    if name not in shipped_experiments():
+        raise ConfigError(f"{into}: its experiment was a file of yours, which has gone with its testbed: run it anew")
+    experiment = asked_experiment(name)
+    check_experiment(into, experiment)
+    settings = recorded(record)
+    if not testbed.exists:
+        testbed.up(settings, say)
+    elif testbed.settings != settings:
+        another = "give --name another one, which is brought up like that, or take it down first"
+        raise BusyError(f"testbed {testbed.name!r} is up, and is not like the one of {into}: {another}")
+    status = _make_replicas(testbed, [name, "--site", "testbed"], experiment, say)
+    if status:
+        return status
+    say(f"{into} goes back")
+    access_point, there = testbed.host(ACCESS_POINT), _place(into)
+    unfinished = f"{there}.unfinished"
+    access_point.run("sh", "-euc", 'rm -rf "$0" && mkdir -p "$0"', unfinished, user=USER)
+    pack = ["tar", "-C", str(into), f"--exclude=./{names.SUBMITTED}", "-cf", "-", "."]  # its job is in no queue here
+    with subprocess.Popen(pack, stdout=subprocess.PIPE) as sending:
+        unpack = access_point.command(["tar", "-C", unfinished, "-xf", "-"], USER)
+        ended = subprocess.run(unpack, stdin=sending.stdout, capture_output=True, text=True, check=False)
+    if sending.returncode or ended.returncode:
+        raise HostError(f"{into} could not be copied to {access_point.name}: {ended.stderr.strip()}")
+    access_point.run("mv", "-T", unfinished, there, user=USER)
+    return 0
 
 
 def _copied(topology: Topology, experiment: Experiment, writer: Host) -> Iterator[tuple[Host, str]]:
@@ -112,8 +169,8 @@ def waits_for_us(testbed: Testbed, into: Path) -> bool:
 
 def attach(testbed: Testbed, into: Path, say: Say) -> int:
     """Watch a run that goes on in the testbed, and bring it home when it has ended."""
-    access_point = testbed.host(ACCESS_POINT)
-    there = _place(into)
+    into = into.absolute()
+    access_point, there = testbed.host(ACCESS_POINT), _place(into)
     if not access_point.succeeds("test", "-d", there):
         raise ConfigError(f"testbed {testbed.name!r} has no run {there}; `tierbench testbed run` makes one")
     if into.exists() and _is_home(access_point, there, into):
@@ -159,6 +216,7 @@ def _to_its_end(
         return status
     if access_point.run("test", "-d", there, check=False).returncode == 0:  # no answer is an error, and no "no"
         left = bring_home(access_point, there, into, USER, anew)
+        json_files.write(into / names.TESTBED, testbed.settings)
         say(f"the run directory is {into}" + (f"; no files, so left on the testbed: {', '.join(left)}" if left else ""))
         if (into / names.TRIALS_CSV).exists():
             # Here and not above: matplotlib takes a second to load.

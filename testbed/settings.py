@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from tierbench import json_files
 from tierbench.dags.experiment import SHIPPED as EXPERIMENTS
 from tierbench.dags.experiment import lineage
 from tierbench.errors import BusyError, ConfigError
@@ -74,6 +75,12 @@ def load(path: Path, overrides: list[str]) -> Settings:
         _override(table, override)
     source = f"{path} with --set {' '.join(overrides)}" if overrides else str(path)
     return build(Settings, table, source, "testbed")
+
+
+def recorded(path: Path) -> Settings:
+    """The settings that were left with a run."""
+    table = json_files.read_table(path)
+    return build(Settings, {key: value for key, value in table.items() if key != "format"}, str(path))
 
 
 def _override(table: dict[str, Any], override: str) -> None:

@@ -27,6 +27,7 @@ TABLES = (
 SCHEMA = "schema.json"
 CONDITIONS = "conditions.json"
 SUBMITTED = "submitted.json"
+TESTBED = "testbed.json"  # the settings of the testbed on which it was measured, left when it comes home from there
 ASKED = "asked.json"  # which definitions it was made of, from which it can be given more repetitions
 CLAIMS_LOCK = "claims.lock"  # who looks at whose a trial is
 ENOUGH_LOCK = "enough.lock"  # who looks at which repetitions are needed

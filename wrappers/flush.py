@@ -74,6 +74,9 @@ def main() -> int:
             status, message = failure.status, str(failure)
         after = list(filter(None, threads.map(pages_of, paths, [zfs()] * len(paths))))
     whole, left = sum(file.bytes for file in after), total(file.resident for file in after)
+    known = sum(file.resident or 0 for file in after)
+    if left is None and known > WARM_SHARE * whole:
+        left = known  # at the least, which is enough to know
     if status == "ok" and left is None:
         status, message = "unmeasured", "what of some files is in memory cannot be seen: they are another's, or on ZFS"
     elif status == "ok" and left and left > WARM_SHARE * whole:

@@ -39,6 +39,7 @@ TO_TELL_S = 2  # what a pool of processes needs to tell how it ended, once its p
 PAUSE_S = pause_between_looks(1)
 LONGEST_PAUSE_S = 5.0  # where many others have their turns before
 LAST_SLEEP_S = 0.3  # into which a clock that is being corrected brings no error that counts
+RENEWED_AHEAD_NS = 5_000_000_000  # before its own start, by when a credential that expires has been renewed
 CHIRP_PATIENCE_S = 20
 PROGRESS_S = 10.0  # each line sets HTCondor to work; a trial that stands still is ended after minutes (stall_limit_s)
 
@@ -178,6 +179,7 @@ def perform(
         if arguments.gate:
             gate = Gate(arguments, scratch, record, interrupts)
             go = gate.ask_for_go()
+            gate.wait_until(go - RENEWED_AHEAD_NS)  # by when HTCondor has brought what would have expired
             credentials.check(go / 1e9)
             credentials.renew()
             client.renew()

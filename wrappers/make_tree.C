@@ -171,7 +171,8 @@ int make_tree(const char *kind, const char *output, double sizeMb, unsigned seed
         std::fprintf(stderr, "make_tree: KIND is tree, rntuple or higgs, CODEC none, zlib-1, lz4-4 or zstd-5; numbers are positive\n");
         return 2;
     }
-    TFile file(partial.c_str(), "RECREATE", "", settings.at(codec));
+    // The same bytes each time: no dates, no random identifier, and another name than that under which it is made.
+    TFile file((partial + "?reproducible=replica.root").c_str(), "RECREATE", "", settings.at(codec));
     if (file.IsZombie())
         return 1; // ROOT has said why
     TRandom3 random(seed + 1); // TRandom3(0) would take its seed from the clock

@@ -72,6 +72,8 @@ class ProcessPool(Client):
         if result["failed"] and (self.work.for_s is None or not result["fetches"]):
             (status, message), count = result["first_failure"], sum(result[key] for key in ("fetches", "failed", "cut"))
             message = f"{result['failed']} of {count} fetches failed, at first: {message}"
+        elif self.work.for_s is not None and not (result["failed"] or result["fetches"] or result["bytes"]):
+            status, message = "failed", f"nothing was read; {result['cut']} fetches were under way when time was over"
         if result["stopped"]:
             status, message = "killed", f"{result['cut']} fetches were broken off"
         others = ("first_failure", "bytes", "bytes_client", "end", "stopped", "counts")

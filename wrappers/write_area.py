@@ -122,7 +122,10 @@ def clear(area: "Mounted | Served", expected: "dict[str, tuple[int, str]]", chec
             return f"{url} is not there"
         if sizes[url] != size:
             return f"{url} has {sizes[url]} bytes, not the {size} that were written"
-        actual = area.adler32(url) if check == "adler32" and adler32 else adler32
+        try:
+            actual = area.adler32(url) if check == "adler32" and adler32 else adler32
+        except OSError as error:
+            return f"{url} cannot be read: {error.strerror}"
         return "" if actual == adler32 else f"{url} has the adler32 {actual}, not the {adler32} of what was written"
 
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as threads:

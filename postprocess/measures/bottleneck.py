@@ -207,7 +207,7 @@ def _cpu(role: str, used: Iterable[Resource]) -> Iterator[Candidate]:
             value, most = sum(r.value for r in fullest), sum(r.ceiling or 0 for r in fullest)
             use, is_full = value / most, value / most >= threshold
             if fullest[0].unit == "cores":
-                throttled_s = sum(r.value for r in own if r.resource == "CPU throttled")
+                throttled_s = sum(r.value for r in own if r.resource == "CPU throttled") / len(fullest)
                 is_full = is_full or (use >= CPU_THROTTLED[0] and throttled_s >= CPU_THROTTLED[1])
                 seconds = f", held back for {throttled_s:.2f} s a second" if throttled_s >= 0.01 else ""
                 amount = f"{name} {value:.2f} of {most:g} cores, {fullest[0].source} ({_percent(use)}{seconds})"

@@ -105,12 +105,17 @@ def at_far_end(data: TrialData) -> Moved | None:
     """What the trial's own hosts had of what the storage moved, at whichever stage of its way that is most.
 
     A server on the way may have more than the workers: what it read ahead, and what it sent to others.
-    Workers are a stage if all of those with clients are sampled.
+    Workers are a stage if all of those with clients are sampled, and caches did not serve them.
     """
-    had = [together(data, stage, data.measure.far_direction) for stage in (data.far_end, *servers_on(data))]
-    if had[0] is None:
+    workers, *servers = (
+        together(data, stage, data.measure.far_direction) for stage in (data.far_end, *servers_on(data))
+    )
+    if workers is None:
         return None
-    return max((each for each in had if each is not None), key=lambda each: each.payload(HEADERS))
+    near, had = moved_around(data), [each for each in servers if each is not None]
+    if not (had and data.cached and near and workers.payload(HEADERS) > near.payload(HEADERS)):
+        had.append(workers)
+    return max(had, key=lambda each: each.payload(HEADERS))
 
 
 def servers_on(data: TrialData) -> list[list[Sampled]]:

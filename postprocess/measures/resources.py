@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -207,6 +207,8 @@ def _of_host(
     rates = _rates(interfaces, of)
     carried, least = _carried(rates), least_carried[role]
     on_the_way = max(carried) >= least
+    if data.is_warm and role in SERVERS:  # the storage sends next to nothing, which anybody carries
+        on_the_way = data.data_cache is not None and host == data.data_cache.host
     if data.trial.protocol == MOUNT:  # which leads through none, or what one is sent it sends on, and no more
         on_the_way = min(carried) >= least and max(carried) <= MOST_CARRIED * moved
     if role in ("storage", "worker"):
@@ -268,7 +270,8 @@ def _of_workers_not_sampled(data: TrialData, of: Part) -> Iterator[Resource]:
     by_host: dict[str, float] = {}
     for job in of.clients:
         if job.bytes_read and job.run_s and job.host in data.taking_hosts:
-            by_host[job.host] = by_host.get(job.host, 0.0) + job.bytes_read * 8 / 1e6 / job.run_s
+            at_work = replace(of, clients=[job]).at_work
+            by_host[job.host] = by_host.get(job.host, 0.0) + job.bytes_read * 8 / 1e6 / job.run_s * at_work
     for host in sorted(by_host.keys() - {sampled.samples.host for sampled in data.sampled}):
         ceiling = data.ceilings.nic(host, "worker")
         if ceiling:

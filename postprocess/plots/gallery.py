@@ -18,7 +18,7 @@ from tierbench.postprocess.schema import rows as tables
 from tierbench.postprocess.schema.run_rows import SummaryRow
 from tierbench.postprocess.tables.factors import Panel, level_name, rows_at
 from tierbench.postprocess.tables.load_run import Results
-from tierbench.postprocess.verdict.counting import counts
+from tierbench.postprocess.verdict.counting import INVALID, counts, verdict
 from tierbench.postprocess.wording import worded
 
 FEW, MANY = 4, 12  # panels of a workload: those that all have their trials over time, and those that share a figure
@@ -173,12 +173,13 @@ def _ladder(figure: Figure, drawing: Drawing) -> Drawn:
     """A column along x, of all panels that have it."""
     sheets = list(sheets_of(drawing.plots, figure.column))
     for sheet in sheets:
-        yield ladder_picture(figure, sheet, figure.caption_of(drawing.results))
+        place = SHOWN if figure.column == drawing.results.rate else FOLDED
+        yield ladder_picture(figure, sheet, figure.caption_of(drawing.results), place)
     if not sheets and figure.missing:
         yield Missing(figure.title, figure.missing)
 
 
-def ladder_picture(figure: Figure, sheet: Sheet, caption: str) -> Picture:
+def ladder_picture(figure: Figure, sheet: Sheet, caption: str, place: str = SHOWN) -> Picture:
     """A metric along x, with a caption that says what its bars are."""
     trials = [trial for plot in sheet.plots for trial in plot.trials]
     directions = {trial.direction for trial in trials}
@@ -187,11 +188,10 @@ def ladder_picture(figure: Figure, sheet: Sheet, caption: str) -> Picture:
     # Along a single level there is nothing: its lines stand below each other instead.
     flat = len(ladder.ladder_of(sheet.plots).factor.levels) == 1
     words = f"Mean over the trials of a point; small marks {'below' if flat else 'beside'} it are the trials. {meaning}"
-    invalid = sum(not counts(trial) for trial in trials)
+    invalid = sum(verdict(trial) == INVALID for trial in trials)
     words += f" {invalid} of {len(trials)} trials INVALID and left out." if invalid else ""
     draw = ladder.metric_strip if flat else ladder.metric_ladder
     plot = draw(sheet.plots, figure.column, worded(figure.label, directions))
-    place = SHOWN if figure.name == RATE_FIGURE.name else FOLDED
     return _picture(figure, sheet, f"{words} {worded(caption, directions)}".strip(), plot, place)
 
 
@@ -309,6 +309,8 @@ FIGURES = (
     Figure(
         "rate", "Rates of the clients, summed", _ladder, tables.SUMMED, when=lambda results: not _of_bytes(results)
     ),
+    Figure("events", "Event rate", _ladder, tables.EVENTS),
+    Figure("operations", "Rate of operations", _ladder, tables.OPERATIONS),
     STEADY_FIGURE,
     Figure(
         "sent", "Storage throughput", _ladder, tables.SENT, when=_of_bytes,
@@ -352,8 +354,6 @@ FIGURES = (
     ),
     WALL_TIME_FIGURE,
     Figure("window", "Gated time", _ladder, "window_s", "Wall time without HTCondor’s own part of it."),
-    Figure("events", "Event rate", _ladder, tables.EVENTS),
-    Figure("operations", "Rate of operations", _ladder, tables.OPERATIONS),
     Figure(
         "over-time", "Trials over time", _of_panels(_timelines), papers="Corresponds to the thesis’ Figure 6-1.",
         missing="no usable trial has samples that can be read",
@@ -374,7 +374,8 @@ FIGURES = (
 def comparison_pictures(runs: Sequence[Results]) -> Iterator[Picture]:
     """For each metric a figure with a plot for each panel and line, in which each run has a line, to one scale."""
     first = runs[0]
-    for metric in (RATE_FIGURE, STEADY_FIGURE, WALL_TIME_FIGURE):
+    own = next(figure for figure in FIGURES if figure.column == first.rate and figure.kind is _ladder)
+    for metric in (own, STEADY_FIGURE, WALL_TIME_FIGURE):
         plots = [
             (panel, plot)
             for panel in first.panels
@@ -382,7 +383,7 @@ def comparison_pictures(runs: Sequence[Results]) -> Iterator[Picture]:
             if len((plot := _plot_of_runs(runs, panel, line, metric.column)).series) > 1
         ]
         for sheet in sheets_of(plots, metric.column):
-            yield replace(ladder_picture(metric, sheet, metric.caption_of(first)), place=SHOWN)
+            yield ladder_picture(metric, sheet, metric.caption_of(first))
 
 
 def _plot_of_runs(runs: Sequence[Results], panel: Panel, line: str, metric: str) -> ladder.Plot:

@@ -52,13 +52,18 @@ class Ceilings:
     rtt_from: str = ""  # the storage server that is so far away
     over_wan: bool = True  # whether the pool's way to that server leads over it
     rtts_ms: Mapping[str, float] | None = None  # of the hosts, where each has one of its own, as far as they are known
+    stated: Mapping[str, Ceiling] = field(default_factory=dict)  # of the links, whatever was measured
 
     def to(self, servers: Collection[str]) -> Ceilings:
-        """The same of a way to these storage servers alone: how far another one is says nothing of them."""
+        """The same of a way to these storage servers alone: how far another one is, or what it sends, says nothing."""
         if not servers or not self.rtt_from or self.rtt_from in servers:
             return self
         rtts_ms: Mapping[str, float] | None = None if self.rtts_ms is None else {}
-        return dataclasses.replace(self, rtt_ms=None, rtt_source="", over_wan=True, rtts_ms=rtts_ms)
+        links = {
+            link: ceiling for link, ceiling in self.links.items() if link != "storage" or ceiling.source != MEASURED
+        }
+        links = {**{link: self.stated[link] for link in self.stated if link == "storage"}, **links}
+        return dataclasses.replace(self, links=links, rtt_ms=None, rtt_source="", over_wan=True, rtts_ms=rtts_ms)
 
     def on_the_way(self) -> Ceilings:
         """Without the WAN, where the way does not lead over it."""
@@ -154,7 +159,8 @@ def ceilings(
     lines = [line for line in _understood(lines) if line["pool"] in (None, pool)]
     if not over_wan:
         lines = [{**line, "role": "near"} if line["role"] == "worker" else line for line in lines]
-    links = {link: Ceiling(rate, STATED) for link, rate in stated.items() if rate and link != "rtt_ms"}
+    of_site = {link: Ceiling(rate, STATED) for link, rate in stated.items() if rate and link != "rtt_ms"}
+    links = dict(of_site)
     hosts: dict[str, Ceiling] = {}
     for line in lines:
         link = limiting_link(line, lines, stated)
@@ -164,9 +170,9 @@ def ceilings(
             links[link] = Ceiling(line["mbps"], MEASURED)
     rtts = [line["rtt_ms"] for line in lines if line["pool"] == pool and line["rtt_ms"] is not None]
     if rtts:
-        return Ceilings(links, hosts, min(rtts), "measured")
+        return Ceilings(links, hosts, min(rtts), "measured", stated=of_site)
     rtt_ms = stated.get("rtt_ms")
-    return Ceilings(links, hosts, rtt_ms, "stated" if rtt_ms is not None else "")
+    return Ceilings(links, hosts, rtt_ms, "stated" if rtt_ms is not None else "", stated=of_site)
 
 
 def limiting_link(

@@ -54,6 +54,7 @@ class FlushReport:
 
     status: str = "ok"
     files: int = 0  # that it saw there
+    bytes: int | None = None  # of these
     resident_after_bytes: int | None = None
     mounts: dict[str, str] = field(default_factory=dict)  # devices, by where they are mounted
 
@@ -101,7 +102,10 @@ def read_trial(folder: Path) -> TrialData:
     # By fadvise a server forgets but the files that it sees itself, whatever the workers see of its storage.
     by_file = trial.flush.strategy == "fadvise"
     servers = [report for host, report in reports.items() if by_file and host not in trial.workers]
-    measured = len(resident) == len(flushes) and any(report.files for report in servers or looked)
+    saw = [report for report in servers or looked if report.files]
+    # Of several servers each may have some of the files; one that sees none may look in the wrong place.
+    enough = len(saw) >= len(servers) or sum(report.bytes or 0 for report in saw) >= (trial.bytes or 0)
+    measured = len(resident) == len(flushes) and bool(saw) and enough
     return TrialData(
         trial,
         jobs,
@@ -249,7 +253,7 @@ def _read_all_samples(
 
     What is wrong with a storage server's is a trouble, with another's it costs only evidence.
     """
-    sampled = []
+    sampled: list[Sampled] = []
 
     def tell(host: str, words: str) -> None:
         (troubles if roles.get(host, "storage") == "storage" else optional).append(words)
@@ -263,6 +267,9 @@ def _read_all_samples(
             samples = read_samples(path)
         except UnreadableSamples as error:
             tell(host, str(error))
+            continue
+        if any(each.samples.host == samples.host for each in sampled):
+            tell(host, f"samples of {host}: are of {samples.host}, of which there are others: sample each host once")
             continue
         used = samples.until(undoing[host]) if host in undoing else samples
         sampled += [Sampled(interface, intervals(interface)) for interface in used.by_interface()]

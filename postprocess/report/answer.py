@@ -2,12 +2,14 @@
 
 import functools
 import json
+import shlex
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from tierbench.dags.experiment import SHIPPED, shipped_experiments
+from tierbench.dags.experiment import shipped_experiments
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD
 from tierbench.dags.measure import SENT
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
@@ -157,7 +159,9 @@ def _compared(results: Results, point: RunPoint, where: str) -> Said:
         parts += [f"equivalent within {percent(within(results))} to {alike}"] if alike else []
         single = [other.name for other in point.others if not other.result]
         parts += [f"without an interval against {listed(single)}"] if single else []
-        sentence = f"{where}, no {what} is the fastest: {best} {leads} ({its_rate}), {' and '.join(parts)}."
+        sentence = (
+            f"{where}, no {what} is distinguishably the fastest: {best} {leads} ({its_rate}), {' and '.join(parts)}."
+        )
         sentence += f" It is faster than {slower}." if slower else ""
     sentence += higher
     if doubted := [f"{best} against {other.name} {_alone(other.by_valid)}" for other in point.others if other.by_valid]:
@@ -170,8 +174,8 @@ def _mean(results: Results, standing: Standing) -> float:
 
 
 def _rate(results: Results, standing: Standing) -> str:
-    delivered = " delivered" if results.rate in (RATE, SUMMED) else ""
-    return f"{figures(_mean(results, standing), results.unit)}{delivered}"
+    what = {RATE: " delivered", SUMMED: " summed over the jobs’ turns"}.get(results.rate, "")
+    return f"{figures(_mean(results, standing), results.unit)}{what}"
 
 
 def _higher_means(results: Results, point: RunPoint) -> str:
@@ -260,11 +264,10 @@ def next_step(results: Results, points: Sequence[RunPoint], trials: Sequence[Tri
     each = _minutes_a_repetition(results)
     minutes = f" (about {max(round(more * each), 1)} min)" if each else ""
     emulated = results.plan.get("site") == TESTBED
-    run = (
-        f"testbed run --more {more} runs/{results.directory.name}"
-        if emulated
-        else f"run --more {more} {results.directory}"
-    )
+    own = results.directory
+    if emulated and own.absolute().parent == Path.home() / "runs":  # on its access point, from where it comes home
+        own = Path("runs", own.name)
+    run = f"{'testbed ' if emulated else ''}run --more {more} {shlex.quote(str(own))}"
     would = f"{counted(more, 'more repetition')}{minutes} would resolve {resolved}, if the scatter stays"
     return [f"{would}: `tierbench {run}`."]
 
@@ -288,12 +291,8 @@ def _raise_limit(results: Results, label: str) -> list[str]:
     if not setting or results.plan.get("site") != TESTBED:
         return [f"{sentence}."]
     name = str(results.plan.get("experiment"))
-    if (SHIPPED / f"{name}.testbed.toml").is_file():  # `testbed run` holds a testbed to it
-        changes = setting.replace("--set ", "").replace(" ", " and ")
-        return [f"{sentence}: extend {name} in a file NAME.toml, with {changes} in NAME.testbed.toml beside it."]
     file = name if name in shipped_experiments() else f"{name}.toml"
-    up = f"tierbench testbed down && tierbench testbed up {setting}"
-    return [f"{sentence}: `{up} && tierbench testbed run {file}`."]
+    return [f"{sentence}: `tierbench testbed down && tierbench testbed run {file} {setting}`."]
 
 
 def _doubts(results: Results, trials: list[TrialRow], deciding: list[TrialRow]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLU
 from tierbench.postprocess.compare.points import RunPoint, Standing, within
 from tierbench.postprocess.report.markup import Markup, element, joined, table, unbroken
 from tierbench.postprocess.stats import Interval
-from tierbench.postprocess.tables.factors import level_name
+from tierbench.postprocess.tables.factors import level_name, level_of
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.wording import CI, aligned, counted, factor, figures, listed, percent, with_interval
 
@@ -51,12 +51,17 @@ def leads_over(standings: Iterable[Standing]) -> str:
 def headline(results: Results, points: Sequence[RunPoint]) -> tuple[bool, str]:
     """Whether one line is the fastest everywhere, and at which points there are differences, in sentences."""
     what, named = what_is_compared(results), list(zip(place_names(results, points), points, strict=True))
+    places = (results.trials_at(results.at(panel, x=x)) for panel in results.panels for x in results.ladder(panel))
+    whole = len(points) == sum(
+        len({level_of(trial, results.layout.lines) for trial in trials}) > 1 for trials in places
+    )
+    which = "" if whole else " with usable trials of several"
     wins: dict[str, list[tuple[str, RunPoint]]] = {}
     for name, point in named:
         if point.clear:
             wins.setdefault(point.reference.name, []).append((name, point))
 
-    def at(some: Sequence[tuple[str, RunPoint]], everywhere: str = f"at all {len(points)} points") -> str:
+    def at(some: Sequence[tuple[str, RunPoint]], everywhere: str = f"at all {len(points)} points{which}") -> str:
         rest = [counted(len(some) - NAMED, "more point")] if len(some) > NAMED else []
         return everywhere if len(some) == len(points) else f"at {listed([*(name for name, _ in some[:NAMED]), *rest])}"
 
@@ -78,12 +83,12 @@ def headline(results: Results, points: Sequence[RunPoint]) -> tuple[bool, str]:
         sentences.append(f"At {len(partly) - NAMED} more points some differ, none is certainly faster than all others.")
     level = [(name, point) for name, point, slower in unclear if not slower]
     if level:
-        everywhere = f"at any of {len(points)} points"
+        everywhere = f"at any of {len(points)} points{which}"
         sentences.append(_nobody_faster(results, [point for _, point in level], at(level), at(level, everywhere)))
     doubted = [name for name, point in named if any(other.by_valid for other in point.others)]
     if doubted:
         sentences.append(f"Results at {listed(doubted[:NAMED])} rest on SUSPECT trials and are not counted.")
-    return len(wins) == 1 and all(point.clear for point in points), " ".join(sentences)
+    return whole and len(wins) == 1 and all(point.clear for point in points), " ".join(sentences)
 
 
 def _nobody_faster(results: Results, points: Sequence[RunPoint], where: str, nowhere: str) -> str:

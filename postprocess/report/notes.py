@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from tierbench.dags.clients import shipped_clients
-from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS
+from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
 from tierbench.postprocess.compare.points import RunPoint, within
 from tierbench.postprocess.compare.sequential import outcome
@@ -173,8 +173,8 @@ def amplification_notes(results: Results, point: RunPoint) -> Iterator[str]:
         f" {'over' if results.layout.lines == ACCESS else 'with'} {listed(each)}. The rest was read ahead"
         f" in vain, sent again, or background traffic. What may avoid it: {avoided}."
     )
-    first = max(point.standings, key=lambda standing: standing.row.means[SENT].value or 0.0)
-    if results.rate == RATE and first != point.reference:  # between two turns nothing is sent
+    first, delivers = (max(point.standings, key=lambda each: each.row.means[of].value or 0.0) for of in (SENT, RATE))
+    if results.rate == RATE and first != delivers:  # between two turns nothing is sent
         yield (
             f"By what the storage sent, the thesis’ measure, {first.name} would come first"
             f" ({figures(first.row.means[SENT].value, 'Mb/s')},"
@@ -186,9 +186,17 @@ def saturation_notes(results: Results, point: RunPoint) -> list[str]:
     """From how many jobs on more bring nothing, by the lines of a panel; and why that is unknown of others."""
     points: list[str] = []
     unknown: dict[str, list[str]] = {}
+    lines = results.layout.lines
+    of_line = {JOBS, lines, *((ACCESS, WORKLOAD) if lines == PAIR else ())}
+    apart = [name for name, factor in results.factors.items() if factor.several and name not in of_line]
 
     def bounded(interval: Interval, unit: str = "Mb/s") -> str:
         return with_interval(interval, INTERVAL, figures, unit)
+
+    def ladder(row: SaturationRow) -> str:
+        """Its line, unless that is one of numbers of jobs, and what else is not the same in the whole panel."""
+        others = [level_name(name, level_of(row, name)) for name in apart if name not in point.panel.levels]
+        return ", ".join([*([] if lines == JOBS else [results.line_name(row)]), *others]) or str(level_of(row, ACCESS))
 
     for row in rows_at(results.saturations, point.panel.without(JOBS).levels):
         plateau = f"a plateau of {bounded(row.plateau)}"
@@ -197,13 +205,13 @@ def saturation_notes(results: Results, point: RunPoint) -> list[str]:
             FULL: f"with {bounded(row.full_with, 'jobs')}, {plateau}; each job before brings"
             f" {figures(row.each.value, 'Mb/s')}{further}",
             FLAT: f"with fewer than {figures(row.full_with.high, 'jobs')}, {plateau}{further}",
-            RISING: f"with more than {figures(row.full_with.low, 'jobs')}, more than were measured; each job brings"
-            f" {bounded(row.each)}",
+            RISING: f"with more than {figures(row.full_with.low, 'jobs')}, how many more the ladder does not show; each"
+            f" job brings {bounded(row.each)}",
         }
         if row.state in sentences:
-            points.append(f"{results.line_name(row)} {sentences[row.state]}{_suspect_of(results, row)}")
+            points.append(f"{ladder(row)} {sentences[row.state]}{_suspect_of(results, row)}")
         else:
-            unknown.setdefault(row.why, []).append(results.line_name(row))
+            unknown.setdefault(row.why, []).append(ladder(row))
     notes = [f"Saturation point: {'; '.join(points)}."] if points else []
     return [*notes, *(f"Saturation point of {listed(lines)}: unknown ({why})." for why, lines in unknown.items())]
 

@@ -20,6 +20,7 @@ from tierbench.postprocess.report.markup import Markup, definitions, details, el
 from tierbench.postprocess.report.page_tables import run_tables
 from tierbench.postprocess.report.papers import papers_table
 from tierbench.postprocess.report.trials import badge, trial_list
+from tierbench.postprocess.schema.rows import trial_column
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import INVALID, RUNNING, SUSPECT, UNJUDGED, VALID, verdict
 from tierbench.postprocess.wording import NOTHING, abridged, counted, listed, moment
@@ -151,8 +152,8 @@ def _figure(picture: Picture, folder: str) -> Markup:
 
 def _legend_of_trials(results: Results) -> Iterator[Markup]:
     words = (
-        "In the order in which they ran: verdict, bottleneck, delivered throughput, and the same over time (or,"
-        " where that is unknown, what the storage sent), each workload’s to one scale."
+        f"In the order in which they ran: verdict, bottleneck, {trial_column(results.rate).label}, and delivered"
+        " throughput over time (or, where that is unknown, what the storage sent), each workload’s to one scale."
         " Open a trial for its numbers and a larger chart."
     )
     yield element("p", results.worded(words), class_="note")

@@ -118,8 +118,9 @@ def excess_bytes(data: TrialData, row: TrialRow) -> Measured:
     remedy="somebody else uses the storage, or much was sent again: see tcp_retrans_per_s and repeat when it is quiet",
 )
 def background_bytes(data: TrialData, row: TrialRow) -> Measured:
-    """What the storage servers, or a cache of the data, sent and none of the trial's own hosts received; where workers
-    are not sampled, the excess of clients that read files from end to end, or beside background traffic."""
+    """What the storage servers, a cache of the data or a door that `path` names sent and none of the trial's own hosts
+    received; where workers are not sampled, the excess of clients that read files from end to end, or beside background
+    traffic."""
     near, far = moved_around(data), at_far_end(data)
     for excess, words in _excess(data, row):
         if near and far:
@@ -136,13 +137,27 @@ def background_bytes(data: TrialData, row: TrialRow) -> Measured:
 
 
 def _passed_to_others(data: TrialData) -> float:
-    """What the cache that clients read through sent beyond what their workers received, as far as both are sampled."""
-    host = data.data_cache.host if data.data_cache else ""
-    cache = [nic for stage in servers_on(data) for nic in stage if nic.samples.host == host]
-    sent, received = together(data, cache, SENT), together(data, data.far_end, data.measure.far_direction)
-    if data.measure.direction != SENT or not sent or not received:
+    """What the cache that clients read through, or doors that the way names, sent beyond what the workers received.
+
+    As far as both are sampled; of doors no more than what the storage sent beyond that: the rest was in their memory.
+    """
+    near, received = moved_around(data), together(data, data.far_end, data.measure.far_direction)
+    if data.measure.direction != SENT or data.measure.far_end != "workers" or not near or not received:
         return 0.0
-    return sent.payload(HEADERS) - received.payload(HEADERS) - sent_again(data, sent, cache)
+    cache, beyond = data.data_cache.host if data.data_cache else "", [0.0]
+    for stage in servers_on(data):
+        hosts = [nics for nics in by_host(stage) if nics[0].samples.host in (cache, *data.trial.path)]
+        passed = {nics[0].samples.host: _sent_once(data, nics) - received.payload(HEADERS) for nics in hosts}
+        beyond.append(passed.pop(cache, 0.0))
+        if len(passed) == 1:  # of several it is not known whether they are in series
+            beyond.append(min(*passed.values(), near.payload(HEADERS) - received.payload(HEADERS)))
+    return max(beyond)
+
+
+def _sent_once(data: TrialData, server: list[Sampled]) -> float:
+    """What a server on the way sent by all of its interfaces; nothing where that is not known."""
+    sent = together(data, server, SENT)
+    return sent.payload(HEADERS) - sent_again(data, sent, server) if sent else 0.0
 
 
 def _excess(data: TrialData, row: TrialRow) -> Measured:

@@ -9,6 +9,7 @@ from tierbench.postprocess.measures.traffic import at_rest_bytes
 from tierbench.postprocess.records.jobs import Place
 from tierbench.postprocess.records.trial import COLD, TrialData, by_host
 from tierbench.postprocess.schema.rows import TrialRow
+from tierbench.postprocess.verdict.counting import STREAM
 from tierbench.postprocess.verdict.rules import Limits, Measured, bytes_rule, rule
 from tierbench.postprocess.wording import abridged, counted
 from tierbench.wrappers.mounts import point_of
@@ -206,4 +207,5 @@ def caches_not_proven_cold(data: TrialData, row: TrialRow) -> Measured:
 
 def _are_cached(data: TrialData) -> bool:
     """Whether anything of what the trial moves can have been in a cache before."""
-    return data.measure.did != "wrote" and not data.trial.streamed and not data.trial.writes
+    never_kept = data.trial.streamed and data.trial.protocol == STREAM
+    return data.measure.did != "wrote" and not never_kept and not data.trial.writes

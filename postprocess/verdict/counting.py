@@ -14,6 +14,7 @@ from tierbench.spec import build
 
 VALID, SUSPECT, INVALID, UNJUDGED = "VALID", "SUSPECT", "INVALID", "not judged"
 ANSWERED, LEAST_REPEATS = "answered", 3  # of `repeats.until`, and how many repetitions an answer takes
+STREAM = "iperf3"  # protocol of clients that send what is no file, and for a time where their set has no size
 RUNNING = "running"  # a state, and all that can be said of such a trial
 
 

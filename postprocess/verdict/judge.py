@@ -18,7 +18,7 @@ from tierbench.postprocess.records import clocks, host_settings
 from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict import byte_rules, cache_rules, client_rules, sampling_rules
-from tierbench.postprocess.verdict.counting import INVALID, RUNNING, SUSPECT, VALID, counts, grouped, values_of
+from tierbench.postprocess.verdict.counting import INVALID, RUNNING, STREAM, SUSPECT, VALID, counts, grouped, values_of
 from tierbench.postprocess.verdict.rules import Evidence, Limits, Measured, Rule, rule, run_rule
 from tierbench.postprocess.wording import abridged, counted
 from tierbench.starts import IN_TURN, OVERLAPPING
@@ -29,7 +29,6 @@ OfTrials = Iterator[tuple[str, float, str]]  # a trial's name, a value in the ru
 
 FEWEST = 3  # repetitions; of two nobody knows which one is odd
 OF_EXCESS = 0.1  # of the usual excess: a way that wastes much does not waste just as much each time
-STREAM = "iperf3"  # protocol of clients that send for a time where their set has no size
 APART_H, TIMES_USUAL = 1.0, 10.0  # between trials of one repetition; and so often what is usual between two
 ADDS_UP = 0.75  # behind latency, a client among many gets at least so much of what it gets among few
 

@@ -189,16 +189,29 @@ def write_textfile(nightly: Nightly, changes: list[Change]) -> None:
     """Write the file, if one was asked for, readable by whoever collects it."""
     if nightly.terms.textfile:
         text = "".join(f"{line}\n" for line in _metrics(nightly, changes))
-        target = Path(nightly.terms.textfile) / f"{PREFIX}_{nightly.name}.prom"
-        with files.replacing(target) as file:  # the collector passes over the unfinished one
+        with files.replacing(_textfile(nightly)) as file:  # the collector passes over the unfinished one
             file.write(text.encode())
             os.fchmod(file.fileno(), 0o644)
+
+
+def drop_textfile(nightly: Nightly) -> None:
+    """Of a nightly that is paused or removed: its age would be an alarm."""
+    if nightly.terms.textfile:
+        _textfile(nightly).unlink(missing_ok=True)
+
+
+def _textfile(nightly: Nightly) -> Path:
+    return Path(nightly.terms.textfile) / f"{PREFIX}_{nightly.name}.prom"
 
 
 def _metrics(nightly: Nightly, changes: list[Change]) -> Iterator[str]:
     of, health = {"nightly": nightly.name, "site": nightly.terms.site}, Health(nightly, changes, datetime.now(UTC))
     for name, meaning, value in (
-        ("last_success_timestamp_seconds", "When the last night ended that measured something.", health.ended_wall_s),
+        (
+            "last_success_timestamp_seconds",
+            "When the last night ended that measured something, or nights were set up or resumed.",
+            max(health.ended_wall_s, nightly.terms.since_wall_s),
+        ),
         ("patience_seconds", "How old that may become.", nightly.calendar.patience.total_seconds()),
         ("state", "0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN, at the end of the last night.", health.status),
         ("unmeasured_nights", "Nights without a number since then.", health.unmeasured),

@@ -19,6 +19,7 @@ from tierbench.postprocess.history.database import default_place, doubt_of_place
 from tierbench.site_configs.site import Site, find_site
 from tierbench.spec import resolved, unknown_name
 from tierbench.submit.nightly.messages import write_webhook
+from tierbench.submit.nightly.monitoring import drop_textfile
 from tierbench.submit.nightly.record import Nightly, Say, Terms, locked, new_nightly
 from tierbench.submit.nightly.schedule import SCHEDULERS, local_zone, parse_calendar
 from tierbench.submit.nightly.steps import point
@@ -28,7 +29,7 @@ from tierbench.submit.planning import asked_experiment
 EXPORTED = (
     "HOME", "PATH", "PYTHONPATH", "LANG", "LC_ALL", "TZ", "CONDOR_CONFIG", "KRB5_CONFIG", "KRB5CCNAME",
     "X509_USER_PROXY", "BEARER_TOKEN_FILE", "TIERBENCH_NIGHTS", "TIERBENCH_HISTORY", "XDG_CONFIG_HOME",
-    "XDG_RUNTIME_DIR",
+    "XDG_RUNTIME_DIR", "http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE",
 )  # fmt: skip
 # Those of them that are one file or directory; whoever starts a night does so from another directory.
 PATHS = {"CONDOR_CONFIG", "X509_USER_PROXY", "BEARER_TOKEN_FILE", "TIERBENCH_NIGHTS", "TIERBENCH_HISTORY"}
@@ -44,7 +45,12 @@ def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) 
     chosen = choose_control(site, asked, asked_control)
     check_floors(site, asked, chosen.added, terms.floors)
     nightly = new_nightly(name)
+    before = nightly.experiment.read_text(encoding="utf-8") if nightly.experiment.exists() else ""
     _write_lines(nightly.experiment, variant(name, experiment, asked, chosen.added))
+    if before not in ("", nightly.experiment.read_text(encoding="utf-8")):
+        kept = nightly.experiment.with_name(f"{nightly.experiment.name}.before")
+        kept.write_text(before, encoding="utf-8")
+        say(f"{nightly.experiment} was another one, which is {kept.name} now: take over what was edited in it")
     _write_lines(nightly.starter, starter_lines(nightly))
     nightly.starter.chmod(0o755)
     write_webhook(nightly, terms.webhook)
@@ -118,6 +124,8 @@ def change(nightly: Nightly, verb: str) -> None:
     if verb == "remove":
         scheduler.change(nightly, verb)
     with locked(nightly.directory):
+        if verb != "resume":
+            drop_textfile(nightly)
         if verb == "remove":
             (nightly.directory / names.NIGHTLY).replace(nightly.directory / f"{names.NIGHTLY}.removed")
             write_webhook(nightly, "")

@@ -105,6 +105,16 @@ def test_trees_and_rntuples_are_the_same_numbers(ends: dict[str, Any], testbed: 
     assert ends["TTree"]["events"] == ends["RNTuple"]["events"] == 40_000
 
 
+@pytest.mark.usefixtures("ends")
+def test_files_made_anew_are_the_same_bytes(testbed: Testbed) -> None:
+    """So that repetitions can be added on another testbed, whose files have the checksums that the run's plan has."""
+    make = "tierbench replicas formats.toml --site testbed --directory anew 2>&1"
+    sums = "cd {}; cat numbers-*/*.root | cksum"
+    script = f"{make} >&2; ({sums.format('anew')}); {sums.format('/extenci/tierbench/replicas')}"
+    anew, before = testbed.host("vmuf").run("sh", "-euc", script, user=USER, timeout=120).stdout.splitlines()
+    assert anew == before
+
+
 @pytest.mark.parametrize(("kind", "vector_reads"), [("TTree", range(1, 9)), ("RNTuple", range(4, 6))])
 def test_what_the_chosen_columns_take_is_read_and_counted(ends: dict[str, Any], kind: str, vector_reads: range) -> None:
     end = ends[kind]

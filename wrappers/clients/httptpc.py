@@ -52,7 +52,8 @@ headers = dict(active, **{"Destination": destination} if push else {"Source": so
 headers.update(("TransferHeader" + name, value) for name, value in passive.items())
 if streams != "1":
     headers["X-Number-Of-Streams"] = streams
-end = {"destination": destination, "code": 0, "answer": "", "trouble": "", "size": None, "left": ""}
+end = {"destination": destination, "code": 0, "answer": "", "trouble": "", "size": None, "left": "",
+       "looked": "it was ended first"}
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 begin = time.monotonic()
 try:

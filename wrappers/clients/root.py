@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tierbench.wrappers.child import Run, run_program
+from tierbench.wrappers.child import Run, run_program, signal_of
 from tierbench.wrappers.client import Client, Option, check_size
 
 HERE = Path(__file__).resolve().parent  # the programs lie beside, whether in the package or in a job
@@ -99,10 +99,12 @@ class Root(Client):
 
     def outcome(self, run: Run) -> "dict[str, Any]":
         report = self.job.report(REPORT)
-        if run.exit_status < 0 or not report:
+        if signal_of(run.exit_status) or not report:
             return {**self.judged(run, None), "bytes_client": run.read_bytes}
         status, message = report.pop("status"), report.pop("message")
-        if status == "ok":
+        if status == "ok" and run.exit_status:
+            status, message = "failed", run.last_words
+        elif status == "ok":
             words = "the file has {} bytes where {} were expected"
             status, message = check_size(report["file_bytes"], self.job.expected_bytes, words)
         return {

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tierbench.wrappers.child import Run, run_program
+from tierbench.wrappers.child import Failure, Run, run_program
 from tierbench.wrappers.client import absent, python
 from tierbench.wrappers.clients.root import Root
 from tierbench.wrappers.credentials import KINDS
@@ -62,6 +62,11 @@ class Staged(Root):
         if protocol == "xrootd":
             return absent("xrdcp")
         return absent("condor_config_val") or ("" if os.access(_plugin(), os.X_OK) else "HTCondor has no curl_plugin")
+
+    def prepare(self) -> None:
+        super().prepare()
+        if self.job.options["proxy"]:
+            raise Failure("wrong-protocol", f"stage-in asks no HTTP proxy, as {self.job.options['proxy']} is")
 
     def held_command(self) -> "list[str]":
         return self.command()

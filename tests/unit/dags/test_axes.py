@@ -138,6 +138,13 @@ def test_a_variant_takes_over_the_axes_that_it_extends(load, variant, site):
         ('[axes.a]\nvalues = [1]\nsets = "workloads.rot.memory_mb"', r'there is no "rot" \(did you mean "root"'),
         ('[axes.a]\nvalues = [9999]\nsets = "workloads.root.options.cache_mb"', r"a=9999: .*cache_mb: must be at most"),
         ('[axes.a]\nvalues = [1]\nsets = "seed"', r"seed is the same for all trials"),
+        ('[axes.a]\nvalues = [0.1]\nsets = "scale"', r"scale is the same for all trials"),
+        ('[axes.a]\nvalues = [true]\nsets = "flush"\n[axes.b]\nvalues = [true, false]\nsets = "flush"',
+         r"axes\.a and axes\.b: both set flush"),
+        ('[axes.a]\nvalues = [8]\nsets = "workloads.root.options.cache_mb"\n[axes.b.values]\n'
+         'one = { "workloads.root.options" = {} }', r"both set workloads\.root\.options\.cache_mb"),
+        ('[axes.a]\nvalues = [1, 2]\nsets = "files_per_job"\n[workloads.own]\nclient = "root"\nreplicas = "trees"\n'
+         'files_per_job = 2', r"axes\.a: sets files_per_job, and workloads\.own has its own"),
         ('[axes.a]\nvalues = { x = 5 }', r"axes\.a\.values\.x: must be a table"),
         ('[axes.A]\nvalues = [1]\nsets = "flush"', r"axes\.A: a factor is named by small letters"),
         ('[axes]\na = 5', r"axes\.a: must be a table"),

@@ -92,6 +92,10 @@ ONE_SLOW = [nic("worker", 10, 10, host="slow"), *(nic("worker", 20, 100, host=f"
 MACHINE = Resource("", "machine", "CPU", 99, "%", 100)
 ONE_USES_IT = [MACHINE, own_cpu("gateway", 1.4, 2, SHARED), own_cpu("worker", 0.3, 2, SHARED)]
 ALL_USE_IT = [MACHINE, *(own_cpu(role, 0.45, 2, SHARED) for role in ("gateway", "worker", "storage", "door"))]
+TEN_HELD_BACK = [
+    r for _ in range(10)
+    for r in (own_cpu("worker", 0.65, 1), Resource("a-worker", "worker", "CPU throttled", 0.03, "s/s"))
+]  # fmt: skip
 VIRTUAL = Resource("vm", "worker", "CPU", 50, "%", 100)  # of its own cores, which is no number of them
 CASES = {
     "a link from nine tenths on": ([nic("worker", 91, 100)], UNKNOWN, "worker NIC", ""),
@@ -106,6 +110,7 @@ CASES = {
     "a busy worker": ([percent("worker", "CPU", 99), client(0.3)], WAITING, "worker CPU", ""),
     "held back by a quota": (throttled(0.7), WAITING, "gateway CPU", ""),
     "hardly held back": (throttled(0.1), WAITING, "unexplained", ""),
+    "ten workers hardly held back": (TEN_HELD_BACK, WAITING, "latency", ""),
     "a machine that one uses": (ONE_USES_IT, WAITING, "gateway CPU", ""),
     "a machine that all use": (ALL_USE_IT, UNKNOWN, "unexplained", ""),
     "a machine with a virtual one": (

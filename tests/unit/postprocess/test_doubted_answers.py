@@ -72,6 +72,14 @@ def test_an_answer_that_rests_on_suspect_trials_or_lacks_a_method_says_so_itself
     assert words in said.sentence
 
 
+def test_points_of_which_nothing_is_usable_are_no_points_of_a_clear_answer():
+    rates = {(access, jobs): rate for jobs in (4, 8, 16) for access, rate in (("direct", 100.0), ("lan", 80.0))}
+    overall = {bad: answers(results(rates, {bad: "INVALID"} if bad else {}))[0] for bad in ("", "lan 16")}
+    assert [said.clear for said in overall.values()] == [True, False]
+    assert "fastest access method at all 3 points: " in overall[""].sentence
+    assert "fastest access method at all 2 points with usable trials of several: " in overall["lan 16"].sentence
+
+
 def test_a_method_that_was_not_planned_at_that_batch_is_not_missing():
     rates = {("direct", 4): 90.0, ("direct", 8): 100.0, ("lan", 4): 70.0, ("lan", 8): 80.0, ("wan", 4): 60.0}
     assert not any("No usable trial" in said.sentence for said in answers(results(rates, {})))
@@ -147,7 +155,7 @@ HALVED = (0.5, 1.0, 1.01)  # in its first repetition everything was slow
 @pytest.mark.parametrize(
     ("lan", "words"),
     [
-        (100.0, "no access method is the fastest: lan comes first by its ratios (83.7 Mb/s delivered)"),
+        (100.0, "no access method is distinguishably the fastest: lan comes first by its ratios (83.7 Mb/s delivered)"),
         (115.0, "lan is the fastest access method: 96.2 Mb/s delivered, 1.15 ("),
     ],
 )

@@ -12,7 +12,16 @@ from tests.unit.synthetic_report import RATES, Shape, write_run
 from tierbench.dags.levels import Factor
 from tierbench.postprocess.plots import canvas, gallery
 from tierbench.postprocess.plots.canvas import OTHERS, PAPER, PAPER_METHODS, looks
-from tierbench.postprocess.plots.ladder import INTERVAL, SPREAD, Ladder, error_bars, metric_ladder, slopes
+from tierbench.postprocess.plots.ladder import (
+    BESIDE,
+    INTERVAL,
+    SPREAD,
+    Ladder,
+    error_bars,
+    ladder_of,
+    metric_ladder,
+    slopes,
+)  # fmt: skip
 from tierbench.postprocess.plots.single_trials import typical, uses
 from tierbench.postprocess.schema.rows import ResourceRow
 from tierbench.postprocess.tables.factors import Panel
@@ -88,6 +97,19 @@ def test_every_trial_is_in_the_figure_at_its_value(results, drawn):
     trials = results.trials_at({"workload": "root"})
     lines = {mark_of(drawn["rate.all"], trial) for trial in trials}
     assert sum(len(line.get_ydata()) for line in lines) == len(trials)
+
+
+def test_every_trial_and_every_mean_is_at_its_number_of_jobs(results):
+    plot = root_of(results)
+    ladder, axes = ladder_of([plot]), metric_ladder([plot], "delivered_mbps", "").axes[0]
+    for number, line in enumerate(plot.series):
+        place = (number, len(plot.series))
+        own = [mark for mark in axes.lines if str(mark.get_gid()).startswith(f"{line.label}/")]
+        marks = sorted((x, y) for mark in own for x, y in mark.get_xydata())
+        assert marks == sorted((ladder.dodged(trial, *place, BESIDE), trial.delivered_mbps) for trial in line.trials)
+        (bars,) = [bars for bars in axes.containers if bars.get_label() == line.label]
+        means = [(ladder.dodged(row, *place), row.means["delivered_mbps"].value) for row in line.summary]
+        assert [tuple(point) for point in bars.lines[0].get_xydata()] == means
 
 
 def test_verdicts_show(results, drawn):

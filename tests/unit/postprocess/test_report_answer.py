@@ -32,7 +32,7 @@ NBSP = "\N{NO-BREAK SPACE}"
         (SMALL, True, ["With 8 jobs of root, direct is the fastest access method: ",
                        f"delivered, 2.00 (95{NBSP}% CI 1.97–2.03) times lan-xrootd."]),
         (Shape(rates={"direct": 203.0, "lan-xrootd": 200.0, "slow": 100.0}), False,
-         ["no access method is the fastest: direct has the highest mean",
+         ["no access method is distinguishably the fastest: direct has the highest mean",
           f"not distinguishable from lan-xrootd (ratio 1.01, 95{NBSP}% CI 0.97–1.06)",
           f"It is faster than slow (ratio 2.03, 95{NBSP}% CI "]),
         (replace(SMALL, repeats=1), False, ["A single repetition gives no interval, so this may be chance"]),
@@ -161,6 +161,12 @@ def test_what_limits_all_is_not_taken_for_the_methods_ceiling(tmp_path):
     assert "To compare them" not in sentence
     sentence = limited(tmp_path / "one", "client's own CPU", {"direct": 203.0})
     assert sentence.endswith("What limited: direct by the client's own CPU.")
+
+
+def test_what_raises_a_common_limit_on_a_testbed_is_a_command(tmp_path):
+    sentence = limited(tmp_path / "run", "storage", {"direct": 203.0, "lan-xrootd": 200.0}, site="testbed")
+    command = r"`tierbench testbed down && tierbench testbed run \S+\.toml --set rates_mbps\.storage=2000`"
+    assert re.search(rf"use faster storage, or fewer jobs \(batches\): {command}\.", sentence)
 
 
 CPU = "client's own CPU"

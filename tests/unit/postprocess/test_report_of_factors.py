@@ -47,7 +47,9 @@ def test_the_first_sentence_has_the_ratio_of_what_was_asked_about(tmp_path):
 def test_each_panel_has_its_answer_at_the_largest_number_along_x(latency):
     for panel, cache_mb in zip(latency.panels, (0, 30), strict=True):
         where = f"With 6 jobs of root at rtt_ms=47 and cache_mb={cache_mb}"
-        assert answer(latency, panel).sentence.startswith(f"{where}, no access method is the fastest: direct")
+        assert answer(latency, panel).sentence.startswith(
+            f"{where}, no access method is distinguishably the fastest: direct"
+        )
 
 
 def test_along_x_it_is_told_by_which_factor_each_rate_changes(latency):

@@ -232,6 +232,22 @@ def test_who_else_reads_through_a_cold_cache_is_seen_by_what_it_sent_on(folder, 
     assert ("reached none of the trial's own hosts" in reasons) is (verdict == INVALID)
 
 
+@pytest.mark.parametrize(("share", "verdict"), [(1.0, VALID), (1.4, INVALID)])
+def test_who_else_reads_through_a_door_on_the_way_is_seen_by_what_it_sent_on(folder, share, verdict):
+    (worker,) = read_trial(folder).client_hosts
+    hosts = {synthetic.OSS: "storage", "door.uf.test": "door", worker: "worker"}
+    moved, read = synthetic.during(400 * share, 20), synthetic.during(400, 20)
+    for host, role in hosts.items():
+        tx, rx = {"storage": (moved, None), "door": (moved, moved), "worker": (None, read)}[role]
+        counters = {"tx_bytes": tx, "rx_bytes": rx}
+        synthetic.write_host(folder, host, role, **{name: count for name, count in counters.items() if count})
+    samplers = [{"host": h, "role": r, "via": "pool"} for h, r in hosts.items()]
+    synthetic.edit_json(folder / "trial.json", samplers=samplers, path=["door.uf.test"])
+    row = trial_tables(folder)
+    assert row.verdict == verdict, row["verdict_reasons"]
+    assert ("reached none of the trial's own hosts" in row["verdict_reasons"]) is (verdict == INVALID)
+
+
 def test_what_the_caches_took_in_is_in_the_table(folder):
     judged(folder, "cold", 1_000_000, SOFTWARE)
     assert trial_tables(folder).software_bytes == SOFTWARE - 1_000_000

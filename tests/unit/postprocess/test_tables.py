@@ -158,7 +158,7 @@ def test_resident_bytes_are_known_when_each_flush_has_told(tmp_path):
     (folder / "flush").mkdir()
     (folder / "flush/wn01.json").write_text(json.dumps({"files": 8, "resident_after_bytes": 4096}))
     assert trial_tables(folder)["resident_bytes"] is None
-    (folder / "flush/wn02.json").write_text(json.dumps({"resident_after_bytes": 0}))
+    (folder / "flush/wn02.json").write_text(json.dumps({"files": 8, "resident_after_bytes": 0}))
     assert trial_tables(folder)["resident_bytes"] == 4096
     (folder / "flush/wn02.json").write_text(json.dumps({"status": "refused", "resident_after_bytes": 0}))
     assert trial_tables(folder)["resident_bytes"] is None
@@ -172,6 +172,26 @@ def test_by_fadvise_a_server_has_to_see_the_files_itself(tmp_path, strategy, kno
     (folder / "flush/wn01.json").write_text(json.dumps({"files": 8, "resident_after_bytes": 0}))
     (folder / "flush/oss.json").write_text(json.dumps({"files": 0, "resident_after_bytes": 0}))
     assert (trial_tables(folder)["resident_bytes"] == 0) is known
+
+
+@pytest.mark.parametrize(("share", "known"), [(1.0, True), (0.5, False)])
+def test_of_several_servers_those_that_see_files_must_see_them_all(tmp_path, share, known):
+    """Or the other one was told to look in the wrong place, and has the rest in its memory."""
+    folder = synthetic.write_trial(tmp_path, flush={"strategy": "fadvise", "hosts": ["one", "other"]})
+    (folder / "flush").mkdir()
+    whole = round(share * json.loads((folder / names.TRIAL).read_text())["bytes"])
+    seen = {"one": {"files": 8, "bytes": whole}, "other": {"files": 0, "bytes": 0}}
+    for host, report in seen.items():
+        (folder / f"flush/{host}.json").write_text(json.dumps({**report, "resident_after_bytes": 0}))
+    assert (trial_tables(folder)["resident_bytes"] == 0) is known
+
+
+def test_a_host_that_is_sampled_twice_ends_no_tables(folder):
+    samples = (folder / SAMPLES).read_bytes()
+    (folder / "samples/alias.samples").write_bytes(samples.rpartition(b"\n")[0].rpartition(b"\n")[0] + b"\n")
+    row = trial_tables(folder)
+    assert row.verdict == "INVALID"
+    assert "sample each host once" in str(row["reasons"])
 
 
 SAMPLES = f"samples/{synthetic.OSS}.samples"

@@ -58,6 +58,16 @@ def looks(monkeypatch):
     return looks
 
 
+def test_a_look_is_at_the_repetitions_up_to_it_and_at_no_others(tmp_path, looks, monkeypatch):
+    read = []
+    monkeypatch.setattr("tierbench.postprocess.schema.columns.read_rows", lambda _, of: read.append(of.name) or [])
+    run = made(tmp_path)
+    looks.append(Look(3, (OPEN, FASTER)))
+    measure(run, 3)
+    decide(run)
+    assert sorted(read) == sorted(trial["id"] for trial in trials(run) if trial["repeat"] <= 3)
+
+
 def point(access):
     return (("access", access), ("workload", "root"), ("jobs", "4"))
 

@@ -281,6 +281,23 @@ def test_what_is_shown_is_the_token_as_it_is_at_the_go(job):
     assert (job.folder / "shown").read_text() == f"Authorization: Bearer {second.read_text()}"
 
 
+def test_a_token_that_is_renewed_before_a_clients_own_start_is_no_expired_one(job):
+    """Clients that start one after the other all know early when."""
+    creds, first, second = job.folder / "creds", token(job.folder / "a", 5), token(job.folder / "b", 600)
+    creds.mkdir()
+    job.environment["_CONDOR_CREDS"] = str(creds)
+    (creds / "scitokens.use").write_text(first.read_text())
+    job.script("bin/curl", f'for word; do case $word in @*) cat "${{word#@}}" > {job.folder}/shown;; esac; done')
+    job.offer("https://localhost:1/replica", 1)
+    process = job.start("http", "--credential", "scitokens", "--gate", "go.json")
+    at_the_gate(process)
+    open_gate(job.folder / "go.json", 8.0)
+    token(creds / "new", 600).write_text(second.read_text())
+    (creds / "new").replace(creds / "scitokens.use")
+    assert events(process)["end"]["status"] != "expired-token"
+    assert (job.folder / "shown").read_text() == f"Authorization: Bearer {second.read_text()}"
+
+
 @pytest.mark.parametrize("content", ["{}", '{"access_token": 1', '{"expires_in": 9}'])
 def test_json_without_a_token_is_none(job, content):
     (job.folder / "json").write_text(content)

@@ -366,6 +366,10 @@ def test_clocks_that_agree_bound_the_offset_from_both_sides():
     assert found.resolution == pytest.approx(0.1)
 
 
+def test_a_file_systems_clock_is_a_tick_behind():
+    assert clock(sent=100.0, begin=100.001, end=100.002, received=99.995).agrees
+
+
 @pytest.mark.parametrize("offset", [3.0, -3.0])
 def test_an_offset_of_a_clock_lies_within_its_bounds(offset):
     found = clock(sent=100.0, begin=100.1 + offset, end=100.2 + offset, received=100.22)
@@ -438,3 +442,15 @@ def test_the_rate_of_the_workers_is_held_against_their_links(rates, state, seen)
     assert (found.state, seen in found.seen) == (state, True)
     unknown = judged(replace(SITE, links=Links()), "link", "public", {"a": rates[0]})
     assert (unknown.state, f"{rates[0]} Mb/s" in unknown.seen) == ("doubtful", True)
+
+
+def test_without_an_experiment_every_sampler_is_visited():
+    of_one = {**SITE.samplers, "near": replace(SITE.samplers["oss"], host="near.uf.test", access=("direct",))}
+    site = replace(SITE, samplers=of_one)
+    assert {sampler.host for sampler in of_one.values()} <= set(visits(site, None, {}))
+
+
+def test_workers_beside_the_storage_are_not_held_against_the_wan():
+    near = {"near": replace(SITE.pools["public"], over_wan=False)}
+    found = judged(replace(SITE, pools=near, links=Links(wan=100, storage=800)), "link", "near", {"a": 700})
+    assert (found.state, "links.storage" in found.seen) == ("good", True)

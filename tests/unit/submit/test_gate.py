@@ -37,6 +37,8 @@ def test_it_stays_closed_while_anything_is_lacking(trial, lacking):
     trial.ready(0, *([1] if lacking != "ready" else []))
     time.sleep(CLOSED_S)
     assert not trial.has(names.GO)
+    trial.ready(1) if lacking == "ready" else getattr(trial, lacking)()
+    assert trial.said()["go_wall_ns"]
 
 
 def test_who_watches_many_clients_leaves_the_cores_to_them(gate, monkeypatch):
@@ -97,6 +99,7 @@ def test_an_earlier_trys_clients_are_not_taken_for_this_ones(trial):
     trial.log(names.CLIENTS_LOG, *aborted)
     time.sleep(CLOSED_S)
     assert not trial.has(names.SERVED)
+    assert trial.stop.poll() is None  # and looks on
 
 
 def test_storage_is_seen_at_rest_for_a_whole_interval_before_the_go(trial):

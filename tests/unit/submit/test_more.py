@@ -98,6 +98,41 @@ def test_each_of_them_is_run_and_the_rule_goes_on_to_count_its_looks(definition)
 
 
 @pytest.mark.usefixtures("site")
+def test_the_rule_that_goes_on_is_the_runs_own(definition):
+    run = made(definition)
+    definition.write_text(OWN.replace("repeats = 2", "repeats = { within_pct = 5, at_least = 10, at_most = 20 }"))
+    extension(run, 1).write()
+    assert json.loads((run.directory / names.EXPERIMENT).read_text())["repeats"] == 3
+
+
+@pytest.mark.usefixtures("site")
+def test_repetitions_that_were_planned_and_of_which_none_has_begun_are_not_added_to(definition):
+    """A call was broken off before it submitted them, and is made again."""
+    run = made(definition)
+
+    def added(number):
+        extension(Run(run.directory), number).write()
+        return from_json((run.directory / names.PLAN).read_text())
+
+    plans = [added(1), added(2)]
+    assert [(max(trial.repeat for trial in plan.trials), plan.extended) for plan in plans] == [(3, (2,)), (4, (2,))]
+    outcome = run.directory / names.trial_directory(plans[1].trials[-1].id) / names.OUTCOME
+    outcome.write_text(json.dumps({"format": 1, "state": "complete", "reasons": []}))
+    assert added(1).extended == (2, 4)
+
+
+@pytest.mark.usefixtures("site")
+def test_a_run_of_which_something_would_be_missing_does_not_stay(definition, monkeypatch):
+    def broken_off(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands.programs, "ship", broken_off)
+    command = ["write", str(definition), "--site", "testbed", "--into", str(definition.parent / "half")]
+    assert main(command) == 130
+    assert not (definition.parent / "half").exists()
+
+
+@pytest.mark.usefixtures("site")
 def test_what_was_wanted_of_a_run_alone_is_repeated(definition):
     run = made(definition, only=("direct",))
     extension(run, 1).write()

@@ -40,6 +40,10 @@ def contents(storage):
     return {name: (storage / SET.folder / name).read_bytes() for name in SET.files}
 
 
+def inodes(storage):
+    return {name: (storage / SET.folder / name).stat().st_ino for name in SET.files}
+
+
 def test_what_a_call_that_was_killed_has_left_goes_with_the_next_one(storage):
     left, other = (replica(storage).with_name(f".{name}.0123456789abcdef") for name in (SET.files[0], "of-somebody"))
     at_work = left.with_name(f".{SET.files[1]}.0123456789abcdef")
@@ -67,6 +71,20 @@ def test_the_catalogue_says_what_each_file_holds(storage):
     assert {entry["name"]: (entry["bytes"], entry["adler32"]) for entry in entries} == {
         name: (1000, f"{zlib.adler32(content):08x}") for name, content in contents(storage).items()
     }
+
+
+def test_files_made_anew_are_the_same_and_no_two_are_alike(tmp_path):
+    (tmp_path / "mount").mkdir()
+    for folder in ("one", "other"):
+        make(DOUBLING, tmp_path / "mount" / folder, 2)
+    one, other = ([path.read_bytes() for path in sorted((tmp_path / "mount" / folder).glob("*/*.dat"))]
+                  for folder in ("one", "other"))  # fmt: skip
+    assert (one == other, len(one), len(set(one))) == (True, DOUBLING.count, DOUBLING.count)
+    assert len(zlib.compress(one[2])) > len(one[2])
+
+
+def test_no_file_is_larger_than_the_largest_that_was_asked_for():
+    assert replace(DOUBLING, up_to_mb=0.003).sizes == [1000, 2000]
 
 
 def test_files_of_doubling_sizes_begin_again_after_the_largest(tmp_path):
@@ -122,12 +140,12 @@ def test_what_is_wrong_with_a_file_is_told(storage, damage, complaint):
 
 @pytest.mark.parametrize("damage", [b"\0\0\0\0", b"}", b'{"name": "noise-0001.dat", "bytes": NaN, "adler32": "0"}'])
 def test_a_damaged_line_costs_one_file_and_no_other(storage, damage):
-    before = contents(storage)
+    before, made = contents(storage), inodes(storage)
     lines = listing(storage).read_bytes().splitlines(keepends=True)
     listing(storage).write_bytes(b"".join([*lines[:3], damage + b"\n", *lines[4:]]))
     make(SET, storage, 2)
-    after = contents(storage)
-    assert sum(before[name] != after[name] for name in SET.files) == 1
+    assert sum(made[name] != again for name, again in inodes(storage).items()) == 1
+    assert contents(storage) == before
     assert list(verify(SET, storage, 2)) == [f"{listing(storage)}: 1 lines are damaged"]
 
 

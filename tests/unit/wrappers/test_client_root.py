@@ -64,6 +64,15 @@ def test_the_root_programs_failure_is_the_clients(job, told, status, message):
     assert (end["status"], end["message"]) == (status, message)
 
 
+@pytest.mark.parametrize(("exit_status", "status"), [(139, "killed"), (3, "failed")])
+def test_a_program_that_dies_after_its_report_has_not_done_well(job, exit_status, status):
+    """Its last seconds, in which ROOT prints where it was, would count as reading."""
+    root_program(job)
+    with (job.folder / "root_read").open("a") as program:
+        program.write(f"\nexit {exit_status}\n")
+    assert job.end("root")["status"] == status
+
+
 def test_without_a_compiled_program_root_interprets_the_macro(job):
     root_program(job, "bin/root.exe")
     (job.folder / "told.json").rename(job.folder / "report")
@@ -160,6 +169,12 @@ def test_of_a_copy_that_is_cut_what_had_come_counts(job):
     job.script("bin/xrdcp", second, f"touch {job.folder}/ran; head -c 100 /dev/zero > $4")
     end = job.end("staged", for_s=2)
     assert (end["status"], end["work"]["cut"], end["bytes_app"], end["bytes_client"]) == ("ok", 1, 160, 160)
+
+
+def test_what_is_staged_goes_past_no_proxy_unsaid(job):
+    root_program(job)
+    end = job.end("staged", options={"proxy": "squid.fiu.test:3128"})
+    assert (end["status"], "squid.fiu.test:3128" in end["message"]) == ("wrong-protocol", True)
 
 
 def test_https_is_staged_by_htcondors_plugin_which_is_shown_the_token(job):

@@ -4,6 +4,7 @@ import json
 import os
 from importlib import resources
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -69,6 +70,17 @@ def test_what_lies_on_zfs_nobody_can_measure(replicas, monkeypatch):
     monkeypatch.setattr(flush_module, "all_mounts", lambda: [mount])
     assert flush_module.pages_of(str(replicas / "a"), flush_module.zfs()).resident is None
     assert flush_module.pages_of(str(replicas / "a"), set()).resident == SIZE
+
+
+def test_one_file_that_cannot_be_measured_hides_no_warm_ones(replicas, monkeypatch, capsys):
+    def pages_of(path, _):
+        return SimpleNamespace(bytes=SIZE, resident=None if path.endswith("a") else SIZE)
+
+    monkeypatch.setattr(flush_module, "pages_of", pages_of)
+    monkeypatch.setattr("sys.argv", ["flush", "--strategy", "none", "--directory", str(replicas)])
+    flush_module.main()
+    found = json.loads(capsys.readouterr().out)
+    assert (found["status"], found["resident_after_bytes"]) == ("still-warm", SIZE * (found["files"] - 1))
 
 
 def test_fadvise_keeps_to_the_files_that_are_listed(replicas):

@@ -159,7 +159,8 @@ def test_no_cache_can_have_what_lies_nowhere(tmp_path):
         return "no cache was flushed" in trial_tables(folder)["verdict_reasons"]
 
     assert doubted("read")
-    assert not doubted("streamed", streamed=True)
+    assert not doubted("streamed", streamed=True, protocol="iperf3")
+    assert doubted("commands", streamed=True)  # whose files have no catalogue, and lie somewhere
 
 
 def test_a_server_with_a_link_of_its_own_is_compared_with_that(tmp_path):

@@ -302,6 +302,12 @@ def test_what_the_server_does_not_have_is_told_and_latency_is_what_a_slow_one_ta
     assert "404" in end["message"]
 
 
+def test_who_read_nothing_in_all_the_time_has_failed(tmp_path, web):
+    web.slow_s = 30.0
+    end = Job(tmp_path, web.address).end("http", for_s=1.5)
+    assert (end["status"], end["message"].startswith("nothing was read; 1 fetches")) == ("failed", True)
+
+
 def test_a_server_that_stalls_does_not_hide_those_who_would_have_come_meanwhile(tmp_path, web):
     web.stalls = [1.5]  # the first answer alone
     work = Job(tmp_path, web.address).end("http", for_s=6, fetch_every_s=0.25)["work"]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 import zlib
 
 import pytest
@@ -96,6 +97,18 @@ def test_files_of_another_size_or_that_are_gone_are_told(worker):
     assert report["wrong_files"] == 2
     assert "gone is not there" in report["wrong"][0]
     assert f"has {len(CONTENT)} bytes, not the 1000" in report["wrong"][1]
+
+
+def test_what_cannot_be_read_is_told_and_all_is_removed(worker):
+    worker.about(check="adler32")
+    worker.run("make")
+    worker.written("whole")
+    worker.written("odd", b"")
+    (worker.outbox / "odd").unlink()
+    os.mknod(worker.outbox / "odd", stat.S_IFSOCK | 0o600)  # which cannot be opened
+    report = worker.clear()
+    assert (report["wrong_files"], "odd cannot be read: " in report["wrong"][0]) == (1, True)
+    assert not worker.outbox.exists()
 
 
 @pytest.mark.parametrize(("check", "wrong"), [("size", 0), ("adler32", 1)])

@@ -26,9 +26,9 @@ from tierbench.submit.nightly.monitoring import Health, changes, suspected, writ
 from tierbench.submit.nightly.record import Night
 
 
-def feed(nights, slower_from_night):
+def feed(nights, slower_from_night, by=0.15):
     """Put nights into the history of which one way is slower from a night on."""
-    known = chronicle_of(nights, factors={LAN: slower_from(slower_from_night, 0.15)})
+    known = chronicle_of(nights, factors={LAN: slower_from(slower_from_night, by)})
     with History() as history:
         for night in known.nights:
             measured = Measured(tuple(known.values[night.id]), tuple(known.verdicts[night.id]))
@@ -39,6 +39,12 @@ def test_one_night_alone_is_suspected_and_no_alarm(define):
     nightly = define()
     feed(11, slower_from_night=10)
     assert (suspected(nightly), changes(nightly)) == ([LAN], [])
+
+
+def test_a_fall_by_more_than_a_quarter_is_critical(define):
+    nightly = define()
+    feed(12, slower_from_night=10, by=0.35)
+    assert [change.level for change in changes(nightly)] == ["CRITICAL"]
 
 
 def test_two_nights_are_an_alarm_until_it_is_acknowledged(define):
@@ -126,6 +132,16 @@ def test_check_loads_little_and_reads_the_last_nights_of_years(define, tmp_path)
     assert done.returncode == 1
     assert LAN in done.stdout
     assert done.stderr.count("read") < 40
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_root_who_looks_leaves_nothing_of_his_own(define, monkeypatch, own):
+    nightly = define()
+    measured(nightly, run=False)
+    before = set(nightly.directory.iterdir())
+    monkeypatch.setattr("os.geteuid", lambda: nightly.directory.stat().st_uid + (0 if own else 1))
+    main(["nightly", "check", nightly.name])
+    assert (set(nightly.directory.iterdir()) == before) is not own
 
 
 def test_another_user_is_told_of_the_same_changes(define, monkeypatch, tmp_path, capsys):

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -146,6 +147,26 @@ def test_the_url_of_a_webhook_is_for_its_owner_alone(added):
     (place,) = [path for path in added.directory.iterdir() if "T000" in path.read_text()]
     assert (place.name, place.stat().st_mode & 0o777) == (names.WEBHOOK, 0o600)
     assert (messages.webhook_url(added), added.terms.webhook) == (URL, "hooks.slack.com")
+
+
+def test_an_experiment_that_was_edited_is_kept_when_its_nightly_is_added_anew(monkeypatch, added):
+    monkeypatch.setattr(pool, "act", lambda *_: None)
+    edited = f"{added.experiment.read_text()}# mine\n"
+    added.experiment.write_text(edited)
+    setup.change(added, "remove")
+    said: list[str] = []
+    again = setup.add("nights", "quick", "", terms(), said.append)
+    kept = again.experiment.with_name(f"{again.experiment.name}.before")
+    assert (kept.read_text(), any(kept.name in line for line in said)) == (edited, True)
+
+
+@pytest.mark.parametrize("verb", ["pause", "remove"])
+def test_prometheus_hears_of_no_nights_that_nobody_expects(monkeypatch, added, verb):
+    monkeypatch.setattr(pool, "act", lambda *_: None)
+    text = Path(added.terms.textfile, "tierbench_nightly_nights.prom")
+    text.touch()
+    setup.change(added, verb)
+    assert not text.exists()
 
 
 def test_the_url_of_a_webhook_goes_with_its_nightly(monkeypatch, added):
