@@ -287,10 +287,12 @@ def _ceilings(data: TrialData, used: Sequence[Resource]) -> Iterator[tuple[str, 
             host: {r.interface for r in of if r.value >= SENDS * sum(each.value for each in of)}
             for host, of in sent.items()
         }
-        each = [nics(host, role, sending[host] if role != "storage" else None) for host in sorted(hosts)]
+        to = {data.trial.copied_to} & hosts if role == "storage" else set()  # by which all goes that the others send
+        each = [nics(host, role, sending[host] if role != "storage" else None) for host in sorted(hosts - to)]
         carried = sum(sum(r.value for r in of) for of in sent.values())
         if role == "storage" or carried <= ONCE * moved:  # side by side: what one does not carry another can
             each = [[nic for server in each for nic in server]]
+        each += [nics(str(host), role) for host in to]
         if limits := [_side_by_side(host) for host in each if host and all(host)]:
             yield WHO[role], min(limits, key=lambda ceiling: ceiling.mbps)
     workers = data.taking_hosts

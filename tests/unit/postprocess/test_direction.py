@@ -138,6 +138,15 @@ def test_what_workers_can_receive_limits_no_copy_between_servers(folder):
     assert "workers" not in copied(folder, WIRE, WIRE)["ceiling_from"]
 
 
+def test_the_server_that_is_copied_to_may_be_what_limits(folder):
+    site = {"links": {"storage": 4000, "metadata": 420}, "samplers": {"to": {"host": OTHER, "link": "metadata"}}}
+    (folder.parents[1] / "site.json").write_text(json.dumps(site))
+    copied(folder, WIRE, WIRE)
+    edit(folder, copied_to=OTHER)
+    row = trial_tables(folder)
+    assert (row["bottleneck"], row["ceiling_mbps"]) == ("storage", 420)
+
+
 LESS, MORE = moving(100, 0, 20), both(WIRE, moving(100, 0, 20))
 UNLIKE = [(*ends, "that the clients copied") for ends in ((WIRE, LESS), (LESS, WIRE))]
 UNLIKE += [(*ends, "reached none of the trial's own hosts") for ends in ((WIRE, MORE), (MORE, WIRE))]
