@@ -123,6 +123,8 @@ def _put_back(testbed: Testbed, into: Path, say: Say) -> int:
         raise ConfigError(f"{into}: its experiment was a file of yours, which has gone with its testbed: run it anew")
     experiment = asked_experiment(name)
     check_experiment(into, experiment)
+    if any(replicas.kind == "rntuple" for replicas in experiment.used_replicas.values()):
+        raise ConfigError(f"{into}: its RNTuples have gone with its testbed, and would be other bytes: run it anew")
     settings = recorded(record)
     if not testbed.exists:
         testbed.up(settings, say)

@@ -6,12 +6,14 @@ from functools import partial
 import pytest
 
 from tests.testbed.runs import AccessPoint, Ran, all_read, outcome
+from tests.testbed.test_conditions import held
 from tierbench import names
 from tierbench.testbed.services.filesystem import MOUNT_POINT, WRITABLE
 from tierbench.testbed.testbed import Testbed
 
 CLIENTS = 2
-SIZE_MB = 80  # which lasts some seconds, in which clients can be removed
+SIZE_MB = 80
+SLOW_MBPS = 30  # of a worker's card, so that clients still write when they are removed, however busy this machine is
 WRITES = f"""
 access = ["direct", "lan-xrootd"]
 batches = [{CLIENTS}]
@@ -22,16 +24,17 @@ replicas.out = {{ kind = "written", size_mb = {SIZE_MB}, check = "adler32" }}
 
 
 @pytest.fixture(scope="module")
-def written(access_point: AccessPoint) -> Iterator[Ran]:
+def written(access_point: AccessPoint, testbed: Testbed) -> Iterator[Ran]:
     """A trial by each way; then, while they write, a client of the third is removed and the fourth as a whole."""
     access_point.define("writes", WRITES)
     run = access_point.write("writes")
     trials = Ran(0, run).trials
     with access_point.submitting("writes") as watched:
         access_point.wait_until(partial(all_read, trials[2], CLIENTS), "the third trial did not begin", "writes")
-        remove(access_point, f'regexp("{trials[2].name}$", Iwd) && regexp("client.py$", Cmd) && ProcId == 1')
-        access_point.wait_until(partial(all_read, trials[3], CLIENTS), "the fourth trial did not begin", "writes")
-        remove(access_point, f'regexp("{trials[3].name}$", Iwd) && JobUniverse == 7')
+        with held(testbed.host("wan"), "worker-rate", SLOW_MBPS):
+            remove(access_point, f'regexp("{trials[2].name}$", Iwd) && regexp("client.py$", Cmd) && ProcId == 1')
+            access_point.wait_until(partial(all_read, trials[3], CLIENTS), "the fourth trial did not begin", "writes")
+            remove(access_point, f'regexp("{trials[3].name}$", Iwd) && JobUniverse == 7')
         status = watched.result()
     yield Ran(status, access_point.copy("writes"))
 

@@ -116,10 +116,11 @@ def test_a_run_that_could_not_be_gone_on_with_stays_as_it_came_home(home, tmp_pa
     ("happens", "says"),
     [
         (lambda home: asked(home, "/home/bench/mine/mine.toml"), "was a file of yours"),
+        (lambda home: asked(home, "columns-and-distance"), "its RNTuples have gone"),
         (lambda home: (home / names.TESTBED).unlink(), "nothing tells the settings of its testbed"),
         (lambda home: home.rename(home.with_name("other")), "there is no such run"),
     ],
-    ids=["own file", "elsewhere", "gone"],
+    ids=["own file", "RNTuples", "elsewhere", "gone"],
 )
 def test_what_cannot_be_gone_on_with_is_said_before_anything_is_done(home, did, tmp_path, happens, says):
     asked(home, "quick")
