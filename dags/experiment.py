@@ -220,17 +220,17 @@ def load_experiment(path: Path) -> Experiment:
     refuse(attempts.problems)
     first, factors = variants[0].experiment, _factors(axes, variants)
     with_pairs: Factors = {**factors, PAIR: [f"{use.access}/{use.name}" for use in first.uses()]}
-    misnamed_factors = [*unknown_factors(left_out, factors), *report_problems(first.report, with_pairs)]
-    misnamed_factors += scaling_problems(first.scaling, factors)
+    problems = [*unknown_factors(left_out, factors), *report_problems(first.report, with_pairs)]
+    problems += scaling_problems(first.scaling, factors)
     work = {field.name for field in dataclasses.fields(WorkKeys)}
-    misnamed_factors += [
+    problems += [
         f"axes.{axis}: sets {key}, and workloads.{name} has its own, which holds: leave it to one of them"
         for axis, key in sorted(keys) for name, workload in first.workloads.items()
         if key in work and getattr(workload, key) is not None
     ]  # fmt: skip
     if "expects" in read_toml(path):  # what another file expects may be of levels that this one has not
-        misnamed_factors += expected_problems(first.expects, factors)
-    refuse(misnamed_factors, source)
+        problems += expected_problems(first.expects, factors)
+    refuse(problems, source)
     first = dataclasses.replace(first, claims=read_claims(lineage(path)))
     check_claims(path, first.claims, with_pairs if first.report.lines == PAIR else factors)
     return dataclasses.replace(first, axes=axes, left_out=left_out, variants=tuple(variants)) if axes else first
