@@ -1,13 +1,14 @@
 """What repetitions say: means and ratios with their intervals, and how sure several comparisons are together.
 
 docs/statistics.md says why it is done so; benchmarks/interval_coverage.py how often it holds. scipy is loaded where it
-is needed: a trial's own tables, which are made within the DAG, do without.
+is needed: a trial's own tables, which are made within the DAG, do without; scipy.stats takes a second more to load.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,6 +26,8 @@ STRAY = 0.01  # how often a run without a stray trial is said to have one
 DOUBT, DOUBT_OF_STRAYS = 1.5, 0.5  # standard errors by which variances may differ more than they seem to
 LEAST_TRIALS, LEAST_POINTS = 3, 3  # of a point, and in a repetition, to tell a stray trial from its neighbours
 LARGEST_DF = 1000.0  # beyond, Student's distribution is the normal one
+SUMMED = np.linspace(-8.5, 8.5, 171)  # standard deviations: the normal density in steps that leave no error to speak of
+HALVED = 30  # times, an interval to find a root in
 Trial = tuple[Hashable, Hashable]  # a point, and a repetition
 Values = Mapping[Trial, float]
 Kind = Callable[[Hashable], Hashable]  # of a point
@@ -126,9 +129,25 @@ def over_looks(number: int) -> float:
 
 @functools.cache
 def _studentized_range(levels: int, df: float, together: float) -> float:
-    from scipy import stats
+    """Its quantile over the root of 2; it lies between that of one pair and that of so many independent ones."""
+    from scipy import special
 
-    return float(stats.studentized_range.ppf(LEVEL ** (1 / together), levels, min(df, LARGEST_DF))) / math.sqrt(2)
+    df = min(df, LARGEST_DF)
+    deviation = np.sqrt(np.geomspace(special.chdtri(df, 1 - 1e-12), special.chdtri(df, 1e-15), 200) / df)
+    weights = deviation**df * np.exp(
+        -df * (deviation**2 - 1) / 2
+    )  # of a standard deviation by chance, by its logarithm
+    density = levels * np.exp(-(SUMMED**2) / 2) * (SUMMED[1] - SUMMED[0]) / math.sqrt(2 * math.pi)
+
+    def within(quantile: float) -> float:
+        reach = special.ndtr(SUMMED + quantile * math.sqrt(2) * deviation[:, None]) - special.ndtr(SUMMED)
+        return float(weights @ (reach ** (levels - 1) @ density) / weights.sum())
+
+    low, high = student(df, together), student(df, together * levels * (levels - 1) / 2)
+    for _ in range(HALVED):
+        middle = (low + high) / 2
+        low, high = (middle, high) if within(middle) < LEVEL ** (1 / together) else (low, middle)
+    return (low + high) / 2
 
 
 class Blocks:
@@ -199,7 +218,7 @@ def blocks(values: Values) -> tuple[Blocks, list[Trial]]:
 
     A stray lies further from what the others of its repetition and its point foretell than chance has it.
     """
-    from scipy import stats as distributions
+    from scipy import special
 
     used, strays = dict(values), []
     model = Blocks(used)
@@ -215,7 +234,7 @@ def blocks(values: Values) -> tuple[Blocks, list[Trial]]:
         variance, df = (float(of[place]) for of in moderated(without.squares, without.freedom, DOUBT_OF_STRAYS))
         if df <= 0 or variance <= 0:
             break
-        if 2 * len(used) * float(distributions.t.sf(float(far[worst]) / math.sqrt(variance), df)) >= STRAY:
+        if 2 * len(used) * float(special.stdtr(df, -far[worst] / math.sqrt(variance))) >= STRAY:
             break
         strays.append(stray)
         del used[stray]
@@ -277,7 +296,7 @@ def _noisy_apart(values: Values, model: Blocks, strays: Sequence[Trial]) -> tupl
     One after the other the noisiest is taken out, up to half of all, for among several each hides the others. Those
     are apart, if any, whose scatter differs most surely from that of the rest (F test, for all choices of so many).
     """
-    from scipy import stats
+    from scipy import special
 
     there = model.share > 0
     own = np.zeros(there.shape)
@@ -295,7 +314,8 @@ def _noisy_apart(values: Values, model: Blocks, strays: Sequence[Trial]) -> tupl
             break
         variance = max(float(squares[calm].sum()) / df_calm, RESOLUTION**2)
         times = float(squares[~calm].sum()) / df_noisy / variance
-        chance = math.log(math.comb(len(own), number)) + float(stats.f.logsf(times, df_noisy, df_calm))
+        by_chance = max(float(special.fdtrc(df_noisy, df_calm, times)), sys.float_info.min)
+        chance = math.log(math.comb(len(own), number)) + math.log(by_chance)
         if chance < surest and times > FAR_NOISIER:
             surest, noisy, weight = chance, ~calm, 1 / times
     if not noisy.any():
@@ -316,7 +336,7 @@ def _about(own: Numbers, there: Numbers, calm: Numbers) -> Numbers:
 
 def _scatter_differs(models: Sequence[Blocks]) -> bool:
     """Whether one variance for all models is beyond chance (Bartlett's test)."""
-    from scipy import stats
+    from scipy import special
 
     freedom = np.array([model.df for model in models])
     if len(models) < 2 or freedom.min() < 1:
@@ -326,7 +346,7 @@ def _scatter_differs(models: Sequence[Blocks]) -> bool:
     total = freedom.sum()
     spread = total * math.log(variances @ freedom / total) - float(freedom @ np.log(variances))
     correction = 1 + ((1 / freedom).sum() - 1 / total) / (3 * (len(models) - 1))
-    return bool(stats.chi2.sf(spread / correction, len(models) - 1) < OTHER_SCATTER)
+    return bool(special.chdtrc(len(models) - 1, spread / correction) < OTHER_SCATTER)
 
 
 def moderated(squares: Numbers, freedom: Numbers, doubt: float = DOUBT) -> tuple[Numbers, Numbers]:
@@ -441,12 +461,11 @@ class RoundTrips:
 
 def round_trips(trials: Sequence[tuple[float, float]]) -> RoundTrips | None:
     """The slope over (round-trip time, time of an operation); None where distances or trials are too few for a line."""
-    from scipy import stats
-
     far, took = np.array(trials, dtype=float).reshape(-1, 2).T
     if len(far) < LEAST_TRIALS or not np.ptp(far):
         return None
-    line = stats.linregress(far, took)
-    reach, slope = student(len(far) - 2) * float(line.stderr), float(line.slope)
-    each = Interval(slope, slope - reach, slope + reach) if math.isfinite(reach) else Interval(slope)
-    return RoundTrips(each, float(line.intercept))
+    apart = far - far.mean()
+    slope = float(apart @ took / (apart @ apart))
+    off = took - took.mean() - slope * apart
+    reach = student(len(far) - 2) * math.sqrt(off @ off / (len(far) - 2) / (apart @ apart))
+    return RoundTrips(Interval(slope, slope - reach, slope + reach), float(took.mean() - slope * far.mean()))

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from time import sleep
@@ -120,33 +119,26 @@ def cut_off(trial: Contaminated) -> Ran:
     """The workers' links fail for a while when they have begun to read."""
 
     def cut(trial: Contaminated) -> None:
-        with links_down(trial):
-            sleep(3 * PAUSE_S)
+        wan = trial.host("wan")
+        for state in ("down", "up"):
+            for worker in WORKERS:
+                wan.run("ip", "link", "set", f"{worker}-eth0", state)
+            sleep(3 * PAUSE_S if state == "down" else 0)
 
     return trial.submit(cut)
 
 
 def written_meanwhile(trial: Contaminated) -> Ran:
-    """Somebody else writes more to the storage than the two clients read, who cannot end before it is written."""
+    """Somebody else writes to the storage from the go to the end, faster than the two clients can read."""
     other = f"{trial.replica(0)}.other"
     writing = f"dd if=/dev/zero of={other} bs=1M count=64 conv=fsync; rm {other}"
 
     def write(trial: Contaminated) -> None:
-        with links_down(trial):
+        while not (trial.trial / names.OUTCOME).exists():
             trial.host("vmuf").run("sh", "-c", writing, user=USER)
 
-    return trial.submit(write)
-
-
-@contextmanager
-def links_down(trial: Contaminated) -> Iterator[None]:
-    """Nothing reaches the workers."""
-    wan = trial.host("wan")
-    for worker in WORKERS:
-        wan.run("ip", "link", "set", f"{worker}-eth0", "down")
-    yield
-    for worker in WORKERS:
-        wan.run("ip", "link", "set", f"{worker}-eth0", "up")
+    with held(trial.host("wan"), "worker-rate", SLOW_MBPS):
+        return trial.submit(write, from_go=True)
 
 
 def missing_replica(trial: Contaminated) -> Ran:

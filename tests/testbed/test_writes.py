@@ -30,8 +30,9 @@ def written(access_point: AccessPoint, testbed: Testbed) -> Iterator[Ran]:
     run = access_point.write("writes")
     trials = Ran(0, run).trials
     with access_point.submitting("writes") as watched:
-        access_point.wait_until(partial(all_read, trials[2], CLIENTS), "the third trial did not begin", "writes")
+        access_point.wait_until((trials[1] / names.OUTCOME).exists, "the second trial did not end", "writes")
         with held(testbed.host("wan"), "worker-rate", SLOW_MBPS):
+            access_point.wait_until(partial(all_read, trials[2], CLIENTS), "the third trial did not begin", "writes")
             remove(access_point, f'regexp("{trials[2].name}$", Iwd) && regexp("client.py$", Cmd) && ProcId == 1')
             access_point.wait_until(partial(all_read, trials[3], CLIENTS), "the fourth trial did not begin", "writes")
             remove(access_point, f'regexp("{trials[3].name}$", Iwd) && JobUniverse == 7')

@@ -73,6 +73,12 @@ def test_intervals_are_those_of_scipy(count):
     assert (found.low, found.high) == pytest.approx(tuple(expected))
 
 
+@pytest.mark.parametrize(("levels", "df", "together"), [(3, 1, 1), (4, 2, 50), (5, 7, 2.28), (16, 30, 9), (30, 1e4, 1)])
+def test_tukeys_quantiles_are_those_of_scipy(levels, df, together):
+    expected = stats.studentized_range.ppf(0.95 ** (1 / together), levels, min(df, 1000)) / 2**0.5
+    assert tukey(levels, df, together) == pytest.approx(expected, rel=1e-6)
+
+
 def test_an_outlier_is_in_the_mean_and_no_rates_interval_goes_below_zero():
     [row] = summary_rows(trials_of({"direct": [400.0, 401.0, 399.0, 40.0]}))
     assert (row["delivered_mbps"], row["trials"], row["delivered_mbps_low"] > 0) == (310, 4, True)

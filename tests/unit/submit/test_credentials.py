@@ -209,10 +209,11 @@ def test_a_token_that_does_not_say_when_it_expires_is_the_servers_to_judge(job):
 
 
 def test_a_token_that_is_over_before_the_go_is_told_at_the_gate(job):
-    token(job.folder / "soon", 300)
+    token(job.folder / "soon", 3600)
     process = job.start("dd", "--token", "soon", "--gate", "go.json")
     at_the_gate(process)
-    open_gate(job.folder / "go.json", 400)
+    token(job.folder / "soon", 0.5)  # as it would be an hour later
+    open_gate(job.folder / "go.json", 6)
     record = events(process)
     assert (record["end"]["status"], "go" in record) == ("expired-token", False)
 
