@@ -76,7 +76,8 @@ def arranged_hosts(site: Site, experiment: Experiment, plan: Plan) -> list[trial
         condition = site.conditions[name]
         hosts = condition_hosts(condition, plan.pools)
         about = (level_text(value), condition.unit, condition.tolerance_pct, condition.link, condition.word)
-        arranged += [trials.Condition(f"{name}.{host}", name, host, *about, condition.helper) for host in hosts]
+        how = (condition.helper, condition.reads_only)
+        arranged += [trials.Condition(f"{name}.{host}", name, host, *about, *how) for host in hosts]
     return arranged
 
 

@@ -248,6 +248,7 @@ class Condition(Checked):
     words: tuple[Name, ...] = ()  # that it takes: all of them, or beside numbers of the unit
     tolerance_pct: float = bounded(0.0, 0, 100)
     link: Literal["wan", "storage", "gateway", "door", "worker", "rtt_ms"] | None = None
+    reads_only: bool = False  # what goes to the storage has its rate as before
     helper: AbsolutePath = AbsolutePath("/usr/local/sbin/tierbench-arrange")
     description: Line = Line("")
 

@@ -59,6 +59,7 @@ class Condition(NamedTuple):
     link: "str | None" = None  # whose rate it sets
     word: str = ""  # by which its helper knows it
     helper: str = ""
+    reads_only: bool = False  # it sets what comes from the storage
 
 
 class Start(NamedTuple):

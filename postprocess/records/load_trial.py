@@ -139,6 +139,7 @@ def _ceilings(folder: Path, trial: Definition, conditions: list[ConditionState],
     ceilings = read_ceilings(folder.absolute().parents[1], trial.pool, optional.append)
     if trial.measure.direction == RECEIVED:
         ceilings = ceilings.towards_storage()
+        conditions = [state for state in conditions if not state.condition.reads_only]
     arranged = {state.condition.link: state.number for state in conditions if state.condition.link}
     distances = [state for state in conditions if state.condition.link == "rtt_ms"]
     if len({state.number for state in distances}) > 1:  # who is how far by which of them, nobody says

@@ -150,6 +150,7 @@ def test_public_workers_can_be_at_distances_of_their_own(testbed: Testbed, usual
     assert alike == [pytest.approx(float(usual_rtt_ms), abs=2)] * 2
 
 
+@pytest.mark.long
 def test_the_doctor_tries_processes_and_rates(access_point: AccessPoint) -> None:
     access_point.define("further", FURTHER)
     text = access_point.doctor("further")

@@ -116,6 +116,7 @@ while :; do mv swapped was; ln -s {outside} swapped; rm swapped; mv was swapped;
 """
 
 
+@pytest.mark.long
 def test_another_testbed_beside_it_has_its_own_distance_and_goes_with_nothing_but_itself(
     testbed: Testbed, tiny: Testbed, tmp_path: Path
 ) -> None:
@@ -223,6 +224,7 @@ def test_a_redirector_carries_no_data(afresh: Testbed, file: str) -> None:
     assert passed < 0.05 * sent
 
 
+@pytest.mark.long
 def test_a_daemon_that_dies_during_up_is_named_with_its_last_words(
     tiny: Testbed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

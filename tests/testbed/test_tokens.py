@@ -136,6 +136,7 @@ def define(access_point: AccessPoint, *ways: str, further: str = "") -> None:
     access_point.define("by-token", EXPERIMENT.format([*ways]) + "".join(workloads) + further)
 
 
+@pytest.mark.long
 def test_clients_of_a_trial_show_it_and_nothing_tells_it(
     testbed: Testbed, access_point: AccessPoint, issue: Callable[..., str]
 ) -> None:

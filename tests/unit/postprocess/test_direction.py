@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.unit import synthetic_run as synthetic
+from tests.unit.doctored_trial import arranged
 from tests.unit.doctored_trial import edit_trial as edit
 from tests.unit.postprocess.test_truth import MTU, WIRE, WORKER, both, moving, packets, samples
 from tierbench.postprocess.schema.columns import places
@@ -56,6 +57,18 @@ def test_a_clean_one_is_valid_and_its_slice_is_of_what_was_delivered(tmp_path):
     _, writing = mirrored(tmp_path, WIRE, WIRE)
     assert (writing["verdict"], writing["verdict_reasons"]) == ("VALID", "")
     assert (writing["closure"], writing["steady_from"]) == (pytest.approx(1500 / 1434 - 1, rel=1e-3), "delivered")
+
+
+@pytest.mark.parametrize("what", ["reads", "writes"])
+@pytest.mark.parametrize("reads_only", [True, False])
+def test_a_rate_that_is_set_for_what_is_read_limits_no_writer(tmp_path, what, reads_only):
+    folder = synthetic.write_trial(tmp_path)
+    does(folder, what)
+    moves(folder, WIRE, WIRE, "tx" if what == "reads" else "rx")
+    told = {"event": "arranged", "now": "410"}
+    arranged(folder, "storage-rate", "410", told, unit="Mb/s", link="storage", reads_only=reads_only)
+    limited = what == "reads" or not reads_only
+    assert (trial_tables(folder)["ceiling_mbps"] == 410) is limited
 
 
 @pytest.mark.parametrize(
