@@ -16,6 +16,7 @@ from pathlib import Path
 LOGS = Path("build/test")
 BESIDE = 10  # nice, of what runs beside the testbeds
 TESTBEDS = 3  # side by side, each with some files of tests
+UNIT = 4  # side by side: they wait a lot, for processes and for times
 PYTEST = [sys.executable, "-m", "pytest", "--durations=40"]
 
 
@@ -66,7 +67,7 @@ LANES = (
     [Part("testbed", [*PYTEST, "-v", "--numprocesses", str(TESTBEDS), "--dist", "loadfile", "tests/testbed"])],
     [
         Part("lint", ["make", "--no-print-directory", "lint"], BESIDE),
-        Part("unit", [*PYTEST, "--numprocesses", "auto", "--dist", "worksteal", "tests/unit"], BESIDE),
+        Part("unit", [*PYTEST, "--numprocesses", str(UNIT), "--dist", "worksteal", "tests/unit"], BESIDE),
     ],
 )
 

@@ -169,6 +169,7 @@ def test_clients_of_a_trial_show_it_and_nothing_tells_it(
 def ends_of(access_point: AccessPoint, way: str, *more: str) -> dict[str, Any] | None:
     """What the trial by an access method has come to, if there was a run."""
     define(access_point, way)
+    access_point.make_replicas("by-token")
     asked = ["tierbench", "run", f"{HOME}/by-token.toml", "--site", "testbed", "--no-links", "--into", f"{HOME}/{way}"]
     access_point.command(*asked, *more, check=False)
     if not access_point.there(way).exists():

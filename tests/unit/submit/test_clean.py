@@ -89,6 +89,13 @@ def test_what_has_come_into_its_place_meanwhile_is_left_alone(run, tmp_path, mon
     assert (run / "file").exists()
 
 
+def test_a_page_beside_runs_is_passed_over(run):
+    page = run.with_name("index.html")
+    page.touch()
+    assert cli.main(["clean", str(run), str(page), "--yes"]) == 0
+    assert (run.exists(), page.exists()) == (False, True)
+
+
 def test_other_folders_are_refused_before_anything_goes(run, tmp_path):
     for folder in (tmp_path, tmp_path / "nothing"):
         assert cli.main(["clean", str(run), str(folder), "--yes"]) == 2

@@ -165,9 +165,9 @@ def test_a_file_that_could_not_be_staged_is_told(job, copy, status, message):
 
 def test_of_a_copy_that_is_cut_what_had_come_counts(job):
     root_program(job)
-    second = f"[ ! -e {job.folder}/ran ] || {{ head -c 60 /dev/zero > $4; exec sleep 600; }}"
+    second = f"[ ! -e {job.folder}/ran ] || {{ printf %60s > $4; exec sleep 600; }}"
     job.script("bin/xrdcp", second, f"touch {job.folder}/ran; head -c 100 /dev/zero > $4")
-    end = job.end("staged", for_s=2)
+    end = job.end("staged", for_s=4)
     assert (end["status"], end["work"]["cut"], end["bytes_app"], end["bytes_client"]) == ("ok", 1, 160, 160)
 
 

@@ -32,7 +32,7 @@ class Servers(BaseHTTPRequestHandler):
     """Both in one: answers as it is told, and keeps what it was asked."""
 
     protocol_version = "HTTP/1.1"
-    code, said, size, removal, cut, hangs = 201, SUCCESS, SIZE, 200, False, False
+    code, said, size, removal, cut, hangs = 201, SUCCESS, SIZE, 200, False, ""
 
     def do_COPY(self):
         self.asked.append(("COPY", self.path, dict(self.headers)))
@@ -44,13 +44,16 @@ class Servers(BaseHTTPRequestHandler):
         self.end_headers()
         for line in self.said.splitlines(keepends=True):
             self.wfile.write(f"{len(line):x}\r\n{line}\r\n".encode())
-        if self.hangs:
+        if self.hangs == "COPY":
             self.over.wait(PATIENCE_S)
         self.close_connection = True
         if not self.cut:
             self.wfile.write(b"0\r\n\r\n")
 
     def do_HEAD(self):
+        self.asked.append(("HEAD", self.path, {}))
+        if self.hangs == "HEAD":
+            self.over.wait(PATIENCE_S)
         self.answer(200, length=self.size)
 
     def do_DELETE(self):
@@ -138,10 +141,11 @@ def test_each_copy_of_a_job_has_a_name_of_its_own(servers, job):
     assert len(set(asked(servers, "COPY"))) == 3
 
 
-def test_who_is_ended_in_a_copy_removes_it(servers, job):
-    servers.said, servers.hangs = BEGUN, True
+@pytest.mark.parametrize(("hangs", "said"), [("COPY", BEGUN), ("HEAD", SUCCESS)])
+def test_who_is_ended_in_a_copy_or_as_its_size_is_asked_for_removes_it(servers, job, hangs, said):
+    servers.said, servers.hangs = said, hangs
     process = job.start("httptpc", "--options", f'{{"to": "{servers.url}/copies"}}')
-    until(lambda: servers.asked)
+    until(lambda: asked(servers, hangs))
     process.send_signal(signal.SIGTERM)
     assert events(process)["end"]["status"] == "killed"
     assert asked(servers, "DELETE") == asked(servers, "COPY")
