@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -26,9 +27,10 @@ from tierbench.submit.repetitions import asked_of, check_experiment
 from tierbench.testbed import terminal
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.rootfs import Say
+from tierbench.testbed.services import topology
 from tierbench.testbed.services.htcondor import ACCESS_POINT
-from tierbench.testbed.settings import check_demands, demands, load, recorded, with_demands
-from tierbench.testbed.testbed import SHIPPED, Testbed
+from tierbench.testbed.settings import Settings, check_demands, demands, load, recorded, with_demands
+from tierbench.testbed.testbed import SHIPPED, Testbed, offered
 from tierbench.testbed.topology import USER, Host, Topology
 
 HOME = f"/home/{USER}"
@@ -50,7 +52,7 @@ def run(
         make_parents(into)
     except OSError as error:
         raise ConfigError(f"{into.parent}: cannot be made: {error.strerror}; see --into") from None
-    _see_to(testbed, experiment, overrides, say)
+    _see_to(testbed, experiment, overrides, experiment_here, say)
     access_point = testbed.host(ACCESS_POINT)
     if Path(experiment).is_file():
         experiment = _taken_along(Path(experiment), testbed.host(testbed.topology.writer.name), access_point)
@@ -155,13 +157,29 @@ def _copied(topology: Topology, experiment: Experiment, writer: Host) -> Iterato
             yield from ((host, name) for host in (topology.pool(access.pool) if access.on_disk else [writer]))
 
 
-def _see_to(testbed: Testbed, experiment: str, overrides: Sequence[str], say: Say) -> None:
-    """Have the testbed up, as the experiment and the command line want it."""
-    needed = demands(experiment, overrides)
+def _see_to(testbed: Testbed, name: str, overrides: Sequence[str], experiment: Experiment, say: Say) -> None:
+    """Have the testbed up, as the experiment and the command line want it, if all ways are there then."""
+    needed = demands(name, overrides)
     if testbed.exists:
         check_demands(testbed.settings, needed, testbed.name)
+        settings = testbed.settings
     else:
-        testbed.up(with_demands(load(SHIPPED, []), needed, " --set ".join([experiment, *overrides])), say)
+        settings = with_demands(load(SHIPPED, []), needed, " --set ".join([name, *overrides]))
+    for words in lacking(settings, experiment):
+        raise ConfigError(f"{name}: {words}; settings of a testbed are what `--set` and the experiment's file say")
+    if not testbed.exists:
+        testbed.up(settings, say)
+
+
+def lacking(settings: Settings, experiment: Experiment) -> Iterator[str]:
+    """What of an experiment a testbed with these settings does not have: servers, or workers."""
+    there = tomllib.loads(offered(SHIPPED.read_text(encoding="utf-8"), settings))["access"]
+    methods = load_site(SHIPPED).access
+    for access in dict.fromkeys(use.access for use in experiment.uses()):
+        if access in methods and access not in there:
+            yield f"access method {access} leads to a server that such a testbed lacks"
+        elif access in methods and not topology(settings).pool(methods[access].pool):
+            yield f"access method {access} is for workers of pool {methods[access].pool}, and such a testbed has none"
 
 
 def waits_for_us(testbed: Testbed, into: Path) -> bool:

@@ -455,7 +455,7 @@ def test_without_a_gate_a_trial_is_complete_and_its_skew_is_natural(ungated: Ran
 
 # Repeated until the mean is known
 
-UNTIL_KNOWN = "{ within_pct = 100, at_least = 3, at_most = 7 }"
+UNTIL_KNOWN = "{ within_pct = 100, at_least = 3, at_most = 9 }"
 
 
 def test_trials_that_are_not_needed_are_skipped_and_not_in_the_tables(until_known: Ran) -> None:

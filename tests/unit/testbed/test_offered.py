@@ -5,9 +5,11 @@ import tomllib
 import pytest
 
 from tierbench.dags.experiment import SHIPPED as EXPERIMENTS
+from tierbench.dags.experiment import find_experiment
 from tierbench.errors import BusyError, ConfigError
 from tierbench.site_configs import site as sites
 from tierbench.site_configs.site import find_site, load_site
+from tierbench.testbed.run import lacking
 from tierbench.testbed.settings import SUFFIX, Settings, check_demands, demands, load, with_demands
 from tierbench.testbed.testbed import SHIPPED, links, offered
 
@@ -35,6 +37,25 @@ def test_what_is_set_is_what_the_links_are_said_to_carry(site, text):
     found = site(load(SHIPPED, FAR)).links
     assert (found.wan, found.worker, found.storage, found.rtt_ms) == (500, 50, 800, 53)
     assert tomllib.loads(offered(text, load(SHIPPED, FAR)))["testbed"]["rates_mbps"]["wan"] == 500
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "why"),
+    [
+        ("quick", [], ""),
+        (
+            "quick",
+            ["private_workers=0"],
+            "wan-xrootd-private is for workers of pool private, and such a testbed has none",
+        ),
+        ("ani-xrootd-scaled", [], ""),
+        ("ani-xrootd-scaled", ["storage_nics=1"], "leads to a server that such a testbed lacks"),
+    ],
+)
+def test_what_an_experiment_lacks_on_a_testbed_is_told_before_it_is_up(name, overrides, why):
+    settings = with_demands(load(SHIPPED, []), demands(name, overrides), name)
+    told = "; ".join(lacking(settings, find_experiment(name)))
+    assert why in told if why else told == ""
 
 
 def test_the_scale_goes_with_the_rates(text):
