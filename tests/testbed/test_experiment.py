@@ -54,7 +54,7 @@ retries = 1
 start = "{start}"
 workloads.copy = {{ client = "xrdcp", replicas = "{replicas}" }}
 replicas.short = {{ kind = "random", count = 2, size_mb = 1 }}
-replicas.middling = {{ kind = "random", count = 2, size_mb = 16 }}
+replicas.middling = {{ kind = "random", count = 1, size_mb = 48 }}
 replicas.long = {{ kind = "random", count = 4, size_mb = 512 }}
 """
 
@@ -455,11 +455,11 @@ def test_without_a_gate_a_trial_is_complete_and_its_skew_is_natural(ungated: Ran
 
 # Repeated until the mean is known
 
-UNTIL_KNOWN = "{ within_pct = 100, at_least = 3, at_most = 9 }"
+UNTIL_KNOWN = "{ within_pct = 100, at_least = 3, at_most = 12 }"
 
 
 def test_trials_that_are_not_needed_are_skipped_and_not_in_the_tables(until_known: Ran) -> None:
-    """Three are enough; some more begin before that is known, as they last but a moment here."""
+    """Three are enough, or a few more where a busy machine has them scatter by their mean."""
     states = {trial.name: outcome(trial)["state"] for trial in until_known.trials}
     assert list(states.values())[:3] == ["complete"] * 3
     assert list(states.values())[-1] == "skipped"
