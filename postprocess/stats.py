@@ -133,10 +133,9 @@ def _studentized_range(levels: int, df: float, together: float) -> float:
     from scipy import special
 
     df = min(df, LARGEST_DF)
-    deviation = np.sqrt(np.geomspace(special.chdtri(df, 1 - 1e-12), special.chdtri(df, 1e-15), 200) / df)
-    weights = deviation**df * np.exp(
-        -df * (deviation**2 - 1) / 2
-    )  # of a standard deviation by chance, by its logarithm
+    least, most = max(float(special.chdtri(df, 1 - 1e-12)), 1e-300), float(special.chdtri(df, 1e-15))
+    deviation = np.sqrt(np.geomspace(least, most, 200) / df)  # what of the scatter few trials may show, by chance
+    weights = deviation**df * np.exp(-df * (deviation**2 - 1) / 2)
     density = levels * np.exp(-(SUMMED**2) / 2) * (SUMMED[1] - SUMMED[0]) / math.sqrt(2 * math.pi)
 
     def within(quantile: float) -> float:

@@ -1,5 +1,6 @@
 """Trials that write, by the mount and by the bridge: what they say is what arrived, and nothing of theirs is left."""
 
+import re
 from collections.abc import Iterator
 from functools import partial
 
@@ -13,7 +14,7 @@ from tierbench.testbed.testbed import Testbed
 
 CLIENTS = 2
 SIZE_MB = 80
-SLOW_MBPS = 30  # of a worker's card, so that clients still write when they are removed, however busy this machine is
+SLOW_MBPS = 60  # of the WAN, so that clients still write when they are removed, however busy this machine is
 WRITES = f"""
 access = ["direct", "lan-xrootd"]
 batches = [{CLIENTS}]
@@ -31,7 +32,7 @@ def written(access_point: AccessPoint, testbed: Testbed) -> Iterator[Ran]:
     trials = Ran(0, run).trials
     with access_point.submitting("writes") as watched:
         access_point.wait_until((trials[1] / names.OUTCOME).exists, "the second trial did not end", "writes")
-        with held(testbed.host("wan"), "worker-rate", SLOW_MBPS):
+        with held(testbed.host("wan"), "wan-rate", SLOW_MBPS):
             access_point.wait_until(partial(all_read, trials[2], CLIENTS), "the third trial did not begin", "writes")
             remove(access_point, f'regexp("{trials[2].name}$", Iwd) && regexp("client.py$", Cmd) && ProcId == 1')
             access_point.wait_until(partial(all_read, trials[3], CLIENTS), "the fourth trial did not begin", "writes")
@@ -67,7 +68,8 @@ def test_the_rate_is_no_more_than_that_of_the_workers_links(written: Ran, number
 
 def test_trials_that_were_broken_off_say_why(written: Ran) -> None:
     killed, removed = written.trials[2:]
-    assert "client 1 killed" in outcome(killed)["reasons"][0]
+    # Its own last word, unless it was still writing back what it had in memory when its time to end was over.
+    assert re.match("client 1 (killed|lost: it was removed)", outcome(killed)["reasons"][0]), outcome(killed)["reasons"]
     assert outcome(removed)["reasons"][0] == "the trial was removed"
 
 

@@ -79,6 +79,11 @@ def test_tukeys_quantiles_are_those_of_scipy(levels, df, together):
     assert tukey(levels, df, together) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize("df", [1e-6, 0.01, 0.05, 0.3])
+def test_with_hardly_a_degree_of_freedom_tukeys_quantile_is_no_less_than_that_of_one_pair(df):
+    assert tukey(5, df) >= tukey(2, df) > tukey(2, 1)
+
+
 def test_an_outlier_is_in_the_mean_and_no_rates_interval_goes_below_zero():
     [row] = summary_rows(trials_of({"direct": [400.0, 401.0, 399.0, 40.0]}))
     assert (row["delivered_mbps"], row["trials"], row["delivered_mbps_low"] > 0) == (310, 4, True)
