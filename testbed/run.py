@@ -165,8 +165,8 @@ def _see_to(testbed: Testbed, name: str, overrides: Sequence[str], experiment: E
         settings = testbed.settings
     else:
         settings = with_demands(load(SHIPPED, []), needed, " --set ".join([name, *overrides]))
-    for words in lacking(settings, experiment):
-        raise ConfigError(f"{name}: {words}; settings of a testbed are what `--set` and the experiment's file say")
+    if words := "; ".join(lacking(settings, experiment)):
+        raise ConfigError(f"{name}: {words}. What a testbed has is set by --set and an experiment's .testbed.toml")
     if not testbed.exists:
         testbed.up(settings, say)
 
