@@ -230,7 +230,7 @@ def pinned(host: str) -> str:
 
 def _shown_credentials(name: str, access: Access) -> Iterator[Question]:
     if access.kerberos:  # first, since what follows shows its ticket
-        about = {**dataclasses.asdict(access.kerberos), "needed_s": LEAST_TICKET_S}
+        about = {**dataclasses.asdict(access.kerberos), "needed_s": LEAST_TICKET_S, **_ticket(access)}
         yield Question("kerberos", "Kerberos ticket", about)
     if not access.x509 and (PROXY in access.environment or access.prefix.startswith(GRID_SCHEMES)):
         yield Question("proxy", "grid proxy", {"path": access.environment.get(PROXY, ""), "needed_s": LEAST_PROXY_S})
@@ -263,7 +263,8 @@ def _at_the_door(name: str, access: Access, paths: list[tuple[str, int]], *, flu
                 yield Question("xrootd", f"access {name}{beside}", about, brings=tuple(access.secrets.values()))
     elif access.protocol == "file":
         seen = [(access.url(path), count) for path, count in paths]
-        yield Question("files", f"access {name}", {"paths": seen, "flushed": flushed, "by_network": not access.on_disk})
+        about = {"paths": seen, "flushed": flushed, "by_network": not access.on_disk, **_ticket(access)}
+        yield Question("files", f"access {name}", about)
     elif access.protocol != "globus":
         for proxy in access.proxies:
             beside = f" at {proxy}" if access.further_proxies else ""
@@ -277,7 +278,12 @@ def _at_the_door(name: str, access: Access, paths: list[tuple[str, int]], *, flu
 def _shown(access: Access) -> dict[str, Any]:
     """By which variables a probe's programs find what they have to show, if there is anything."""
     shown = {variable: PurePath(path).name for variable, path in credentials.variables(access).items()}
-    return {"shown": shown} if shown else {}
+    return {**({"shown": shown} if shown else {}), **_ticket(access)}
+
+
+def _ticket(access: Access) -> dict[str, str]:
+    """Whose ticket a probe's programs find, if anybody's: none opens another access method's door."""
+    return {"ticket": f"{access.kerberos.keytab} {access.kerberos.principal}"} if access.kerberos else {}
 
 
 def _directories(site: Site, experiment: Experiment | None, access: str) -> list[tuple[str, int]]:

@@ -69,9 +69,12 @@ def main() -> int:
         print(f"probe: the questions cannot be used: {error!r}", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as scratch:
-        os.environ.update(KRB5CCNAME=f"FILE:{scratch}/ticket", XRD_CONNECTIONWINDOW="5")
-        os.environ.update(XRD_CONNECTIONRETRY="1", XRD_REQUESTTIMEOUT=str(PATIENCE_S))
-        answers = [answer(ask, question) for ask, question in asked]
+        os.environ.update(XRD_CONNECTIONWINDOW="5", XRD_CONNECTIONRETRY="1", XRD_REQUESTTIMEOUT=str(PATIENCE_S))
+        tickets = sorted({question.get("ticket", "") for _, question in asked})
+        answers = []
+        for ask, question in asked:
+            os.environ["KRB5CCNAME"] = f"FILE:{scratch}/ticket-{tickets.index(question.get('ticket', ''))}"
+            answers.append(answer(ask, question))
     report = {"format": FORMAT, "host": machine()[0], "begin_wall_ns": begin, "answers": answers}
     report["end_wall_ns"] = int(time.time() * 1e9)
     print(json.dumps(report), flush=True)

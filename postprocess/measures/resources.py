@@ -208,7 +208,7 @@ def _of_host(
     carried, least = _carried(rates), least_carried[role]
     on_the_way = max(carried) >= least
     if data.is_warm and role in SERVERS:  # the storage sends next to nothing, which anybody carries
-        on_the_way = data.data_cache is not None and host == data.data_cache.host
+        on_the_way = host in {cache.host for cache in data.data_caches}
     if data.trial.protocol == MOUNT:  # which leads through none, or what one is sent it sends on, and no more
         on_the_way = min(carried) >= least and max(carried) <= MOST_CARRIED * moved
     if role in ("storage", "worker"):
@@ -286,8 +286,8 @@ def _of_links(data: TrialData, of: Part, used: list[Resource], moved: float) -> 
     if data.storage and (wan := data.ceilings.links.get("wan")):  # to a disk there is none
         resource = f"NIC {data.measure.direction}"
         doors_used = [r for r in used if r.role == "door" and r.on_the_way and data.trial.protocol != MOUNT]
-        cache = data.data_cache.host if data.data_cache else ""  # which may be beside the workers
-        crossing = [r for r in doors_used if r.resource == resource and r.value and r.host != cache]
+        caches = {cache.host for cache in data.data_caches}  # which may be beside the workers
+        crossing = [r for r in doors_used if r.resource == resource and r.value and r.host not in caches]
         together = sum(r.value for r in crossing)
         if len({r.host for r in crossing}) > 1 and together > ONCE * moved:  # in series
             crossing, together = [], 0.0

@@ -85,7 +85,7 @@ def software_caches(data: TrialData) -> list[Cache]:
 
 def caches(data: TrialData) -> list[Cache]:
     """Those, and the one that the files are read through."""
-    return [*software_caches(data), *([data.data_cache] if data.data_cache else [])]
+    return [*software_caches(data), *data.data_caches]
 
 
 def _proxies(data: TrialData) -> list[Sampled]:

@@ -100,16 +100,15 @@ class TrialData:
         return self.trial.measure.on_own_disks if own and counted else self.trial.measure
 
     @cached_property
-    def data_cache(self) -> Cache | None:
-        """The cache that its clients read their files through, if the site has set what it has of them."""
+    def data_caches(self) -> list[Cache]:
+        """The caches that its clients read their files through, if the site has set what they have of them."""
         urls = [job.start.url for job in self.jobs if job.start]
-        on_the_way = (cache for cache in self.caches if any(url.startswith(cache.folder) for url in urls))
-        return next((cache for cache in on_the_way if cache.of_data), None)
+        return [cache for cache in self.caches if cache.of_data and any(url.startswith(cache.folder) for url in urls)]
 
     @property
     def is_warm(self) -> bool:
-        """Whether that cache was to have all of them."""
-        return self.data_cache is not None and self.data_cache.value == WARM
+        """Whether these were to have all of them."""
+        return bool(self.data_caches) and all(cache.value == WARM for cache in self.data_caches)
 
     @property
     def cached(self) -> bool:

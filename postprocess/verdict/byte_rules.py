@@ -104,7 +104,7 @@ def excess_bytes(data: TrialData, row: TrialRow) -> Measured:
     """Bytes sent beyond the usual excess (below) that the trial's own hosts received, or whose receiver is unknown."""
     near, far = moved_around(data), at_far_end(data)
     for excess, words in _excess(data, row):
-        if near and far and data.data_cache:  # which fetches whole blocks: that is what is measured
+        if near and far and data.data_caches:  # which fetches whole blocks: that is what is measured
             return
         if near and far:
             hosts = f"the trial's own hosts {data.measure.far_direction} {mb(far.bytes)} of {mb(near.bytes)}"
@@ -137,21 +137,21 @@ def background_bytes(data: TrialData, row: TrialRow) -> Measured:
 
 
 def _passed_to_others(data: TrialData) -> float:
-    """What the cache that clients read through, or doors that the way names, sent beyond what the workers received.
+    """What caches that clients read through, or doors that the way names, sent beyond what the workers received.
 
     As far as both are sampled; of doors no more than what the storage sent beyond that: the rest was in their memory.
     """
     near, received = moved_around(data), together(data, data.far_end, data.measure.far_direction)
     if data.measure.direction != SENT or data.measure.far_end != "workers" or not near or not received:
         return 0.0
-    cache, beyond = data.data_cache.host if data.data_cache else "", [0.0]
+    caches, by_caches, beyond = {cache.host for cache in data.data_caches}, 0.0, [0.0]
     for stage in servers_on(data):
-        hosts = [nics for nics in by_host(stage) if nics[0].samples.host in (cache, *data.trial.path)]
-        passed = {nics[0].samples.host: _sent_once(data, nics) - received.payload(HEADERS) for nics in hosts}
-        beyond.append(passed.pop(cache, 0.0))
-        if len(passed) == 1:  # of several it is not known whether they are in series
-            beyond.append(min(*passed.values(), near.payload(HEADERS) - received.payload(HEADERS)))
-    return max(beyond)
+        hosts = [nics for nics in by_host(stage) if nics[0].samples.host in (*caches, *data.trial.path)]
+        sent = {nics[0].samples.host: _sent_once(data, nics) for nics in hosts}
+        by_caches += sum(sent.pop(host, 0.0) for host in caches)  # each client reads through one of them
+        if len(sent) == 1:  # of several it is not known whether they are in series
+            beyond.append(min(*sent.values(), near.payload(HEADERS)) - received.payload(HEADERS))
+    return max(by_caches - received.payload(HEADERS), *beyond)
 
 
 def _sent_once(data: TrialData, server: list[Sampled]) -> float:

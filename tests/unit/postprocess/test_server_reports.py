@@ -1,10 +1,13 @@
 """What proxies, XRootD's servers and caches report of themselves must be proven, or their trial is not VALID."""
 
+import dataclasses
+
 import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.doctored_trial import arranged, edit_trial, work_done
 from tierbench import names
+from tierbench.postprocess.measures.server_reports import caches
 from tierbench.postprocess.measures.stalls import longest_at_an_edge
 from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row
@@ -212,6 +215,17 @@ def test_a_cache_of_data_is_proven_by_what_the_storage_sent_and_by_what_it_held(
     said, reasons = judged(folder, value, int(before), held_after, cache={"folder": DOOR, "trouble": trouble})
     assert said == verdict, reasons
     assert words in reasons
+
+
+@pytest.mark.parametrize(("second", "is_warm"), [("warm", True), ("cold", False)])
+def test_each_cache_of_data_that_clients_read_through_counts(folder, second, is_warm):
+    judged(folder, "warm", int(READ), int(READ), cache={"folder": DOOR, "trouble": ""})
+    data = read_trial(folder)
+    other = dataclasses.replace(data.caches[0], host="cache2.fiu.test", value=second)
+    unused = dataclasses.replace(other, folder="root://nobody/")
+    data = dataclasses.replace(data, caches=[*data.caches, other, unused])
+    assert [cache.host for cache in caches(data)] == ["cache.fiu.test", "cache2.fiu.test"]
+    assert data.is_warm is is_warm
 
 
 def through(folder, server, share):

@@ -83,6 +83,25 @@ def test_what_a_host_answers(tmp_path, kind, about, why, seen):
     assert why is None or (found["state"], found.get("why", "")) == ("bad" if why else "good", why)
 
 
+def test_a_ticket_opens_no_other_access_methods_door(tmp_path, monkeypatch):
+    kinit = tmp_path / "kinit"
+    kinit.write_text('#!/bin/sh\n: > "${KRB5CCNAME#FILE:}"\n')
+    listing = tmp_path / "ls"
+    listing.write_text('#!/bin/sh\ntest -e "${KRB5CCNAME#FILE:}" && echo file\n')
+    for program in (kinit, listing):
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    access = replace(SITE.access["direct"], kerberos=Kerberos("host/x@A", str(kinit)))
+    without, other = replace(access, kerberos=None), replace(access, kerberos=Kerberos("host/y@A", str(kinit)))
+    asked = visits(replace(SITE, access={"a": access, "b": without}), None, {"public": ("w",)})["w"].questions
+    asked += visits(replace(SITE, access={"a": other}), None, {"public": ("w",)})["w"].questions
+    kinds = [question for question in asked if question.kind in ("kerberos", "files")]
+    assert [question.kind for question in kinds] == ["kerberos", "files", "files", "kerberos", "files"]
+    about = [{**question.to_json(), "paths": [["/", 1]], "by_network": False} for question in kinds]
+    answers = json.loads(probe(json.dumps([about[place] for place in (0, 1, 2, 4, 3, 4)])).stdout)["answers"]
+    assert [found["state"] != "bad" for found in answers] == [True, True, False, False, True, True], answers
+
+
 def test_an_interface_that_is_there():
     other = next((path.name for path in sorted(Path("/sys/class/net").iterdir()) if path.name != "lo"), None)
     if other is None:
