@@ -67,6 +67,8 @@ def asked_of(directory: Path) -> Asked:
 def extension(run: Run, number: int) -> Extension:
     """So many repetitions more; ConfigError or BusyError where they would not be those of this run."""
     directory = run.directory
+    if not 1 <= number < MOST_REPEATS:
+        raise ConfigError(f"--more {number}: must be 1 to {MOST_REPEATS - 1}")
     if run.copy_of:
         raise ConfigError(f"{directory}: is a copy of {run.copy_of}; add repetitions there")
     run.check_here()
@@ -76,7 +78,7 @@ def extension(run: Run, number: int) -> Extension:
     before = _without_unbegun(from_json(files.read_text(directory / names.PLAN)), directory)
     had = max(trial.repeat for trial in before.trials)
     repeats = had + number
-    if number < 1 or repeats > MOST_REPEATS:
+    if repeats > MOST_REPEATS:
         raise ConfigError(f"--more {number}: must be 1 to {MOST_REPEATS - repeats + number}")
     site, experiment = find_site(asked.site), asked_experiment(asked.experiment)
     _refuse(directory, _changed(directory / names.SITE, site, "site"))
