@@ -35,7 +35,8 @@ STOP_SECONDS = 10.0
 POLL_SECONDS = 0.1
 LONGEST_TRAILER = 4096
 SLOT_SECONDS = 120.0  # for the job that clears to find a slot; the pool has just had all of the trial's clients
-RUN_SECONDS = 900.0
+RUN_SECONDS = 900.0  # and for what it reads:
+SLOWEST_BYTES = 10e6  # a second
 TRIES = 2
 SUBMITTED = re.compile(r"^(\d+)\.0 - ", re.MULTILINE)
 EXPECTED = "outbox/expected.txt"
@@ -206,11 +207,11 @@ def one_try(trial: Trial, avoided: "list[str]") -> "tuple[dict[str, Any], str, s
     requirements = trial.requirements
     for machine in avoided:
         requirements = f'({requirements}) && Machine != "{machine}"'
-    own = trial.credentials
+    own, run_s = trial.credentials, RUN_SECONDS + (trial.writes or {}).get("bytes", 0) / SLOWEST_BYTES
     macros = {
         "step": "clear", "flags": f"--expected {Path(EXPECTED).name} {own.flags}",
         "files": "".join(f", {path}" for path in (EXPECTED, *own.files)),
-        "pool_requirements": requirements, "slot_limit": round(SLOT_SECONDS), "run_limit": round(RUN_SECONDS),
+        "pool_requirements": requirements, "slot_limit": round(SLOT_SECONDS), "run_limit": round(run_s),
     }  # fmt: skip
     if own.service:
         macros["service"] = own.service
@@ -227,7 +228,7 @@ def one_try(trial: Trial, avoided: "list[str]") -> "tuple[dict[str, Any], str, s
     if not submitted:
         return {}, f"no job could be submitted: {said}", ""
     number = int(submitted.group(1))
-    cluster, deadline = Cluster(Path(names.WRITE_AREA_LOG)), time.monotonic() + SLOT_SECONDS + RUN_SECONDS
+    cluster, deadline = Cluster(Path(names.WRITE_AREA_LOG)), time.monotonic() + SLOT_SECONDS + run_s
     while not (cluster.number == number and cluster.ended):
         cluster.read_on()
         away = [job.since for job in cluster.away.values() if time.monotonic() - job.since > POLL_SECONDS]

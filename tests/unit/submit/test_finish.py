@@ -1,6 +1,7 @@
 """The last step of a trial, run as DAGMan runs it."""
 
 import json
+import os
 import subprocess
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from tests.unit.shipped import PYTHON, ship
 from tierbench import names
 from tierbench.submit.trial import finish
+from tierbench.trials import Limits, Trial
 
 
 @pytest.fixture
@@ -89,3 +91,15 @@ def test_only_the_storages_samplers_make_a_trial_complete(trial, role, status):
     script = trial.parent.parent / names.SCRIPTS / names.FINISH
     script.write_text(script.read_text().replace("STOP_SECONDS = 10.0", "STOP_SECONDS = 0.1"))
     assert finished(trial).returncode == status
+
+
+@pytest.mark.parametrize(("written", "limit"), [(0, 900), (10**12, 100_900)])
+def test_the_job_that_looks_through_what_was_written_may_take_longer_for_more(tmp_path, monkeypatch, written, limit):
+    asked = tmp_path / "asked"
+    (tmp_path / "condor_submit").write_text(f'#!/bin/sh\necho "$*" > {asked}; exit 1\n')
+    (tmp_path / "condor_submit").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    limits = Limits(*[60] * len(Limits._fields))
+    finish.one_try(Trial(1, limits, [], writes={"url": "/area", "bytes": written}), [])
+    assert f"-a run_limit = {limit}" in asked.read_text()
