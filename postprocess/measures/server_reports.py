@@ -84,7 +84,7 @@ def software_caches(data: TrialData) -> list[Cache]:
 
 
 def caches(data: TrialData) -> list[Cache]:
-    """Those, and the one that the files are read through."""
+    """Those, and the ones that the files are read through."""
     return [*software_caches(data), *data.data_caches]
 
 
