@@ -49,9 +49,14 @@ def scripts(clients: Iterable[ClientFile] = ()) -> Iterator[tuple[str, bytes]]:
         raise UnmetNeed("each job takes a file of HTCondor's Python bindings, which are missing: pip install htcondor")
     yield f"{names.SCRIPTS}/htchirp.py", (Path(bindings.origin).parent / "htchirp" / "htchirp.py").read_bytes()
     for module in SCRIPTS:
-        yield f"{names.SCRIPTS}/{module.rpartition('.')[2]}.py", single_file(f"tierbench.{module}").encode()
+        yield f"{names.SCRIPTS}/{module.rpartition('.')[2]}.py", _script(f"tierbench.{module}")
     all_clients = {**shipped_clients(), **{client.name: client for client in clients}}  # the others serve by hand
-    yield f"{names.SCRIPTS}/client.py", single_file("tierbench.wrappers.main", as_parts(all_clients.values())).encode()
+    yield f"{names.SCRIPTS}/client.py", _script("tierbench.wrappers.main", *as_parts(all_clients.values()).items())
+
+
+@cache
+def _script(module: str, *more: tuple[str, str]) -> bytes:
+    return single_file(module, dict(more)).encode()
 
 
 def submit_files(site: Site) -> Iterator[tuple[str, bytes]]:
