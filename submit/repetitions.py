@@ -67,8 +67,8 @@ def asked_of(directory: Path) -> Asked:
 def extension(run: Run, number: int) -> Extension:
     """So many repetitions more; ConfigError or BusyError where they would not be those of this run."""
     directory = run.directory
-    if not 1 <= number < MOST_REPEATS:
-        raise ConfigError(f"--more {number}: must be 1 to {MOST_REPEATS - 1}")
+    if number < 1:
+        raise ConfigError(f"--more {number}: must be 1 or more")
     if run.copy_of:
         raise ConfigError(f"{directory}: is a copy of {run.copy_of}; add repetitions there")
     run.check_here()
@@ -79,7 +79,7 @@ def extension(run: Run, number: int) -> Extension:
     had = max(trial.repeat for trial in before.trials)
     repeats = had + number
     if repeats > MOST_REPEATS:
-        raise ConfigError(f"--more {number}: must be 1 to {MOST_REPEATS - repeats + number}")
+        raise ConfigError(f"--more {number}: must be at most {MOST_REPEATS - had}")
     site, experiment = find_site(asked.site), asked_experiment(asked.experiment)
     _refuse(directory, _changed(directory / names.SITE, site, "site"))
     check_experiment(directory, experiment)

@@ -1,6 +1,7 @@
 """What proxies, XRootD's servers and caches report of themselves must be proven, or their trial is not VALID."""
 
 import dataclasses
+import json
 
 import pytest
 
@@ -12,7 +13,7 @@ from tierbench.postprocess.measures.stalls import longest_at_an_edge
 from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row
 from tierbench.postprocess.tables.write import trial_tables
-from tierbench.postprocess.verdict import cache_rules
+from tierbench.postprocess.verdict import byte_rules, cache_rules
 from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, VALID
 from tierbench.postprocess.verdict.judge import evidence
 
@@ -251,6 +252,22 @@ def test_who_else_reads_through_a_cold_cache_or_a_door_on_the_way_is_seen_by_wha
     for said, reasons in (of_cache, (row.verdict, row["verdict_reasons"])):
         assert said == verdict, reasons
         assert ("reached none of the trial's own hosts" in reasons) is (verdict == INVALID)
+
+
+@pytest.mark.parametrize(("share", "background_mb"), [(0.5, 0), (0.7, 400)])
+def test_what_others_read_through_several_caches_is_what_these_sent_together(folder, share, background_mb):
+    through(folder, "cache.fiu.test", 1.0)
+    samplers = json.loads((folder / "trial.json").read_text())["samplers"]
+    samplers.append({"host": "cache2.fiu.test", "role": "door", "via": "pool"})
+    synthetic.edit_json(folder / "trial.json", samplers=samplers)
+    for host in ("cache.fiu.test", "cache2.fiu.test"):
+        moved = synthetic.during(400 * share, 20)
+        synthetic.write_host(folder, host, "door", tx_bytes=moved, rx_bytes=moved)
+    judged(folder, "cold", 0, int(READ), cache={"folder": DOOR, "trouble": ""})
+    data = read_trial(folder)
+    data = dataclasses.replace(data, caches=[*data.caches, dataclasses.replace(data.caches[0], host="cache2.fiu.test")])
+    [(lost, _)] = byte_rules.background_bytes.measure(data, trial_row(data))
+    assert lost / 100 * READ / 1e6 == pytest.approx(background_mb, abs=10)
 
 
 def test_what_the_caches_took_in_is_in_the_table(folder):

@@ -210,6 +210,18 @@ def test_the_command_submits_it_and_takes_no_other_definitions(definition, monke
 
 
 @pytest.mark.usefixtures("site")
+@pytest.mark.parametrize(
+    ("number", "words"), [(0, "must be 1 or more"), (1000, "must be at most 99"), (1, "is a copy of")]
+)
+def test_a_number_that_cannot_be_is_refused_in_a_copy_too(definition, monkeypatch, number, words):
+    run = made(definition)
+    if number < 1000:
+        monkeypatch.setattr(Run, "copy_of", "/elsewhere")
+    with pytest.raises(ConfigError, match=words):
+        extension(run, number)
+
+
+@pytest.mark.usefixtures("site")
 def test_a_pattern_that_fits_nothing_says_what_there_is(definition):
     with pytest.raises(
         ConfigError, match=r"--only \"xrd\*\": fits no trial; the configurations are direct/root, lan-xrootd/root"
