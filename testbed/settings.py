@@ -38,6 +38,7 @@ class Settings:
     near_workers: int = bounded(0, 0, 1)  # beside the storage: a plain one, and one behind a user's network
     far_workers: int = bounded(0, 0, 9)  # at a third site, with an object server
     proxies: int = bounded(0, 0, 4)  # at each of the two sites, and as many workers beside the storage
+    proxy_core: float = bounded(0.0, 0, 16)  # CPU of a proxy, in cores for each process of its Squid; 0: no limit
     redirector: int = bounded(0, 0, 1)  # of XRootD, before the server beside the storage
     software_mounts: int = bounded(0, 0, 1)  # on the public workers, of ROOT by HTTP
     token_door: int = bounded(0, 0, 1)  # doors of XRootD with TLS, open and for tokens, and their issuer

@@ -12,6 +12,8 @@ fetched. The public workers mount it, with a cache.
 
 from collections.abc import Iterator
 
+from tierbench.errors import HostError
+from tierbench.testbed.cgroups import ACCOUNT, PERIOD_US, means
 from tierbench.testbed.host import ANSWER_SECONDS, RunningHost, filled, verbatim
 from tierbench.testbed.service import Bed, Question, Service
 from tierbench.testbed.services.conditions import offer
@@ -31,6 +33,7 @@ COMMAND = "/usr/local/sbin/software-cache"
 INSTALLED = "/usr/local/lib/python3*/dist-packages"  # where ROOT is, on every host
 SQUID_PORT = 3128
 SQUID_CONFIGURATION = "/etc/squid/tierbench.conf"
+SQUID_CORE = "/etc/squid/core"  # a process's CPU, in microseconds a period
 SITES = {"squ": UF, "sqf": FIU}  # what proxies are called there
 WORKER = "wnu"
 
@@ -110,6 +113,19 @@ def start_proxies(bed: Bed) -> None:
             "mountpoint -q /dev/shm || mount -t tmpfs tmpfs /dev/shm",
         ])  # fmt: skip
         host.daemon("squid", "squid", "--foreground", "-f", SQUID_CONFIGURATION)
+        if bed.settings.proxy_core and host.name != GATEWAY:
+            limit_cores(host, bed.settings.proxy_core, bed.settings.squid_workers)
+
+
+def limit_cores(host: RunningHost, core: float, processes: int) -> None:
+    """Let a host use so much CPU for each of Squid's processes, of which squid-anew may change the number."""
+    if not host.namespaces.cgroup.limited:
+        raise HostError(
+            f"proxy_core: the CPU of {host.name} cannot be limited: {means().lacking or 'no control group'}"
+        )
+    host.put(SQUID_CORE, f"{round(core * PERIOD_US)}\n")
+    host.script([f"for file in {ACCOUNT}/cpu.*; do mount -o remount,bind,rw $file; done"])
+    host.namespaces.cgroup.limit(core * processes)
 
 
 def ask_proxies(bed: Bed) -> Iterator[Question]:

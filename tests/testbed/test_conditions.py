@@ -12,7 +12,9 @@ import pytest
 from tests.testbed.runs import AccessPoint, Ran, all_read, outcome
 from tests.testbed.test_network import iperf_mbps, round_trip_ms
 from tierbench import names
+from tierbench.testbed.cgroups import ACCOUNT, PERIOD_US, means
 from tierbench.testbed.host import RunningHost
+from tierbench.testbed.services import web
 from tierbench.testbed.services.conditions import WORDS
 from tierbench.testbed.testbed import Testbed
 
@@ -156,3 +158,18 @@ def test_the_doctor_tries_processes_and_rates(access_point: AccessPoint) -> None
     text = access_point.doctor("further")
     assert "condition server-processes (dgt.fiu.test, vmuf.uf.test): xrootd-processes can be 2; it is 1 again" in text
     assert "condition worker-rate (wan.fiu.test): worker-rate can be 20; it is 100 again" in text
+
+
+@pytest.mark.skipif(not means().limits, reason=means().lacking or "can be limited")
+def test_a_proxy_has_a_core_for_each_of_squids_processes(testbed: Testbed) -> None:
+    host = testbed.host("dgt")
+    limits = partial(host.run, "sh", "-c", f"cat {ACCOUNT}/cpu.max 2>/dev/null || cat {ACCOUNT}/cpu.cfs_quota_us")
+    core = round(0.5 * PERIOD_US)
+    web.limit_cores(host, 0.5, 1)
+    try:
+        with held(host, "squid-processes", 3):
+            assert int(limits().stdout.split()[0]) == 3 * core
+        assert int(limits().stdout.split()[0]) == core
+    finally:
+        host.run("rm", web.SQUID_CORE)
+        host.namespaces.cgroup.limit(None)
