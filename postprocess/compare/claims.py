@@ -22,6 +22,7 @@ from tierbench.dags.claims import (
     Kind,
 )
 from tierbench.dags.levels import JOBS, PAIR, WORKLOAD, level_text
+from tierbench.errors import ConfigError
 from tierbench.postprocess.measures.bottleneck import LABELS
 from tierbench.postprocess.schema.rows import COMPARED, SUMMARISED, TrialRow, trial_column
 from tierbench.postprocess.schema.run_rows import RatioRow
@@ -77,7 +78,10 @@ def missed(those: Iterable[Ceiling]) -> str:
 def findings(results: Results) -> list[Finding]:
     """Each claim of the run's experiment, held against what was measured."""
     path = str(results.directory / names.EXPERIMENT)
-    return [_finding(results, claim) for claim in claims_of(results.experiment, path)]
+    claims = claims_of(results.experiment, path)
+    if wrong := [words for claim in claims for words in _metric_problems(claim)]:
+        raise ConfigError(f"{path}: {'; '.join(wrong)}")
+    return [_finding(results, claim) for claim in claims]
 
 
 def ceilings(results: Results) -> list[Ceiling]:
@@ -108,18 +112,21 @@ def claims_of(experiment: Mapping[str, Any], path: str = names.EXPERIMENT) -> li
 def problems(claims: Sequence[Claim], expects: Sequence[Expected]) -> Iterator[str]:
     """What is wrong with metrics, sides and labels, of which an experiment's own file knows nothing."""
     for claim in claims:
-        key, able = f'claim "{claim.says}"', COMPARED if claim.factor else SUMMARISED
-        if claim.metric not in able:
-            yield unknown_name(f"{key}: metric", claim.metric, able)
-        elif (
-            claim.kind in (FASTER, SLOWER)
-            and claim.values
-            and answer(claim, Interval(claim.reference, claim.reference, claim.reference)) != REPRODUCED
-        ):
-            yield f"{key}: its own values are not {claim.kind}; {claim.metric} is better where it is {better(claim)}"
+        wrong = list(_metric_problems(claim))
+        yield from wrong
+        paper = Interval(claim.reference, claim.reference, claim.reference)
+        if not wrong and claim.kind in (FASTER, SLOWER) and claim.values and answer(claim, paper) != REPRODUCED:
+            direction = f"{claim.metric} is better where it is {better(claim)}"
+            yield f'claim "{claim.says}": its own values are not {claim.kind}; {direction}'
     for number, expected in enumerate(expects):
         wrong = [label for label in expected.bottleneck if label not in LABELS]
         yield from (unknown_name(f"expects[{number}].bottleneck", label, LABELS) for label in wrong)
+
+
+def _metric_problems(claim: Claim) -> Iterator[str]:
+    able = COMPARED if claim.factor else SUMMARISED
+    if claim.metric not in able:
+        yield unknown_name(f'claim "{claim.says}": metric', claim.metric, able)
 
 
 def points_of(trials: Sequence[TrialRow], claim: Claim) -> list[Point]:

@@ -186,9 +186,10 @@ class Comparison:
 
 def compare_runs(first: Results, second: Results, size: float, metric: str = "", anyway: bool = False) -> Comparison:
     """From one run to another; refused where they were made differently."""
+    before, after = run_names([first, second])
     check_common([first, second])
     differing = differences(first, second)
-    refuse_unlike(first.name, second.name, differing, anyway)
+    refuse_unlike(before, after, differing, anyway)
     metric = metric or first.rate
     judged = [
         Judged(
@@ -202,7 +203,7 @@ def compare_runs(first: Results, second: Results, size: float, metric: str = "",
     missing = left_out(first, second, metric)
     lost, new = ([name for name in missing if (name in there) == in_first] for in_first in (True, False))
     unit = first.unit if metric == first.rate else ""
-    return Comparison(first.name, second.name, metric, unit, judged, differing, lost, new)
+    return Comparison(before, after, metric, unit, judged, differing, lost, new)
 
 
 def _of_change(change: Change, size: float, metric: str) -> str:
@@ -259,10 +260,11 @@ def lines(made: Comparison) -> Iterator[str]:
             yield f"  {'':<{width}}  {row.strays}"
     if not made.judged:
         yield "  no configuration has usable trials in both"
+    usable_trials = "usable trials" if made.unit else f"usable trials with {made.metric}"
     for name in made.lost:
-        yield f"  {name:<{width}}  inconclusive: no usable trials in {made.second}"
+        yield f"  {name:<{width}}  inconclusive: no {usable_trials} in {made.second}"
     for name in made.new:
-        yield f"  {name:<{width}}  left out: no usable trials in {made.first}"
+        yield f"  {name:<{width}}  left out: no {usable_trials} in {made.first}"
     if made.differing is None:
         yield f"  differs: unknown, since the run of {made.first}'s latest night was removed"
     for difference in made.differing or ():

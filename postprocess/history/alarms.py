@@ -67,6 +67,7 @@ class Finding:
     per_night: tuple[float, float, float] | None = None  # of a drift, as factors
     acknowledged: bool = False
     latest: Night | None = None  # the first night of the present level, where it went on changing since
+    least: str = ""  # of the environment without a control: the configuration that changed least, whose rates these are
     along: tuple[int, int] = (0, 0)  # of the environment: how many methods went along, and of how many
 
     @property
@@ -189,9 +190,7 @@ class _Nightly:
             all_of += self._floor(rate)
             if rate is not self.control:
                 all_of += self._of_method(rate)
-        if not self.control_name and (shared := _shared(all_of, self.methods)):
-            return [shared, *(finding for finding in all_of if finding.kind in (FLOOR, LOST))]
-        return all_of
+        return all_of if self.control_name else _merged(all_of, self.methods, self.size)
 
     def _shifts(self, control: Series) -> Iterator[Shift]:
         for at, (before, after) in enumerate(itertools.pairwise(self.control_levels.segments), 1):
@@ -212,10 +211,13 @@ class _Nightly:
         shared = [shift for shift in self.shifts if shift.shared]
         its_own = [shift for shift in self.shifts if not shift.shared]
         alarm = False
-        for name, shifts in (("", shared), (control.configuration, its_own)):
+        for name, shifts, others in (("", shared, its_own), (control.configuration, its_own, shared)):
             acknowledgements = _acknowledgements_of(self.chronicle, name)
             changes = {shift.at for shift in shifts}
-            finding = _Judged(control, control.rates, levels, changes, acknowledgements, self.size).present_state()
+            # What earlier nights would have measured after the others' changes.
+            later = [shift.difference * (control.planned < shift.planned_ns) for shift in others]
+            shown = replace(control, rates=control.rates + np.sum(later, axis=0))
+            finding = _Judged(shown, control.rates, levels, changes, acknowledgements, self.size).present_state()
             if finding:
                 alarm |= not finding.acknowledged
                 along = (len(shared[-1].along), shared[-1].asked) if shared and not name else (0, 0)
@@ -449,13 +451,20 @@ def _without_valid(chronicle: Chronicle, configuration: str, expected: bool) -> 
     return list(gone.values())
 
 
-def _shared(findings: Sequence[Finding], own: Mapping[str, Series]) -> Finding | None:
-    """Without a control: all methods, three at least, that changed at one time in one direction."""
+def _merged(findings: list[Finding], own: Mapping[str, Series], size: float) -> list[Finding]:
+    """Without a control: what all methods, three at least, did at one time in one direction is told once.
+
+    It is as much as the least of them changed, so who changed by more is told as well.
+    """
     moved = [finding for finding in findings if finding.kind in (STEP, SINGLE)]
-    if len(moved) < max(len(own), 3) or len({finding.direction for finding in moved}) > 1:
-        return None
+    if len(moved) < max(len(own), 3) or len({(finding.kind, finding.direction) for finding in moved}) > 1:
+        return findings
     begins = [finding.since.planned_ns for finding in moved]
     if max(begins) - min(begins) > SAME_CHANGE * DAY_NS:
-        return None
-    least = min(moved, key=lambda finding: abs(math.log(finding.ratio[0])))
-    return replace(least, configuration="", acknowledged=all(finding.acknowledged for finding in moved))
+        return findings
+    change = {id(finding): abs(math.log(finding.ratio[0])) for finding in moved}
+    least = min(moved, key=lambda finding: change[id(finding)])
+    seen = all(finding.acknowledged for finding in moved)
+    shared = replace(least, configuration="", least=least.configuration, acknowledged=seen)
+    alike = [finding for finding in moved if change[id(finding)] <= change[id(least)] + size]
+    return [shared, *(finding for finding in findings if finding not in alike)]

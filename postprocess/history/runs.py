@@ -21,7 +21,7 @@ from tierbench.postprocess.history.database import Chronicle, DamagedHistory, Hi
 from tierbench.postprocess.history.rows import FAILED, MEASURED, Measured, Night, Value, Verdicts, read_night_mark
 from tierbench.postprocess.records.ceilings import measured_links
 from tierbench.postprocess.schema.rows import SUMMARISED, TrialRow
-from tierbench.postprocess.stats import Interval, mean_interval, student
+from tierbench.postprocess.stats import RESOLUTION, Interval, mean_interval, student
 from tierbench.postprocess.tables.factors import batch_name
 from tierbench.postprocess.tables.load_run import Results, Say, read_results
 from tierbench.postprocess.tables.load_run import why as why_of
@@ -119,10 +119,14 @@ def rebuild(place: Path, directories: Sequence[Path], say: Say, nightly: str = "
     with _opened(place, say) as history:
         for run in sorted(runs):
             try:
-                night = add_run(history, run, say, nightly, control)
+                night, measured = night_of(run, nightly, control, say)
             except (ConfigError, Damaged) as error:
                 say(f"left out: {error}")
+                continue
+            if night.outcome == FAILED and not measured.verdicts and not (run / names.NIGHT).exists():
+                say(f"left out: {run}: {night.reason}")  # a nightly's own night would be a failed one
             else:
+                history.record(night, measured)
                 count += 1
                 say(f"{run}: {night.outcome}, {night.nightly} of {night.day}")
     return count
@@ -193,15 +197,18 @@ def compare_with_baseline(
     own_values, of_rest = (
         [value for value in values(of) if value.metric == metric and value.mean > 0] for of in (run, rest)
     )
-    without = {value.configuration: value.mean for value in of_rest}
+    without = {value.configuration: value for value in of_rest}
     for value in own_values:
-        logs = baseline(others, value.configuration).rates
-        if not len(logs):
+        nights = baseline(others, value.configuration)
+        if not len(logs := nights.rates):
             continue
-        ratio = _of_one_more(logs, value.mean, len(own_values))
+        of_nights = [each.n for night in nights.nights if (each := others.value(night, value.configuration))]
+        of_night = sum(of_nights) / len(of_nights)
+        ratio = _of_one_more(logs, value.mean, len(own_values), of_night / value.n)
         result, words = judgement(ratio, size, metric), ""
         if far_off := [row.trial for row in far if batch_name(row.levels) == value.configuration]:
-            other = _of_one_more(logs, without.get(value.configuration, value.mean), len(own_values))
+            left = without.get(value.configuration, value)
+            other = _of_one_more(logs, left.mean, len(own_values), of_night / left.n)
             result = agreed(result, other, size, metric)
             words = f"{listed(far_off)} far off all others of the run; without: {change_percent(other.value or 1.0, 1)}"
         level, ends = math.exp(float(logs.mean())), (ratio.value or 1.0, ratio.low, ratio.high)
@@ -215,12 +222,16 @@ def compare_with_baseline(
     return Comparison(chronicle.nightly, run.name, metric, run.unit, judged, differing, lost)
 
 
-def _of_one_more(logs: Numbers, rate: float, together: int) -> Interval:
-    """A night's rate over the nights' mean, with the interval of one more night."""
+def _of_one_more(logs: Numbers, rate: float, together: int, fewer: float = 1.0) -> Interval:
+    """A run's rate over the nights' mean, with the interval of one more night.
+
+    Where a night has so many times more trials than the run, all its scatter is taken to be that of its trials.
+    """
     factor = math.exp(math.log(rate) - float(logs.mean()))
     if len(logs) < LEAST_NIGHTS:
         return Interval(factor)
-    reach = float(student(len(logs) - 1, together) * logs.std(ddof=1) * math.sqrt(1 + 1 / len(logs)))
+    scatter = max(float(logs.std(ddof=1)), RESOLUTION) * math.sqrt(max(fewer, 1.0) + 1 / len(logs))
+    reach = student(len(logs) - 1, together) * scatter
     return Interval(factor, factor * math.exp(-reach), factor * math.exp(reach))
 
 

@@ -67,7 +67,8 @@ def _what(finding: alarms.Finding, chronicle: Chronicle) -> str:
         return finding.configuration
     control, (along, asked) = alarms.control_of(chronicle), finding.along
     methods = "all access methods" if along == asked else f"{along} of {asked} access methods"
-    return f"the environment, since {methods} changed{f' together with the control ({control})' if control else ''}"
+    whose = f" together with the control ({control})" if control else ""
+    return f"the environment, since {methods} changed{f', {finding.least} the least' if finding.least else whose}"
 
 
 def what_else(chronicle: Chronicle, before: Night, after: Night, beside: int = BESIDE) -> list[str]:

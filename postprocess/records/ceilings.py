@@ -225,5 +225,6 @@ def _understood(lines: list[Any]) -> Iterator[dict[str, Any]]:
     """The lines, by the roles of this version; a later one may measure what this one does not know."""
     for line in lines:
         with contextlib.suppress(Damaged):
-            if json_files.typed(Measured, line, "a line")["role"] in LINKS:
+            understood = json_files.typed(Measured, line, "a line")
+            if understood["role"] in LINKS and understood["mbps"] > 0:
                 yield line

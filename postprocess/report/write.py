@@ -76,10 +76,10 @@ def comparison(directories: Sequence[Path], page: Path | None, say: Say) -> Path
     return target
 
 
-def check_folder(page: Path | None) -> None:
+def check_folder(page: Path | None, option: str = "--output") -> None:
     """A page goes into a folder that is there: one made from a mistyped name would hide it."""
     if page and not page.parent.exists():
-        raise ConfigError(f"--output {page}: there is no folder {page.parent}; make it first, or correct the name")
+        raise ConfigError(f"{option} {page}: there is no folder {page.parent}; make it first, or correct the name")
 
 
 def plots_beside(page: Path) -> Path:
@@ -117,12 +117,12 @@ def _index_row(run: Path, page: Path, say: Say) -> tuple[str, Sequence[Any]]:
     link = element("a", run.name, href=relative(own if own.is_file() else run, page))
     try:
         results = read_results(run, say)
+        answer, claims = answers(results)[0].sentence, Counter(finding.answer for finding in findings(results))
     except (TierbenchError, OSError) as error:
         return "", [link, element("span", f"No answer: {error}", class_="finding"), ""]
     question = str(results.plan.get("question") or "")
-    said = joined([element("b", question), " ", unbroken(answers(results)[0].sentence)])
+    said = joined([element("b", question), " ", unbroken(answer)])
     date = began_at(results)[:16]
-    claims = Counter(finding.answer for finding in findings(results))
     answered = [f"{number} {answer}" for answer, number in claims.most_common()]
     return date, [
         joined([link, date], element("br")),

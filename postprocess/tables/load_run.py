@@ -20,6 +20,7 @@ from tierbench.postprocess.stats import over_looks, tukey
 from tierbench.postprocess.tables.factors import Panel, Point, layout_of, level_name, level_of, rows_at, run_factors
 from tierbench.postprocess.verdict.counting import looks_of
 from tierbench.postprocess.wording import worded
+from tierbench.spec import unknown_name
 from tierbench.starts import IN_TURN
 
 Say = Callable[[str], None]
@@ -234,6 +235,8 @@ def read_results(directory: Path, say: Say) -> Results:
 def _experiment(directory: Path) -> dict[str, Any]:
     """The experiment, with the defaults of options that an older tierbench did not have: so its clients worked."""
     experiment = _json(directory / names.EXPERIMENT)
+    if (measure := experiment.get("measure") or "bytes") not in RATE_OF:
+        raise ConfigError(f"{directory / names.EXPERIMENT}: {unknown_name('measure', str(measure), RATE_OF)}")
     for workload in (experiment.get("workloads") or {}).values():
         if file := shipped_clients().get(workload.get("client")):
             defaults = {name: option.default for name, option in file.client.options.items() if not option.needed}

@@ -98,7 +98,7 @@ def missing_at_a_worker(data: TrialData, row: TrialRow) -> Measured:
 @bytes_rule(
     Limits("% of what was read", suspect=2),  # by reading in parts it can be a third without any fault
     remedy="the access method reads ahead what is not used, or data were sent twice after a connection or a server"
-    " broke: see the servers' logs, repeat and compare",
+    " broke, or another run was at work: see the servers' logs, repeat and compare",
 )
 def excess_bytes(data: TrialData, row: TrialRow) -> Measured:
     """Bytes sent beyond the usual excess (below) that the trial's own hosts received, or whose receiver is unknown."""
@@ -198,16 +198,22 @@ def other_servers(data: TrialData, row: TrialRow) -> Measured:
     yield 100 * max(0.0, moved - own) / read, f"{words} {data.measure.direction}"
 
 
+@bytes_rule(Limits("clients", invalid=0), remedy="the clients' own output, in clients/, tells what they did instead")
+def no_bytes(data: TrialData, row: TrialRow) -> Measured:
+    """All clients of a trial, where none reports that it moved any: that is no rate."""
+    if row.mean_mbps is not None and not bytes_reported(data):
+        yield len(data.jobs), f"no client reports that it {data.measure.did} anything"
+
+
 @bytes_rule(Limits("troubles", suspect=0), remedy="nothing shows that the data came over the wire")
 def bytes_not_compared(data: TrialData, row: TrialRow) -> Measured:
     """Clients that do not report what they moved, storage whose bytes around the window are not known, and written
     files that were not checked afterwards."""
     if row.mean_mbps is not None:
         measure = data.measure
-        silent = sum(job.ok and job.has_work and not job.bytes_read for job in data.jobs)
+        silent = sum(job.ok and job.has_work and not job.bytes_read for job in data.jobs) if bytes_reported(data) else 0
         yield silent, f"{silent} clients do not report how many bytes they {measure.did}"
         yield moved_around(data) is None, f"what the storage {measure.direction} around the window is not known"
-        yield not (silent or bytes_reported(data)), f"the clients report that they {measure.did} nothing"
         yield bool(data.trial.writes) and not data.verified, "what was written was not checked afterwards"
         if measure.far_end == "storage":
             other_end = together(data, data.far_end, measure.far_direction)
@@ -328,7 +334,8 @@ def path_not_taken(data: TrialData, row: TrialRow) -> Measured:
 
 @bytes_rule(
     Limits("% of what they moved", suspect=10, invalid=50),
-    remedy="somebody else writes to the storage, or reads where the trial writes: repeat when it is quiet",
+    remedy="somebody else writes to the storage, or reads where the trial writes: repeat when it is quiet, or where its"
+    ' host fetches from other servers, say role = "door" of it in the site file',
 )
 def other_direction(data: TrialData, row: TrialRow) -> Measured:
     """What the storage servers moved the other way in the window, without what belongs to the trial (below)."""
