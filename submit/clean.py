@@ -16,7 +16,7 @@ from tierbench.spec import NAMED
 from tierbench.submit import catalogue
 from tierbench.submit.catalogue import adding
 from tierbench.submit.console import add_command, show
-from tierbench.submit.progress import Run
+from tierbench.submit.progress import BY_HAND, Run
 from tierbench.trials import read_trial
 
 DESCRIPTION = """\
@@ -137,5 +137,6 @@ def _idle(item: Removable) -> Iterator[None]:
     if not run.copy_of:
         run.check_here()
     if run.goes_on:
-        raise BusyError(f"{item.folder}: is being run; `tierbench stop {item.folder}` ends it")
+        by_tierbench = f"is being run; `tierbench stop {item.folder}` ends it"
+        raise BusyError(f"{item.folder}: {by_tierbench if run.submission else BY_HAND}")
     yield

@@ -24,7 +24,7 @@ from tierbench.submit.links import leave_ceilings
 from tierbench.submit.planning import Planned, asked_experiment, expanded, preflight, refuse
 from tierbench.submit.pool import PoolError, have_command_on_path
 from tierbench.submit.preview import plan_document, preview
-from tierbench.submit.progress import FIRST, Run, Stage
+from tierbench.submit.progress import BY_HAND, FIRST, Run, Stage
 from tierbench.submit.repetitions import Asked, decide, extension
 from tierbench.submit.results import show_tables
 from tierbench.submit.trial.finish import RUN_SECONDS, SLOT_SECONDS, TRIES
@@ -175,24 +175,26 @@ def _extended(arguments: argparse.Namespace) -> tuple[Run, str]:
 
 def _submit(arguments: argparse.Namespace) -> int:
     run = Run(arguments.directory)
+    complete = all(trial.well for trial in run.trials())
     if run.copy_of:
         say(f"{run.directory}: is a copy of {run.copy_of}, which is left alone; what is not complete is done here")
-        run.become_its_own()
+        if not complete:
+            run.become_its_own()
     elif run.submission and pool.in_queue(_submitted(run)):
         cluster = run.submission.cluster
         raise BusyError(f"{run.directory}: is in the queue already, as job {cluster}; `tierbench watch` shows it")
     elif run.goes_on:
-        raise BusyError(f"{run.directory}: is at work already, a DAGMan of it lives; `condor_q` shows it")
+        raise BusyError(f"{run.directory}: {BY_HAND}")
     else:
         run.forget_lost_dagman()
-    if all(trial.well for trial in run.trials()):
+    if complete:
         raise ConfigError(f"{run.directory}: all its trials are complete; a new run of them needs a new directory")
     return _submit_and_watch(run)
 
 
 def _submit_and_watch(run: Run, stops: Callable[[str], bool] | None = None) -> int:
     began = time.time()
-    for line in without_tables(str(run.directory)):
+    for line in (*without_tables(str(run.directory)), *_measuring_too(run)):
         warn(line)
     try:
         with held_back():
@@ -204,6 +206,19 @@ def _submit_and_watch(run: Run, stops: Callable[[str], bool] | None = None) -> i
     return _watch_to_the_end(run, stops=stops)
 
 
+def _measuring_too(run: Run) -> Iterator[str]:
+    """Other runs that this access point has at work: trials take turns only within a run."""
+    wanted = ["ClusterId", "Owner", "Iwd", "Arguments", "Args"]
+    dags: list[dict[str, Any]] = []
+    with suppress(PoolError):  # which submitting the run will tell of
+        dags = pool.jobs("JobUniverse == 7 && JobStatus == 2 && DAGManJobId =?= undefined", wanted)
+    for dag in dags:
+        there, words = Path(str(dag.get("Iwd", ""))), f"{dag.get('Arguments', '')} {dag.get('Args', '')}"
+        if names.EXPERIMENT_DAG in words and there != run.directory.resolve():
+            which = f"{there} measures, too (job {dag['ClusterId']} of {dag.get('Owner', '?')})"
+            yield f"{which}: where both use the same storage or workers, each is slowed down, also in usable trials"
+
+
 def _watch(arguments: argparse.Namespace) -> int:
     return _watch_to_the_end(Run(arguments.directory), ObjectView(sys.stdout) if arguments.json else None)
 
@@ -213,7 +228,7 @@ def _stops(run: Run, reason: str) -> bool:
     warn(f"the first {FIRST} trials are INVALID for one reason, so the others will be: {printable(reason)}")
     if _confirmed("go on all the same?"):
         return False
-    warn(f"stopping the run; `tierbench submit {run.directory}` goes on with it, `run --anyway` does not stop")
+    warn(f"stopping the run; `tierbench submit {run.directory}` goes on with it; with --anyway it would not stop")
     return True
 
 
@@ -257,9 +272,13 @@ def _watch_to_the_end(run: Run, objects: ObjectView | None = None, stops: Callab
     return 1 if unfinished or not usable else 0
 
 
+NOT_SUBMITTED = "was not submitted by tierbench; `tierbench submit` does that"
+
+
 def _submitted(run: Run) -> int:
     if run.submission is None:
-        raise ConfigError(f"{run.directory}: was not submitted by tierbench; `tierbench submit` does that")
+        by_hand = run.goes_on and not run.copy_of
+        raise ConfigError(f"{run.directory}: {BY_HAND if by_hand else NOT_SUBMITTED}")
     if run.copy_of:
         whose = f"is a copy; job {run.submission.cluster} is that of {run.copy_of}"
         raise ConfigError(f"{run.directory}: {whose}. `tierbench submit` runs what is not complete in the copy")

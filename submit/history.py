@@ -66,12 +66,14 @@ def _watch(name: str) -> Any:
 def _list(arguments: argparse.Namespace) -> int:
     from tierbench.postprocess.history.sentences import overview
 
+    if arguments.last < 1:
+        raise ConfigError(f"--last {arguments.last}: must be at least 1")
     with History(arguments.history) as history:
         names = [arguments.nightly] if arguments.nightly else nightlies(history)
     if not names:
         raise ConfigError("no nights yet; `tierbench nightly add` has them measured, `history rebuild` adds runs")
     for name in names:
-        drawn = arguments.configuration, arguments.metric, max(arguments.last, 1)
+        drawn = arguments.configuration, arguments.metric, arguments.last
         print("\n".join(overview(_chronicle(arguments, name), _watch(name), *drawn)))
     return 0
 

@@ -25,6 +25,7 @@ from tierbench.submit import pool
 from tierbench.submit.trial.dagman import LOCK, at_work, is_held
 from tierbench.trials import SKIPPED, Outcome, Wait
 
+BY_HAND = "is at work, by a DAG that was submitted by hand: `condor_q -dag` shows its job, `condor_rm JOB` ends it"
 FIRST = 3  # trials that are INVALID for one reason, before there is another one, say that others will be
 EVENT = re.compile(r'"event": "(\w+)"')
 NUMBER = re.compile(r"\d+(\.\d+)?")

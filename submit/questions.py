@@ -31,6 +31,7 @@ REMEDIES = {
     " read goes by lo, and no trial of it will be VALID",
     "files local": "mount the storage there; or to measure the workers' disks, say on_disk = true and in `replicas`"
     " where the copies are, and give its pool an interface",
+    "files elsewhere": 'say role = "door" of it in the site file, and role = "storage" of the servers with the disks',
     "files no-mount": "mount the storage there, or correct the access's prefix or storage.replicas in the site's file",
     "files absent": "make the replicas (`tierbench replicas`), or let the user who submits read them there",
     "files few": "`tierbench replicas` makes the missing ones",
@@ -185,9 +186,11 @@ def _by_access(
             ]
             yield from ((host, question) for host in workers.get(pool, ()) for question in own)
         along = {"paths": [(path, 0) for path, _ in directories], "cache_only": True, "flushed": True}
+        storage = {sampler.host for sampler in site.samplers.values() if sampler.role == "storage"}
         for host in access.path if flushes else ():
             yield from ((host, question) for question in flush)
-            yield host, Question("files", "its mount, which keeps what is read", along)
+            about_host = {**along, "own_disks": host in storage}
+            yield host, Question("files", "its mount, which keeps what is read", about_host)
 
 
 def _conditions(

@@ -18,7 +18,7 @@ from typing import Any, TypedDict
 import tierbench.wrappers
 from tierbench import json_files, names
 from tierbench.dags.replicas import CopiedReplicas, DoublingReplicas, Entry, HiggsReplicas, Replicas, TreeReplicas
-from tierbench.errors import ConfigError, TierbenchError
+from tierbench.errors import ConfigError, TierbenchError, UnmetNeed
 from tierbench.host import mounts, read_text
 from tierbench.site_configs.site import find_site
 from tierbench.spec import unknown_name
@@ -124,7 +124,7 @@ def _complete(
     point = not_mounted(parent)
     if point or not parent.parent.is_dir():  # never to be made: it would hide that the storage is not mounted
         why = f"{point} is in /etc/fstab, and nothing is mounted" if point else f"{parent.parent} is not"
-        raise TierbenchError(f"{why} there; {here}")
+        raise UnmetNeed(f"{why} there; {here}")
     try:
         for folder in (parent, directory):
             if not folder.is_dir():
@@ -170,7 +170,7 @@ def missing(replicas: Replicas, directory: Path, listed: Catalogue) -> Iterator[
             yield number, path
 
 
-UNFINISHED = re.compile(r"\.(.+)\.[0-9a-f]{16}")
+UNFINISHED = re.compile(r"\.(.+)\.[0-9a-f]{16}(\.partial)?")  # the latter is make_tree's
 LEFT_BEHIND_SECONDS = 3600.0  # no file takes that long
 
 
@@ -194,7 +194,8 @@ def _whole(write: Write, expected: Mapping[str, Entry] | None, number: int, path
         hand_over(unfinished)
         unfinished.rename(path)
     finally:
-        unfinished.unlink(missing_ok=True)
+        for left in (unfinished, unfinished.with_name(f"{unfinished.name}.partial")):
+            left.unlink(missing_ok=True)
     return entry
 
 
@@ -202,8 +203,9 @@ def verify(replicas: Replicas, parent: Path, processes: int) -> Iterator[str]:
     """Read a whole set; whatever is wrong with it, in words."""
     directory = parent / replicas.folder
     listed = catalogue.read(directory)
-    if listed.damaged_lines:
-        yield f"{directory / names.CATALOGUE}: {listed.damaged_lines} lines are damaged"
+    if listed.damaged_lines and not listed.entries.keys() >= set(replicas.files):  # else each has a sound line, too
+        damage = f"{listed.damaged_lines} lines are damaged; `tierbench replicas` makes again what they listed"
+        yield f"{directory / names.CATALOGUE}: {damage}"
     with ThreadPoolExecutor(processes) as pool:
         complaints = pool.map(lambda name: _complaint(directory / name, listed.entries.get(name)), replicas.files)
         yield from filter(None, complaints)
@@ -220,7 +222,8 @@ def _complaint(path: Path, entry: Entry | None) -> str | None:
         intact = adler32(path) == entry.adler32
     except OSError as error:
         return f"{path}: cannot be read: {error.strerror}"
-    return None if intact else f"{path}: its contents have changed (other checksum than in the catalogue)"
+    changed = "its contents have changed (other checksum than in the catalogue)"
+    return None if intact else f"{path}: {changed}; remove it, and `tierbench replicas` makes it again"
 
 
 def _write(replicas: Replicas, path: Path, number: int) -> int | None:

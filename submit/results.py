@@ -254,6 +254,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     from tierbench.postprocess.compare import judgement as compare
     from tierbench.postprocess.history.database import History, chronicle
     from tierbench.postprocess.history.runs import compare_with_baseline
+    from tierbench.postprocess.report.write import check_folder
     from tierbench.postprocess.schema.rows import SUMMARISED
     from tierbench.postprocess.tables.load_run import read_results
 
@@ -267,6 +268,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         raise ConfigError("--metric: a nightly's nights are watched by their own rate, so --baseline has no other")
     if arguments.metric and arguments.metric not in SUMMARISED:  # of which it is known whether more is better
         raise ConfigError(f"--metric {arguments.metric}: must be one of {', '.join(sorted(SUMMARISED))}")
+    check_folder(arguments.junit, "--junit")
     size = arguments.size / 100
     first = read_results(arguments.first, say)
     if arguments.second:

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tierbench.checked_text import AbsolutePath, Shell, printable, shown
+from tierbench.dags.trial_settings import SPAN
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site, find_site
 from tierbench.spec import NAMED, unknown_name
@@ -69,6 +70,8 @@ def experiment_of(commands: Sequence[str], site: Site, jobs: int, access: Sequen
     """The experiment that compares the commands, as TOML."""
     if jobs < 1:
         raise ConfigError(f"--jobs {jobs}: must be at least 1")
+    if not SPAN.fullmatch(budget):
+        raise ConfigError(f'--budget {budget}: must be a time such as "10min" or "2h"')
     if unknown := [name for name in access if name not in site.access]:
         raise ConfigError(unknown_name("--access", unknown[0], site.access))
     if len(access) not in (0, 1, len(commands)):

@@ -139,6 +139,9 @@ def ask_files(question: "dict[str, Any]") -> None:
         mounted = "no mount" if point == "/" else f"{kind} mounted"
         if question.get("by_network") and kind in LOCAL:
             raise Answer("bad", f"{path} is on this host's own disk ({kind})", "local")
+        if question.get("own_disks") and kind not in LOCAL:
+            seen = f"{path} comes from elsewhere ({kind} mounted), and the site file says that this host is the storage"
+            raise Answer("doubtful", seen, "elsewhere")
         files, in_words = replicas_among(listing.output.splitlines(), path, count)
         seen = f"{path} is visible, {mounted}{in_words}"
         unmeasured = unmeasured or (not_ours(path, files) if question.get("flushed") else "")

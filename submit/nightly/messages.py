@@ -188,13 +188,16 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
+NO_MAILER = "what HTCondor's SENDMAIL and MAIL name is not here, and it has no SMTP_SERVER"
+
+
 def _mail(address: str, message: Message) -> None:
     """By the pool's own mailer, whichever of its settings says which that is."""
     mail = EmailMessage()
     mail["Subject"], mail["To"] = " ".join(message.subject.split()), address
     mail["From"] = pool.setting("MAIL_FROM") or f"tierbench@{socket.getfqdn()}"
     mail.set_content(message.text)
-    sendmail, mailer, server = _program("SENDMAIL"), _program("MAIL"), pool.setting("SMTP_SERVER")
+    sendmail, mailer, server = mailers()
     if sendmail:
         _run([sendmail, "-i", "-t"], mail.as_bytes())
     elif mailer:
@@ -204,7 +207,12 @@ def _mail(address: str, message: Message) -> None:
         with smtplib.SMTP(host, int(port or 25), timeout=PATIENCE_S) as connection:
             connection.send_message(mail)
     else:
-        raise OSError("what HTCondor's SENDMAIL and MAIL name is not here, and it has no SMTP_SERVER")
+        raise OSError(NO_MAILER)
+
+
+def mailers() -> tuple[str | None, str | None, str]:
+    """The pool's programs for mail that are here, and its mail server."""
+    return _program("SENDMAIL"), _program("MAIL"), pool.setting("SMTP_SERVER")
 
 
 def _program(setting: str) -> str | None:
