@@ -138,5 +138,5 @@ def _idle(item: Removable) -> Iterator[None]:
         run.check_here()
     if run.goes_on:
         by_tierbench = f"is being run; `tierbench stop {item.folder}` ends it"
-        raise BusyError(f"{item.folder}: {by_tierbench if run.submission else BY_HAND}")
+        raise BusyError(f"{item.folder}: {by_tierbench if run.submission and not run.copy_of else BY_HAND}")
     yield

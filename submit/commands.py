@@ -24,7 +24,7 @@ from tierbench.submit.links import leave_ceilings
 from tierbench.submit.planning import Planned, asked_experiment, expanded, preflight, refuse
 from tierbench.submit.pool import PoolError, have_command_on_path
 from tierbench.submit.preview import plan_document, preview
-from tierbench.submit.progress import BY_HAND, FIRST, Run, Stage
+from tierbench.submit.progress import BY_HAND, Run, Stage
 from tierbench.submit.repetitions import Asked, decide, extension
 from tierbench.submit.results import show_tables
 from tierbench.submit.trial.finish import RUN_SECONDS, SLOT_SECONDS, TRIES
@@ -225,7 +225,7 @@ def _watch(arguments: argparse.Namespace) -> int:
 
 def _stops(run: Run, reason: str) -> bool:
     """Whether a run ends whose first trials are all INVALID: the user is asked, if there is one."""
-    warn(f"the first {FIRST} trials are INVALID for one reason, so the others will be: {printable(reason)}")
+    warn(f"all trials so far are INVALID for the same reason, so the others will be: {printable(reason)}")
     if _confirmed("go on all the same?"):
         return False
     warn(f"stopping the run; `tierbench submit {run.directory}` goes on with it; with --anyway it would not stop")

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
+from tierbench.errors import ConfigError
 from tierbench.spec import NAMED
 
 FORMAT = 1  # of all documents
@@ -66,7 +67,10 @@ def run_directory(parser: argparse.ArgumentParser) -> None:
 
 def new_run(name: str) -> Path:
     """Where a run lies that was given no place."""
-    return Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    folder = Path("runs")
+    if not os.access(folder if folder.exists() else Path(), os.W_OK):
+        raise ConfigError(f"{folder.absolute()}: cannot be written; --into DIR puts the run elsewhere")
+    return folder / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 def as_json(parser: argparse.ArgumentParser, text: str = "as JSON") -> None:

@@ -26,7 +26,7 @@ from tierbench.submit.trial.dagman import LOCK, at_work, is_held
 from tierbench.trials import SKIPPED, Outcome, Wait
 
 BY_HAND = "is at work, by a DAG that was submitted by hand: `condor_q -dag` shows its job, `condor_rm JOB` ends it"
-FIRST = 3  # trials that are INVALID for one reason, before there is another one, say that others will be
+FIRST = 3  # trials that are INVALID for one reason say that others will be
 EVENT = re.compile(r'"event": "(\w+)"')
 NUMBER = re.compile(r"\d+(\.\d+)?")
 
@@ -115,14 +115,27 @@ def _judged(directory: Path, _when_ns: int) -> Judged | None:
 
 
 def hopeless(trials: Sequence[TrialProgress]) -> str:
-    """The reason for which all trials so far are INVALID: several, of several configurations, and not all there are."""
+    """Why all trials so far, of more, are INVALID: for one reason, or each configuration for one of its own."""
     ended = [trial for trial in trials if trial.stage is Stage.FINISHED and not trial.again and trial.state != SKIPPED]
     if not FIRST <= len(ended) < len(trials) or any(trial.usable for trial in ended):
         return ""
-    configurations = [{trial.directory.name.rsplit(".", 2)[0] for trial in those} for those in (ended, trials)]
-    if len(configurations[0]) < min(2, len(configurations[1])):
+    configurations = dict.fromkeys(configuration(trial) for trial in trials)
+    of_each = [[trial for trial in ended if configuration(trial) == name] for name in configurations]
+    if sum(map(bool, of_each)) < min(2, len(of_each)):
         return ""
-    kinds = [{NUMBER.sub("", reason): reason for reason in (trial.judged or trial).reasons} for trial in ended]
+    if reason := _common_reason(ended):
+        return reason
+    reasons = list(map(_common_reason, of_each)) if min(map(len, of_each)) >= FIRST else []
+    return "; ".join(dict.fromkeys(reasons)) if all(reasons) else ""
+
+
+def configuration(trial: TrialProgress) -> str:
+    return trial.directory.name.rsplit(".", 2)[0]
+
+
+def _common_reason(trials: Sequence[TrialProgress]) -> str:
+    """A reason that all of these have, as the last one words it."""
+    kinds = [{NUMBER.sub("", reason): reason for reason in (trial.judged or trial).reasons} for trial in trials]
     return next((reason for kind, reason in kinds[-1].items() if all(kind in others for others in kinds)), "")
 
 

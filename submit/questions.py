@@ -31,7 +31,8 @@ REMEDIES = {
     " read goes by lo, and no trial of it will be VALID",
     "files local": "mount the storage there; or to measure the workers' disks, say on_disk = true and in `replicas`"
     " where the copies are, and give its pool an interface",
-    "files elsewhere": 'say role = "door" of it in the site file, and role = "storage" of the servers with the disks',
+    "files elsewhere": "unless its own disks hold them, its role in the site file is door, and that of the servers"
+    " whose disks do is storage",
     "files no-mount": "mount the storage there, or correct the access's prefix or storage.replicas in the site's file",
     "files absent": "make the replicas (`tierbench replicas`), or let the user who submits read them there",
     "files few": "`tierbench replicas` makes the missing ones",

@@ -26,6 +26,7 @@ from tierbench.errors import ConfigError
 from tierbench.submit import pool
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.record import DELIVERED, NOBODY, Change, Night, Nightly
+from tierbench.submit.pool import PoolError
 
 SAME_CHANGE = 3  # nights
 PATIENCE_S = 15.0  # for each answer of a receiver
@@ -208,6 +209,14 @@ def _mail(address: str, message: Message) -> None:
             connection.send_message(mail)
     else:
         raise OSError(NO_MAILER)
+
+
+def doubt_of_mail() -> str:
+    """Why no message can be sent from here, as far as that is known before."""
+    try:
+        return "" if any(mailers()) else NO_MAILER
+    except PoolError as error:
+        return str(error)
 
 
 def mailers() -> tuple[str | None, str | None, str]:

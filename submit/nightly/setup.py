@@ -18,7 +18,7 @@ from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.history.database import default_place, doubt_of_place
 from tierbench.site_configs.site import Site, find_site
 from tierbench.spec import resolved, unknown_name
-from tierbench.submit.nightly.messages import NO_MAILER, mailers, write_webhook
+from tierbench.submit.nightly.messages import doubt_of_mail, write_webhook
 from tierbench.submit.nightly.monitoring import drop_textfile
 from tierbench.submit.nightly.record import Nightly, Say, Terms, locked, new_nightly
 from tierbench.submit.nightly.schedule import SCHEDULERS, local_zone, parse_calendar
@@ -70,8 +70,8 @@ def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) 
     say(f"{nightly.name}: {nightly.calendar}, by {scheduled}; all of it is in {nightly.directory}")
     alone = "the links alone: the site has no other access method to compare"
     say(f"its control is {f'{control} and the links' if control else alone}")
-    if terms.mail and not any(mailers()):
-        say(f"--mail {terms.mail}: no message can be sent from here: {NO_MAILER}")
+    if terms.mail and (why := doubt_of_mail()):
+        say(f"--mail {terms.mail}: no message can be sent from here: {why}")
     if doubt := doubt_of_place(Path(terms.history)):
         say(doubt)
     return nightly

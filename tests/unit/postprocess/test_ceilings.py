@@ -70,6 +70,15 @@ def test_the_tables_understand_what_was_left(tmp_path):
     assert (known.rtt_ms, known.rtt_source) == (14.0, "measured")
 
 
+@pytest.mark.usefixtures("iperf3")
+def test_a_line_without_a_rate_limits_nothing(tmp_path):
+    links.leave_ceilings(SITE, PLAN, tmp_path, lambda _: None)
+    for line in (content := left(tmp_path))["measured"]:
+        line["mbps"] = 0.0
+    (tmp_path / names.CEILINGS).write_text(json.dumps(content))
+    assert read_ceilings(tmp_path, "private", pytest.fail).hosts == {}
+
+
 @pytest.mark.parametrize(
     ("over_wan", "server", "limits"),
     [

@@ -34,9 +34,16 @@ def test_a_run_that_has_measured_nothing_has_no_page(tmp_path):
         run_report(run, None, silent)
 
 
+CLAIM = {
+    "says": "the mount is twice as fast", "kind": "value", "metric": "delivered_mbps", "factor": "access",
+    "at": {"access": "direct", "workload": "root", "jobs": 8}, "against": "lan-xrootd",
+}  # fmt: skip
+
+
 def test_a_folder_of_runs_gets_an_index(tmp_path, capsys):
-    for name in ("a", "b", "damaged"):
+    for name in ("a", "b", "damaged", "newer"):
         write_run(tmp_path / "runs" / name, BARE)
+    edit_json(tmp_path / "runs" / "newer" / "experiment.json", claims=[{**CLAIM, "later": 1}])
     (tmp_path / "runs" / "damaged" / "trials.csv").write_text("trial,jobs\nx,many\n")
     (tmp_path / "runs" / "a" / "report.html").write_text("")
     assert cli.main(["report", str(tmp_path / "runs")]) == 0
@@ -44,15 +51,27 @@ def test_a_folder_of_runs_gets_an_index(tmp_path, capsys):
     assert capsys.readouterr().out.strip() == str(path)
     page = Page(path.read_text(encoding="utf-8"))
     assert page.open == []
-    assert set(page.links) == {"a/report.html", "b", "damaged"}
+    assert set(page.links) == {"a/report.html", "b", "damaged", "newer"}
     assert page.text.count("direct is the fastest access method at all 2 points") == 2
-    assert "No answer" in page.text
+    assert page.text.count("No answer") == 2
+    assert "newer No answer: experiment.json: claims.later: unknown key" in page.text
 
 
-CLAIM = {
-    "says": "the mount is twice as fast", "kind": "value", "metric": "delivered_mbps", "factor": "access",
-    "at": {"access": "direct", "workload": "root", "jobs": 8}, "against": "lan-xrootd",
-}  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"measure": "nosuch"}, 'measure: there is no "nosuch"'),
+        (
+            {"claims": [{**CLAIM, "metric": "nosuch", "values": [2, 1], "within_pct": 10}]},
+            'metric: there is no "nosuch"',
+        ),
+    ],
+)
+def test_what_an_experiment_of_another_version_measures_is_told_in_words(tmp_path, capsys, changes, words):
+    run = write_run(tmp_path / "run", BARE)
+    edit_json(run / "experiment.json", **changes)
+    assert cli.main(["report", str(run)]) == ConfigError.exit_status
+    assert words in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -122,12 +122,14 @@ def test_a_run_in_the_queue_or_of_another_access_point_is_refused(run, monkeypat
     assert (run / names.PLAN).exists()
 
 
-def test_a_run_that_was_submitted_by_hand_is_refused_while_its_dagman_lives(run):
+def test_a_run_that_was_submitted_by_hand_is_refused_while_its_dagman_lives(run, capsys):
     with subprocess.Popen(["sleep", "600"], cwd=run) as dagman:
         (run / "experiment.dag.lock").write_text(f"PPID = 1\nPID = {dagman.pid}\n")
-        statuses = [cli.main(["clean", str(run), "--yes"]), cli.main(["submit", str(run)])]
+        verbs = (["clean", str(run), "--yes"], ["submit", str(run)], ["stop", str(run)], ["watch", str(run)])
+        statuses = [cli.main(verb) for verb in verbs]
         dagman.kill()
-    assert statuses == [4, 4]
+    assert statuses == [4, 4, 2, 2]
+    assert capsys.readouterr().err.count("`condor_rm JOB` ends it") == len(verbs)
     assert (run / names.PLAN).exists()
     assert cli.main(["clean", str(run), "--yes"]) == 0
 

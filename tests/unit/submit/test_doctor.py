@@ -18,6 +18,7 @@ from tierbench.dags.clients import shipped_clients
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.replicas import Entry
+from tierbench.host import mounts
 from tierbench.site_configs.site import SHIPPED, Kerberos, Links, find_site
 from tierbench.submit import pool
 from tierbench.submit.cli import main
@@ -27,7 +28,7 @@ from tierbench.submit.planning import Finding, table
 from tierbench.submit.pool import PoolError
 from tierbench.submit.probes import Clock, Jobs, Report, clock, read_report, script
 from tierbench.submit.questions import Question, Visit, contents, visits
-from tierbench.wrappers.probe import UNUSED_PORT
+from tierbench.wrappers.probe import LOCAL, UNUSED_PORT
 
 SITE = find_site("testbed")
 WORKERS = {"private": ("wn01.private.fiu.test",), "public": ("wn03.fiu.test",)}
@@ -130,6 +131,20 @@ def test_files_on_a_hosts_own_disk_that_are_not_declared_so_are_bad(tmp_path):
         found = answer("files", **{**question, "ask": "files", "paths": [[str(tmp_path), 0]]})
         states[name] = found["state"], found["why"]
     assert states == {"direct": ("bad", "local"), "local-disk": ("good", "")}
+
+
+def test_storage_whose_files_come_from_elsewhere_is_doubtful():
+    files = [
+        (host, question.about["own_disks"])
+        for host, visit in visits(SITE, None, {"public": ("w",)}).items()
+        for question in visit.questions
+        if question.kind == "files" and "own_disks" in question.about
+    ]
+    assert dict(files)[SITE.server.host] is True
+    assert False in dict(files).values()
+    if remote := [mount.point for mount in mounts() if mount.kind not in LOCAL and Path(mount.point).is_dir()]:
+        found = answer("files", paths=[[remote[0], 0]], cache_only=True, own_disks=True)
+        assert (found["state"], found["why"]) == ("doubtful", "elsewhere")
 
 
 def test_the_probe_finds_auto_as_the_sampler_does():

@@ -47,12 +47,15 @@ def inodes(storage):
 def test_what_a_call_that_was_killed_has_left_goes_with_the_next_one(storage):
     left, other = (replica(storage).with_name(f".{name}.0123456789abcdef") for name in (SET.files[0], "of-somebody"))
     at_work = left.with_name(f".{SET.files[1]}.0123456789abcdef")
-    for path in (left, other, at_work):
+    partial = left.with_name(f"{left.name}.partial")
+    for path in (left, partial, other, at_work):
         path.touch()
-    os.utime(left, (0, 0))
+    for path in (left, partial):
+        os.utime(path, (0, 0))
     replica(storage).unlink()
     make(SET, storage, 1)
-    assert [path.exists() for path in (left, other, at_work, replica(storage))] == [False, True, True, True]
+    assert [path.exists() for path in (left, partial, other, at_work)] == [False, False, True, True]
+    assert replica(storage).exists()
 
 
 @pytest.mark.parametrize(

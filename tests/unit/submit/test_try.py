@@ -85,6 +85,13 @@ def test_what_does_not_follow_is_asked_for(commands, access, words):
         experiment_of(commands, SITE, 4, access, "10min")
 
 
+def test_a_budget_that_is_no_time_is_refused_before_anything_is_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["try", "--site", "testbed", "--access", "direct", "--budget", "5", "cat f"]) == 2
+    assert '--budget 5: must be a time such as "10min"' in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("command", "status", "read"),
     [

@@ -21,7 +21,7 @@ from tierbench.submit import commands
 from tierbench.submit import watch as watching
 from tierbench.submit.cli import main
 from tierbench.submit.pool import PoolError
-from tierbench.submit.progress import Run, Submission
+from tierbench.submit.progress import Run, Stage, Submission, TrialProgress, hopeless
 from tierbench.submit.watch import PatientQueue, View, watch
 
 
@@ -218,6 +218,17 @@ def test_a_run_whose_first_trials_are_all_invalid_for_one_reason_is_doubted_once
     assert ended == (goes_on or not reason)
 
 
+@pytest.mark.parametrize(("each", "reason"), [(2, ""), (3, "a cache was warm; somebody else writes")])
+def test_each_access_method_may_be_invalid_for_a_reason_of_its_own(each, reason):
+    reasons = {"direct": "a cache was warm", "lan": "somebody else writes"}
+    trials = [
+        TrialProgress(Path(f"{name}.root.x004.r{repeat}"), name, 4, Stage.FINISHED, state="incomplete", reasons=(why,))
+        for repeat in range(each)
+        for name, why in reasons.items()
+    ]
+    assert hopeless([*trials, TrialProgress(Path("lan.root.x004.r9"), "lan", 4, Stage.WAITING)]) == reason
+
+
 def test_a_run_that_is_stopped_for_its_first_trials_says_how_to_go_on(run, monkeypatch, capsys):
     for number in range(3):
         judge(run, number, "INVALID", "somebody else writes")
@@ -231,8 +242,16 @@ def test_a_run_that_is_stopped_for_its_first_trials_says_how_to_go_on(run, monke
     assert commands._submit_and_watch(run, partial(commands._stops, run)) == 1
     assert removed == [7]
     told = capsys.readouterr().err
-    assert "the first 3 trials are INVALID for one reason, so the others will be: somebody else writes" in told
+    assert "all trials so far are INVALID for the same reason, so the others will be: somebody else writes" in told
     assert f"`tierbench submit {run.directory}` goes on with it" in told
+
+
+def test_another_run_at_work_is_told_when_one_is_submitted(run, monkeypatch):
+    own = {"ClusterId": 8, "Owner": "me", "Iwd": str(run.directory.resolve()), "Args": "-Dag experiment.dag"}
+    other, no_run = {**own, "ClusterId": 7, "Iwd": "/data/other"}, {**own, "Iwd": "/data/x", "Args": "-Dag diamond.dag"}
+    monkeypatch.setattr(commands.pool, "jobs", lambda *_: [own, other, no_run])
+    (told,) = commands._measuring_too(run)
+    assert told.startswith("/data/other measures, too (job 7 of me)")
 
 
 def test_a_run_without_a_usable_trial_does_not_succeed(run, monkeypatch):
@@ -338,6 +357,10 @@ def test_a_copy_leaves_the_original_alone_and_does_not_read_on_in_its_logs(run, 
     for verb in ("stop", "watch"):
         assert main([verb, str(copy.directory)]) == ConfigError.exit_status
         assert "is a copy; job 7 is that of" in capsys.readouterr().err
+    with monkeypatch.context() as patch:
+        patch.setattr(commands.Run, "trials", lambda _: iter(()))  # all complete
+        assert main(["submit", str(copy.directory)]) == ConfigError.exit_status
+    assert copy.copy_of == str(run.directory)  # still
     copy.become_its_own()
     assert copy.submission is None
     assert not list(copy.directory.glob("*.dag.*"))

@@ -42,6 +42,12 @@ ONE_CHANGE = [
      {"factors": {LAN: lambda n: 0.4 if n == 20 else 0.9 if n >= 40 else 1.0}}, {}, [(STEP, WORSE, LAN)]),
     ("all alike, without a control", 45, {"factors": {"": slower_from(40, 0.2)}, "control": ""}, {},
      [(STEP, WORSE, "")]),
+    ("a single night of one hides no change of the others, without a control", 60,
+     {"factors": {LAN: slower_from(57, 0.4), WAN: slower_from(57, 0.4), CONTROL: slower_from(59, 0.1)}, "control": ""},
+     {}, [(SINGLE, WORSE, CONTROL), (STEP, WORSE, LAN), (STEP, WORSE, WAN)]),
+    ("and who changed by more is told beside all", 60,
+     {"factors": {LAN: slower_from(50, 0.2), WAN: slower_from(52, 0.5), CONTROL: slower_from(51, 0.1)}, "control": ""},
+     {}, [(STEP, WORSE, ""), (STEP, WORSE, LAN), (STEP, WORSE, WAN)]),
     ("a slow night of all", 41, {"factors": {"": spike}}, {}, [(SINGLE, WORSE, "")]),
     ("a slow night of all, a night later", 42, {"factors": {"": spike}}, {}, []),
     ("a gap alarms nobody", 60, {"missed": GAP}, {}, []),
@@ -116,6 +122,14 @@ def test_a_method_is_seen_through_an_environment_that_goes_up_and_down():
     factors = {"": lambda n: float(np.exp(chance[n])), LAN: slower_from(40, 0.15)}
     (only,) = findings(chronicle_of(48, factors=factors))
     assert (only.configuration, only.by_control) == (LAN, True)
+
+
+def test_the_rates_before_and_after_are_those_that_the_percentage_is_of():
+    """The control's where the environment fell, and then the control by itself."""
+    both = findings(chronicle_of(60, factors={"": slower_from(48, -0.1), CONTROL: slower_from(54, 0.2)}))
+    assert [(found.direction, found.is_control) for found in both] == [(BETTER, False), (WORSE, True)]
+    for found in both:
+        assert found.after / found.before == pytest.approx(found.ratio[0], rel=0.01)
 
 
 def test_a_slow_drift_is_told_as_a_drift():

@@ -222,6 +222,18 @@ def test_a_damaged_night_file_is_left_out_and_told(tmp_path):
     assert any("night.json is damaged" in line for line in said)
 
 
+def test_a_run_that_cannot_be_read_is_no_night_of_a_nightly_that_is_called_as_its_folder(tmp_path):
+    run_of(tmp_path / "runs", 0)
+    damaged = run_of(tmp_path / "runs", 1)
+    (damaged / "night.json").unlink()
+    (damaged / "plan.json").write_text("{")
+    said = []
+    assert rebuild(tmp_path / "history.sqlite", [tmp_path / "runs"], said.append) == 1
+    assert any(str(damaged) in line and "plan.json" in line for line in said)
+    with History(tmp_path / "history.sqlite") as history:
+        assert database.nightlies(history) == ["quick"]
+
+
 def test_a_history_on_a_network_file_system_is_known_by_its_mount(tmp_path):
     table = tmp_path / "mounts"
     table.write_text("/dev/vda1 / ext4 rw 0 0\nserver:/home /home nfs4 rw 0 0\n/dev/vdb /home/local xfs rw 0 0\n")

@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from tests.unit.nights_of_chronicle import CONTROL, DAY_NS, LAN
@@ -18,7 +19,7 @@ from tests.unit.synthetic_report import write_run
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER, judgement
 from tierbench.postprocess.history.database import History, chronicle
 from tierbench.postprocess.history.rows import NightMark, write_night_mark
-from tierbench.postprocess.history.runs import rebuild
+from tierbench.postprocess.history.runs import _of_one_more, rebuild
 from tierbench.postprocess.history.sentences import COLUMNS, as_csv, table_rows, write_parquet
 from tierbench.postprocess.stats import Interval
 from tierbench.submit.cli import main
@@ -146,6 +147,16 @@ def test_a_run_is_judged_against_a_nightlys_nights(tmp_path, nights):
     assert main(["compare", make(tmp_path / "like"), *against(nights)]) == 0
     assert main(["compare", without_lan(tmp_path / "lost"), *against(nights)]) == 3
     assert main(["compare", make(tmp_path / "by"), "--metric", "window_s", *against(nights)]) == 2
+
+
+@pytest.mark.parametrize("trials", [1, 2, 3, 6])
+def test_a_run_of_fewer_trials_than_a_night_is_expected_to_scatter_more(trials):
+    chance, covered, draws = np.random.default_rng(7), 0, 2000
+    for _ in range(draws):
+        nights = chance.normal(0, 0.05, (20, 3)).mean(axis=1)
+        ratio = _of_one_more(nights, float(np.exp(chance.normal(0, 0.05, trials).mean())), 1, 3 / trials)
+        covered += ratio.low < 1 < ratio.high
+    assert covered / draws > 0.935  # 0.76 for one, without
 
 
 @pytest.fixture

@@ -112,6 +112,15 @@ def test_a_webhook_to_which_nothing_can_be_posted_is_refused(url):
         setup.add("nights", "quick", "", terms(webhook=url), print)
 
 
+@pytest.mark.parametrize(("server", "told"), [("", True), ("mail.site.example", False)])
+def test_that_no_mail_can_be_sent_is_told_at_once(monkeypatch, server, told):
+    monkeypatch.setattr(pool, "submit", lambda _: 7)
+    monkeypatch.setattr(pool, "setting", lambda name: server if name == "SMTP_SERVER" else "")
+    said: list[str] = []
+    setup.add("nights", "quick", "", terms(mail="admin@site.example"), said.append)
+    assert any("no message can be sent from here" in line for line in said) is told
+
+
 @pytest.fixture
 def added(monkeypatch, tmp_path):
     """A nightly that was added from a directory to which everything was named relatively."""
