@@ -59,6 +59,10 @@ class TrialProgress:
         return self.name.rpartition(" #")[0]
 
     @property
+    def configuration(self) -> str:
+        return self.directory.name.rsplit(".", 2)[0]
+
+    @property
     def judged(self) -> Judged | None:
         """What its own tables say of it, once they are made of this try."""
         try:
@@ -119,18 +123,15 @@ def hopeless(trials: Sequence[TrialProgress]) -> str:
     ended = [trial for trial in trials if trial.stage is Stage.FINISHED and not trial.again and trial.state != SKIPPED]
     if not FIRST <= len(ended) < len(trials) or any(trial.usable for trial in ended):
         return ""
-    configurations = dict.fromkeys(configuration(trial) for trial in trials)
-    of_each = [[trial for trial in ended if configuration(trial) == name] for name in configurations]
-    if sum(map(bool, of_each)) < min(2, len(of_each)):
+    of_each: dict[str, list[TrialProgress]] = {trial.configuration: [] for trial in trials}
+    for trial in ended:
+        of_each[trial.configuration].append(trial)
+    if sum(map(bool, of_each.values())) < min(2, len(of_each)):
         return ""
     if reason := _common_reason(ended):
         return reason
-    reasons = list(map(_common_reason, of_each)) if min(map(len, of_each)) >= FIRST else []
+    reasons = list(map(_common_reason, of_each.values())) if min(map(len, of_each.values())) >= FIRST else []
     return "; ".join(dict.fromkeys(reasons)) if all(reasons) else ""
-
-
-def configuration(trial: TrialProgress) -> str:
-    return trial.directory.name.rsplit(".", 2)[0]
 
 
 def _common_reason(trials: Sequence[TrialProgress]) -> str:

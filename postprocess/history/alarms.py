@@ -452,9 +452,9 @@ def _without_valid(chronicle: Chronicle, configuration: str, expected: bool) -> 
 
 
 def _merged(findings: list[Finding], own: Mapping[str, Series], size: float) -> list[Finding]:
-    """Without a control: what all methods, three at least, did at one time in one direction is told once.
+    """Without a control: a change of all methods, three at least, at one time in one direction is reported once.
 
-    It is as much as the least of them changed, so who changed by more is told as well.
+    Its size is that of the method that changed least, so those that changed by more are reported, too.
     """
     moved = [finding for finding in findings if finding.kind in (STEP, SINGLE)]
     if len(moved) < max(len(own), 3) or len({(finding.kind, finding.direction) for finding in moved}) > 1:
@@ -464,7 +464,7 @@ def _merged(findings: list[Finding], own: Mapping[str, Series], size: float) -> 
         return findings
     change = {id(finding): abs(math.log(finding.ratio[0])) for finding in moved}
     least = min(moved, key=lambda finding: change[id(finding)])
-    seen = all(finding.acknowledged for finding in moved)
-    shared = replace(least, configuration="", least=least.configuration, acknowledged=seen)
+    acknowledged = all(finding.acknowledged for finding in moved)
+    shared = replace(least, configuration="", least=least.configuration, acknowledged=acknowledged)
     alike = [finding for finding in moved if change[id(finding)] <= change[id(least)] + size]
     return [shared, *(finding for finding in findings if finding not in alike)]

@@ -99,6 +99,8 @@ def _written_ns(run: Path) -> int:
 def add_run(history: History, run: Path, say: Say, nightly: str = "", control: str = "") -> Night:
     """One run's night; as often as one likes."""
     night, measured = night_of(run, nightly, control, say)
+    if night.outcome == FAILED and not measured.verdicts and not (run / names.NIGHT).exists():
+        raise ConfigError(f"{run}: {night.reason}")  # a night that a nightly has started is a failed one
     history.record(night, measured)
     return night
 
@@ -119,14 +121,10 @@ def rebuild(place: Path, directories: Sequence[Path], say: Say, nightly: str = "
     with _opened(place, say) as history:
         for run in sorted(runs):
             try:
-                night, measured = night_of(run, nightly, control, say)
+                night = add_run(history, run, say, nightly, control)
             except (ConfigError, Damaged) as error:
                 say(f"left out: {error}")
-                continue
-            if night.outcome == FAILED and not measured.verdicts and not (run / names.NIGHT).exists():
-                say(f"left out: {run}: {night.reason}")  # a nightly's own night would be a failed one
             else:
-                history.record(night, measured)
                 count += 1
                 say(f"{run}: {night.outcome}, {night.nightly} of {night.day}")
     return count

@@ -212,7 +212,7 @@ def _mail(address: str, message: Message) -> None:
 
 
 def doubt_of_mail() -> str:
-    """Why no message can be sent from here, as far as that is known before."""
+    """Why no message can be sent from here, as far as HTCondor's settings say."""
     try:
         return "" if any(mailers()) else NO_MAILER
     except PoolError as error:
