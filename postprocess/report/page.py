@@ -230,7 +230,7 @@ def _facts(results: Results) -> Iterator[tuple[str, Any]]:
     yield "seed", plan.get("seed")
     repeats = experiment.get("repeats")
     if isinstance(repeats, dict):  # the rule by which it was decided how often
-        repeats = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in repeats.items())
+        repeats = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in repeats.items() if value is not None)
     yield "repetitions", NOTHING if repeats is None else repeats
     yield "sampling period", f"{experiment['sample_period_s']:g} s" if "sample_period_s" in experiment else NOTHING
     yield "clients started", listed(results.trials_have("started")) or NOTHING

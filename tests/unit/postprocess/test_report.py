@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.report_page import BARE, SMALL, Page, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_run
+from tests.unit.synthetic_run import edit_json
 from tierbench import names
 from tierbench.postprocess.compare.differences import differences
 from tierbench.postprocess.measures.over_time import HostSeries, TimeSeries, busiest
@@ -176,3 +177,9 @@ def test_only_measured_differences_of_conditions_are_told(tmp_path, found, words
     run = write_run(tmp_path / "run", BARE)
     (run / names.CONDITIONS).write_text(json.dumps({"differences": found}))
     assert words in re.sub("<details>.*?</details>", "", "".join(provenance(read_results(run, silent))), flags=re.S)
+
+
+def test_the_rule_by_which_trials_were_repeated_is_told_without_what_it_does_not_say(tmp_path):
+    run = write_run(tmp_path / "run", BARE)
+    edit_json(run / "experiment.json", repeats={"within_pct": None, "until": "answered", "at_least": 3})
+    assert "<dd>until answered, at least 3</dd>" in "".join(provenance(read_results(run, silent)))
