@@ -18,7 +18,7 @@ def words(host: Host, rtt_ms: float) -> tuple[str, ...]:
         return ("wan-rate", "wan-loss", "worker-rate", *(("rtt", "worker-rtts") if rtt_ms else ()))
     if host.is_virtual:
         return ("nic-rate", "tcp-buffer")
-    return ("nic-rate", "congestion", "tcp-buffer", *(("read-ahead",) if host.mounts else ()))
+    return ("nic-rate", "congestion", "tcp-buffer", *(("read-ahead", "mount-requests") if host.mounts else ()))
 
 
 def stage(bed: Bed) -> None:
