@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tierbench import wrappers
+from tierbench.dags.clients import shipped_clients
 from tierbench.dags.experiment import Experiment
 from tierbench.errors import UnmetNeed
 from tierbench.wrappers.clients.root import find_root_executable
 
+MAKE_TREE = Path(wrappers.__file__).with_name("make_tree.C")
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e[-+]?\d+)?")  # which C++ takes as it is
 PROGRAM = ".C"  # what a source is called from which a program is made
 LIBRARIES = ("Core", "RIO", "Tree", "TreePlayer", "Net", "Hist", "MathCore", "GenVector", "Thread")
@@ -34,17 +37,34 @@ class Root:
 
 def ship(experiment: Experiment, directory: Path, say: Callable[[str], None]) -> None:
     """Put what the clients have to have compiled into a directory from which jobs take it, if that is possible."""
-    sources = sorted({source for file in experiment.client_files for source in file.ships})
-    if not (built := [source.stem for source in sources if source.suffix == PROGRAM]):
+    built = [sources for file in experiment.client_files if (sources := _with_program(file.ships))]
+    if not built:
         return
     try:
-        cache = _compiled(sources)
+        compiled = [program for sources in built for program in _compiled(sources).iterdir() if not program.suffix]
     except NotCompiled as reason:
         say(f"ROOT programs are not compiled ({reason}); {INTERPRETED}")
         return
-    for program in built:
-        shutil.copy2(cache / program, directory)
-    say(f"{' and '.join(built)} compiled for ROOT {find_root().version}")
+    for program in compiled:
+        shutil.copy2(program, directory)
+    say(f"{' and '.join(sorted(program.name for program in compiled))} compiled for ROOT {find_root().version}")
+
+
+def shipped() -> list[list[Path]]:
+    """The sources of each program that comes with tierbench."""
+    of_clients = (_with_program(file.ships) for file in shipped_clients().values())
+    return [[MAKE_TREE], *(sources for sources in of_clients if sources)]
+
+
+def compile_shipped() -> None:
+    """Have them all compiled, where somebody will want them soon."""
+    for sources in shipped():
+        _compiled(sources)
+
+
+def _with_program(sources: list[Path]) -> list[Path]:
+    """The sources of a client, if there is a program among them."""
+    return sorted(sources) if any(source.suffix == PROGRAM for source in sources) else []
 
 
 def command(source: Path, arguments: Sequence[str | float]) -> list[str]:

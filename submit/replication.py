@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypedDict
 
-import tierbench.wrappers
 from tierbench import json_files, names
 from tierbench.dags.replicas import CopiedReplicas, DoublingReplicas, Entry, HiggsReplicas, Replicas, TreeReplicas
 from tierbench.errors import ConfigError, TierbenchError, UnmetNeed
@@ -28,7 +27,6 @@ from tierbench.submit.console import add_command, experiment_at_site, say
 from tierbench.submit.planning import asked_experiment
 from tierbench.wrappers.write_area import adler32
 
-MAKE_TREE = Path(tierbench.wrappers.__file__).with_name("make_tree.C")
 BLOCK = 1 << 20
 
 Write = Callable[[int, Path], int | None]  # a replica by its number, into a file; the number of its events
@@ -81,7 +79,7 @@ def make(replicas: Replicas, parent: Path, processes: int) -> None:
     directory = parent / replicas.folder
     is_root = isinstance(replicas, TreeReplicas | HiggsReplicas)
     if is_root and any(missing(replicas, directory, catalogue.read(directory))):
-        programs.command(MAKE_TREE, [])  # compiled now, and not by each of the many
+        programs.command(programs.MAKE_TREE, [])  # compiled now, and not by each of the many
 
     def write(number: int, path: Path) -> int | None:
         return _write(replicas, path, number)
@@ -250,7 +248,7 @@ def _make_tree(
     replicas: TreeReplicas | HiggsReplicas, path: Path, seed: int, shape: Sequence[int], amount: Sequence[int] = ()
 ) -> int:
     words = [replicas.kind, path, f"{replicas.size_mb:g}", seed, *shape, replicas.basket_kb, replicas.codec, *amount]
-    command = programs.command(MAKE_TREE, list(map(str, words)))
+    command = programs.command(programs.MAKE_TREE, list(map(str, words)))
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         raise TierbenchError(f"{path}: could not be made: {result.stderr.strip() or result.stdout.strip()}")

@@ -48,14 +48,14 @@ class Namespaces:
         self.directory = directory
         self.cgroup = Cgroup(directory)
 
-    def boot(self, name: str, rootfs: Path, binds: Sequence[tuple[Path, str]] = ()) -> None:
+    def boot(self, name: str, layers: Sequence[Path], binds: Sequence[tuple[Path, str]] = ()) -> None:
         """Start the init; return once it has laid out its file system and runs."""
         for part in ("upper", "work", "root"):
             (self.directory / part).mkdir(parents=True, exist_ok=True)
         log = self.directory / "boot.log"
         accounts = [(file, f"{ACCOUNT}/{file.name}") for file in self.cgroup.account]
         pairs = [str(word) for bind in [*binds, *accounts] for word in bind]
-        init = ["sh", str(FILES / "boot.sh"), str(self.directory), str(rootfs), name, *pairs]
+        init = ["sh", str(FILES / "boot.sh"), str(self.directory), ":".join(map(str, layers)), name, *pairs]
         with log.open("wb") as output:
             subprocess.run(
                 ["setsid", "--fork", "unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--",
@@ -170,6 +170,10 @@ class RunningHost:
         if result.returncode:
             raise HostError(f"{what}: {result.stderr.decode(errors='replace').strip()}")
         return result.stdout
+
+    def copy_out(self, folder: str, target: Path) -> None:
+        """Copy what has been written below one of its folders, with its owners and the folders above."""
+        subprocess.run(["cp", "-a", "--parents", folder, str(target)], cwd=self._upper, check=True)
 
     def log(self, name: str) -> Path:
         """Where this machine finds a log of the host, running or not."""

@@ -5,18 +5,19 @@ offers says what its links carry: what they were set to carry.
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import re
 import subprocess
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 from urllib.parse import urlsplit
 
 import tierbench
@@ -25,6 +26,7 @@ from tierbench.errors import BusyError, ConfigError, HostError
 from tierbench.json_files import Damaged
 from tierbench.site_configs import site as sites
 from tierbench.spec import build
+from tierbench.submit.programs import shipped
 from tierbench.testbed import network, rootfs
 from tierbench.testbed.cgroups import means
 from tierbench.testbed.host import Namespaces, RunningHost, UserNetworkHost, VirtualHost
@@ -40,10 +42,11 @@ from tierbench.testbed.service import (
     waves,
 )  # fmt: skip
 from tierbench.testbed.services import services, topology
+from tierbench.testbed.services.htcondor import ACCESS_POINT
 from tierbench.testbed.services.web import tls_ports
 from tierbench.testbed.services.xrootd import BESIDE_STORAGE, served
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.topology import NETWORKS, UF, WAN, Topology
+from tierbench.testbed.topology import NETWORKS, UF, USER, WAN, Topology
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 
@@ -58,6 +61,8 @@ for part; do
 done
 exec chroot "$0" python3 -m compileall -q /mnt >/dev/null
 """
+COMPILE_PROGRAMS = "from tierbench.submit.programs import compile_shipped; compile_shipped()"
+COMPILE_SECONDS = 300.0
 STAGES = ("dags", "submit", "wrappers", "monitors", "postprocess", "testbed", "site_configs")
 
 
@@ -178,7 +183,8 @@ class Testbed:
 
             self._end()
             rootfs.private(cache)
-            base = rootfs.provide(cache, recipe, say)
+            base, programs = rootfs.provide(cache, recipe, say), programs_layer(cache, recipe)
+            layers = [programs, base] if programs.is_dir() else [base]
             if settings.virtual_workers:
                 rootfs.provide_kernel(cache, say)
             rootfs.private(self.directory.parent)
@@ -186,7 +192,7 @@ class Testbed:
             self._write_record(settings, complete=False)
             try:
                 self.site.write_text(offered(site.read_text(encoding="utf-8"), settings), encoding="utf-8")
-                assemble(Bed(self.topology, self.hosts), self.site.read_text(encoding="utf-8"), base, say)
+                assemble(Bed(self.topology, self.hosts), self.site.read_text(encoding="utf-8"), layers, say)
             except BaseException as error:
                 say("taking down what was started")
                 failed = isinstance(error, (HostError, OSError, subprocess.SubprocessError))
@@ -194,6 +200,8 @@ class Testbed:
                 if failed:
                     raise HostError(f"{error}\n  All logs of this attempt are kept in {logs}") from None
                 raise
+            if not programs.is_dir():
+                keep_programs(self.host(ACCESS_POINT), programs, say)
             self._write_record(settings, complete=True)
             return True
 
@@ -230,18 +238,39 @@ class Testbed:
         return logs
 
 
-def assemble(bed: Bed, site: str, rootfs: Path, say: Say) -> None:
+def programs_layer(cache: Path, recipe: rootfs.Recipe) -> Path:
+    """The layer of the hosts' file systems that has ROOT's programs compiled, by what decides on them."""
+    texts = [source.read_bytes() for sources in shipped() for source in sources]
+    return cache / f"programs-{hashlib.sha256(b''.join([recipe.key.encode(), *texts])).hexdigest()[:12]}"
+
+
+def keep_programs(access_point: RunningHost, layer: Path, say: Say) -> None:
+    """Have ROOT's programs compiled for the jobs' user, who is alone there yet, and kept for the testbeds to come."""
+    say("ROOT's programs")
+    command = ["env", f"PYTHONPATH={SOURCE}", "python3", "-c", COMPILE_PROGRAMS]
+    if access_point.succeeds(*command, user=USER, timeout=COMPILE_SECONDS):  # else each run has them compiled
+
+        def build(partial: Path, _: TextIO) -> None:
+            partial.mkdir()
+            access_point.copy_out(f"home/{USER}/.cache", partial)
+
+        rootfs.built(layer, build, say)
+
+
+def assemble(bed: Bed, site: str, layers: Sequence[Path], say: Say) -> None:
     """Bring all hosts and their daemons up; return when each of them answers."""
     say(f"{len(bed.hosts)} hosts")
     stage(bed, site)
     parts = {"root": tierbench, **{stage: import_module(f"tierbench.{stage}") for stage in STAGES}}
     binds = [(Path(part.__file__ or "").parent, f"{SOURCE}/parts/{name}") for name, part in parts.items()]
-    subprocess.run(["unshare", "--mount", "sh", "-c", COMPILE, rootfs, *(folder for folder, _ in binds)], check=False)
+    subprocess.run(
+        ["unshare", "--mount", "sh", "-c", COMPILE, layers[-1], *(folder for folder, _ in binds)], check=False
+    )
     for host in bed.where(lambda host: host.nics):  # the wan's delay line needs the root group's real-time priority
         host.namespaces.cgroup.make()
     if means().lacking:
         say(means().lacking)
-    at_once(lambda host: host.namespaces.boot(host.name, rootfs, [*binds, *host.binds]), bed.hosts.values())
+    at_once(lambda host: host.namespaces.boot(host.name, layers, [*binds, *host.binds]), bed.hosts.values())
 
     say("networks, and the WAN between the sites")
     _wire(bed)

@@ -1,9 +1,10 @@
 #!/bin/sh
 # First process of a testbed host, started in fresh namespaces: records itself, lays out the host's
 # file system and becomes its init.
-# usage: boot.sh HOST_DIRECTORY ROOT_FILE_SYSTEM NAME [SOURCE TARGET]...   (pairs: read-only binds of folders or files)
+# usage: boot.sh HOST_DIRECTORY LAYERS NAME [SOURCE TARGET]...
+#        (LAYERS of the root file system, the uppermost first, with colons between; pairs: read-only binds of folders or files)
 set -eu
-directory=$1 rootfs=$2 name=$3
+directory=$1 layers=$2 name=$3
 shift 3
 
 # /proc is still the machine's own here, so this is our process number out there, and our start time:
@@ -17,7 +18,7 @@ mv "$record.new" "$record"
 
 root=$directory/root
 # Nothing here needs setuid, and nobody keeps this root's programs as free of holes as the machine's own.
-mount -t overlay "tierbench-$name" -o "nosuid,lowerdir=$rootfs,upperdir=$directory/upper,workdir=$directory/work" "$root"
+mount -t overlay "tierbench-$name" -o "nosuid,lowerdir=$layers,upperdir=$directory/upper,workdir=$directory/work" "$root"
 mount -t proc proc "$root/proc"
 mount -t sysfs sysfs "$root/sys"
 mount -t tmpfs -o mode=755 tmpfs "$root/run"
