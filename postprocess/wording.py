@@ -72,8 +72,9 @@ def change_percent(factor: float, decimals: int = 0) -> str:
 
 
 def listed(words: Sequence[str]) -> str:
-    """a, b and c."""
-    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1] if words else ""
+    """a, b and c; with semicolons where one of them has commas."""
+    comma, last = ("; ", "; and ") if len(words) > 1 and any(", " in word for word in words) else (", ", " and ")
+    return last.join([*([comma.join(words[:-1])] if len(words) > 1 else []), *words[-1:]])
 
 
 def far_off(trials: Sequence[str]) -> str:

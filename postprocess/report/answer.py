@@ -4,7 +4,6 @@ import functools
 import json
 import shlex
 import statistics
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -326,7 +325,14 @@ def _workers_apart(results: Results, trials: Sequence[TrialRow]) -> Iterator[str
             yield f"{named} had no worker of the pool {pool} in common: what differs may be the workers."
 
 
-def _most(trials: list[TrialRow]) -> list[str]:
-    """The reasons that most trials give, with how many do."""
-    numbers = Counter(reason for trial in trials for reason in why(trial)).most_common(3)
-    return [reason + (f" (in {number} trials)" if number > 1 else "") for reason, number in numbers]
+def _most(trials: list[TrialRow]) -> Iterator[str]:
+    """The reasons that most trials give, with how many do: those with one remedy are one."""
+    alike: dict[str, dict[str, str]] = {}
+    for trial in trials:
+        for reason in why(trial):
+            alike.setdefault(reason.partition(": ")[2] or reason, {}).setdefault(trial.trial_id, reason)
+    for reasons in sorted(alike.values(), key=len, reverse=True)[:3]:
+        first, *others = reasons.values()
+        yield first + (
+            f" ({'in' if {*others} == {first} else 'the like in'} {1 + len(others)} trials)" if others else ""
+        )

@@ -246,7 +246,7 @@ def not_all_active(data: TrialData, row: TrialRow) -> Measured:
         unequal = (
             f", with files of {mb(min(sizes))} to {mb(max(sizes))}" if sizes and max(sizes) > 1.5 * min(sizes) else ""
         )
-        yield 100 * (1 - share), f"{active}, {share:.0%} of the window{unequal}"
+        yield 100 * (1 - share), f"{active}, {100 * share:.0f} % of the window{unequal}"
 
 
 @worst_rule(

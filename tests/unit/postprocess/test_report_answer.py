@@ -16,6 +16,7 @@ from tierbench.postprocess.tables.factors import Panel
 from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.run_tables import ratio_rows, summary_rows
 from tierbench.postprocess.verdict.counting import RUNNING
+from tierbench.postprocess.wording import listed
 
 
 def said(run, shape):
@@ -84,6 +85,22 @@ def test_invalid_trials_give_no_answer_but_reasons(tmp_path):
     assert found.sentence == "No answer for root: all 12 of its trials are INVALID."
     assert [each.sentence for each in answers(read_results(tmp_path / "run", silent))] == [found.sentence]
     assert found.notes == ("warm cache (in 12 trials).",)
+
+
+def test_reasons_with_one_remedy_are_said_once(tmp_path):
+    reasons = {f"{access}.root.x00{jobs}.r{n}": f"a gap of {n} s (at most 1 s): see its log"
+               for access in SMALL.rates for jobs in SMALL.batches for n in (1, 2, 3)}  # fmt: skip
+    verdicts = {trial: ("INVALID", reason) for trial, reason in reasons.items()} | {
+        f"direct.root.x00{SMALL.batches[0]}.r1": ("INVALID", "warm cache: flush it")}  # fmt: skip
+    first, second = said(tmp_path / "run", replace(SMALL, verdicts=verdicts)).notes
+    assert first.endswith(" s (at most 1 s): see its log (the like in 11 trials).")
+    assert second == "warm cache: flush it."
+
+
+def test_what_has_commas_is_parted_by_semicolons():
+    assert listed(["a", "b", "c"]) == "a, b and c"
+    assert listed(["a, b", "c", "d"]) == "a, b; c; and d"
+    assert [listed([]), listed(["a, b"])] == ["", "a, b"]
 
 
 def test_a_trial_that_is_being_measured_is_not_called_invalid(tmp_path):

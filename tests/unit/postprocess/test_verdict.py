@@ -247,7 +247,7 @@ CASES = [
      None, 10**9, SUSPECT, "the counters of oss.uf.test began anew 1 times"),
     ("counter began anew", undone, 21.5, 22.5, SUSPECT, "the counters of oss.uf.test began anew 1 times"),
     ("not all active", lambda folder, late_s: client(folder, 1, late_s), 10.0, 11.0, SUSPECT,
-     "all clients read together for 6.0 s, 30% of the window"),
+     "all clients read together for 6.0 s, 30 % of the window"),
     ("not all active", lambda folder, late_s: client(folder, 1, late_s), 14.9, 15.1, INVALID,
      "all clients read together for 1.9 s"),
     ("late begin", lambda folder, late_s: client(folder, 1, late_s), 0.99, 1.01, SUSPECT,
