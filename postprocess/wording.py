@@ -27,8 +27,8 @@ def figures(value: float | None, unit: str = "") -> str:
     if value is None:
         return NOTHING
     size = abs(value)
-    decimals = 0 if size >= 100 else 1 if size >= 10 else 2
-    return _minus(f"{value:.{decimals}f}") + _of_unit(unit)
+    form = ".0f" if size >= 100 else ".1f" if size >= 10 else ".3g" if 0 < size < 0.1 else ".2f"
+    return _minus(f"{value:{form}}") + _of_unit(unit)
 
 
 def _of_unit(unit: str) -> str:
@@ -62,6 +62,11 @@ def with_interval(
 
 def percent(value: float | None) -> str:
     return NOTHING if value is None else f"{100 * value:.0f}\N{NO-BREAK SPACE}%"
+
+
+def limit_percent(value: float) -> str:
+    """A limit, as it was given."""
+    return f"{100 * value:g}\N{NO-BREAK SPACE}%"
 
 
 def change_percent(factor: float, decimals: int = 0) -> str:

@@ -79,7 +79,7 @@ def findings(results: Results) -> list[Finding]:
     """Each claim of the run's experiment, held against what was measured."""
     path = str(results.directory / names.EXPERIMENT)
     claims = claims_of(results.experiment, path)
-    if wrong := [words for claim in claims for words in _metric_problems(claim)]:
+    if wrong := [words for claim in claims for words in metric_problems(claim)]:
         raise ConfigError(f"{path}: {'; '.join(wrong)}")
     return [_finding(results, claim) for claim in claims]
 
@@ -112,7 +112,7 @@ def claims_of(experiment: Mapping[str, Any], path: str = names.EXPERIMENT) -> li
 def problems(claims: Sequence[Claim], expects: Sequence[Expected]) -> Iterator[str]:
     """What is wrong with metrics, sides and labels, of which an experiment's own file knows nothing."""
     for claim in claims:
-        wrong = list(_metric_problems(claim))
+        wrong = list(metric_problems(claim))
         yield from wrong
         paper = Interval(claim.reference, claim.reference, claim.reference)
         if not wrong and claim.kind in (FASTER, SLOWER) and claim.values and answer(claim, paper) != REPRODUCED:
@@ -123,7 +123,7 @@ def problems(claims: Sequence[Claim], expects: Sequence[Expected]) -> Iterator[s
         yield from (unknown_name(f"expects[{number}].bottleneck", label, LABELS) for label in wrong)
 
 
-def _metric_problems(claim: Claim) -> Iterator[str]:
+def metric_problems(claim: Claim) -> Iterator[str]:
     able = COMPARED if claim.factor else SUMMARISED
     if claim.metric not in able:
         yield unknown_name(f'claim "{claim.says}": metric', claim.metric, able)
@@ -167,6 +167,8 @@ def _levels(trials: Sequence[TrialRow], levels: Mapping[str, Any]) -> Point:
 def _finding(results: Results, claim: Claim) -> Finding:
     points = points_of(results.trials, claim)
     point = points[0]
+    if left_open := _left_open(results.trials, points):
+        return Finding(claim, NOT_TESTED, why=f"its point (at) leaves {listed(left_open)} open")
     if claim.factor is None:
         trials = list(filter(counts, rows_at(results.trials, point)))
         ours, by_valid, there = *_means(trials, claim, results.looks), bool(values_of(trials, claim.metric))
@@ -182,6 +184,17 @@ def _finding(results: Results, claim: Claim) -> Finding:
     result = answer(claim, ours)
     doubted = by_valid is not None and answer(claim, by_valid) != result
     return Finding(claim, INCONCLUSIVE if doubted else result, ours, by_valid)
+
+
+def _left_open(trials: Sequence[TrialRow], points: Sequence[Point]) -> list[str]:
+    """The factors of which a claim's points have trials at several levels."""
+    usable = list(filter(counts, trials))
+    at = [[row.point for row in rows_at(usable, point)] for point in points]
+    return [
+        factor
+        for factor in (usable[0].point if usable else ())
+        if any(len({of[factor] for of in those}) > 1 for those in at)
+    ]
 
 
 def _why_not(trials: Sequence[TrialRow], points: Sequence[Point], metric: str) -> str:

@@ -119,7 +119,8 @@ def differences(first: Results, second: Results) -> list[Difference]:
     """All that differs in how two runs were made, what parts them first."""
     points = {batch_name(row.levels) for row in first.trials} & {batch_name(row.levels) for row in second.trials}
     mine, theirs = (
-        {(fact.subject, fact.what): fact for fact in (*_asked(run, points), *_measured(run))} for run in (first, second)
+        {(fact.subject, fact.what): fact for fact in (*_asked(run, points), *_files_and_levels(run), *_measured(run))}
+        for run in (first, second)
     )
     common = {subject for subject, _ in mine} & {subject for subject, _ in theirs}
     differing = []
@@ -150,14 +151,23 @@ def _asked(run: Results, points: Collection[str]) -> Iterator[Fact]:
         yield Fact(f"pool {pool}", f"workers of pool {pool}", listed(list(workers)))
     yield Fact("", "conditions", experiment.get("conditions") or {})
     yield from (Fact("", f"stated {link}", value) for link, value in (site.get("links") or {}).items())
-    for replicas in plan.get("replicas") or []:  # the folder's name holds a digest of how a set was made
-        name = f"replicas {replicas['name']}"
-        for key, what in {"directory": "folder", "nominal_bytes": "size [B]", "suffix": "suffix"}.items():
-            yield Fact(name, f"{name}, {what}", replicas.get(key))
-        yield Fact(name, f"{name}, number", replicas["count"], parts=False)
     for workload, asked in (experiment.get("workloads") or {}).items():
         for key in ("client", "replicas", "options", "environment"):
             yield Fact(f"workload {workload}", f"workload {workload}, {key}", asked.get(key))
+
+
+def _files_and_levels(run: Results) -> Iterator[Fact]:
+    """The sets of replicas, of which an axis may make several of one name, and what the axes' levels set."""
+    sets: dict[str, list[dict[str, Any]]] = {}
+    for replicas in run.plan.get("replicas") or []:
+        sets.setdefault(f"replicas {replicas['name']}", []).append(replicas)
+    for name, of_name in sets.items():  # the folder's name holds a digest of how a set was made
+        for key, what in {"directory": "folder", "nominal_bytes": "size [B]", "suffix": "suffix"}.items():
+            yield Fact(name, f"{name}, {what}", listed([_word(each.get(key)) for each in of_name]))
+        yield Fact(name, f"{name}, number", listed([_word(each["count"]) for each in of_name]), parts=False)
+    for axis in run.experiment.get("axes") or []:
+        for level, settings in zip(axis["levels"], axis["settings"], strict=True):
+            yield Fact(f"{axis['name']}={level}", f"what {axis['name']}={level} sets", settings)
 
 
 def _measured(run: Results) -> Iterator[Fact]:

@@ -24,7 +24,15 @@ from typing import Any
 from tierbench.dags.claims import NOT_TESTED, Claim, Expected
 from tierbench.dags.levels import ACCESS, JOBS, PAIR, SAME_WITHIN, WORKLOAD, no_difference
 from tierbench.postprocess import stats
-from tierbench.postprocess.compare.claims import answer, ceilings_at, claims_of, expected_of, missed, points_of
+from tierbench.postprocess.compare.claims import (
+    answer,
+    ceilings_at,
+    claims_of,
+    expected_of,
+    metric_problems,
+    missed,
+    points_of,
+)
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
 from tierbench.postprocess.measures.bottleneck import LATENCY, NIC, UNEXPLAINED, WINDOW
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, TrialRow
@@ -203,6 +211,8 @@ def _of_claims(at: Trials, usable: Trials, question: Question) -> Iterator[Compa
     number = stats.over_looks(len(question.looks) or 1)
     planned = [rows[0] for rows in at.values()]
     for claim in question.claims:
+        if any(metric_problems(claim)):
+            continue  # the answer to the claim says so
         wanted = points_of(planned, claim)
         points = [[point for point, rows in at.items() if rows_at(rows[:1], levels)] for levels in wanted]
         if any(len(those) != 1 for those in points):

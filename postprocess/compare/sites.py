@@ -18,7 +18,7 @@ from tierbench.postprocess.stats import Compared, Interval
 from tierbench.postprocess.tables.factors import batch_name
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import INVALID, SUSPECT
-from tierbench.postprocess.wording import aligned, counted, listed, percent, with_interval
+from tierbench.postprocess.wording import aligned, counted, limit_percent, listed, with_interval
 
 DIFFER, AGREE = "differ", "agree"
 
@@ -135,7 +135,7 @@ def lines(made: AcrossSites) -> Iterator[str]:
         yield f"  {name}  left out: no ratio with an interval at {listed(sites)}"
     results = [shared.result for shared in made.shared]
     counts = ", ".join(f"{results.count(kind)} {kind}" for kind in dict.fromkeys(results))
-    within = f"; agree: within {percent(made.size)}" if AGREE in results else ""
+    within = f"; agree: within {limit_percent(made.size)}" if AGREE in results else ""
     yield f"of {counted(len(results), 'ratio')} {counts}{within}" if results else "no ratio that all sites have"
     for site, verdicts in made.verdicts.items():
         doubts = [f"{verdicts[verdict]} {verdict}" for verdict in (SUSPECT, INVALID) if verdicts.get(verdict)]

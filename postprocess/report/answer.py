@@ -23,7 +23,7 @@ from tierbench.postprocess.tables.factors import Panel, level_name, level_of, ro
 from tierbench.postprocess.tables.load_run import Results, why
 from tierbench.postprocess.tables.run_tables import strays
 from tierbench.postprocess.verdict.counting import INVALID, RUNNING, SUSPECT, UNJUDGED, counts, verdict
-from tierbench.postprocess.wording import CI, bounds, counted, far_off, figures, listed, percent, worded
+from tierbench.postprocess.wording import CI, bounds, counted, far_off, figures, limit_percent, listed, worded
 from tierbench.starts import IN_TURN
 
 MOST_MORE = 20  # repetitions that it is worth while to ask for
@@ -155,7 +155,7 @@ def _compared(results: Results, point: RunPoint, where: str) -> Said:
     else:
         unclear, alike, slower = those(INCONCLUSIVE, FASTER), those(EQUIVALENT), those(SLOWER)
         parts = [f"not distinguishable from {unclear}"] if unclear else []
-        parts += [f"equivalent within {percent(within(results))} to {alike}"] if alike else []
+        parts += [f"equivalent within {limit_percent(within(results))} to {alike}"] if alike else []
         single = [other.name for other in point.others if not other.result]
         parts += [f"without an interval against {listed(single)}"] if single else []
         sentence = (
@@ -256,7 +256,7 @@ def next_step(results: Results, points: Sequence[RunPoint], trials: Sequence[Tri
     more = more_repetitions(results)
     if not more:
         return []
-    resolved = percent(within(results))
+    resolved = limit_percent(within(results))
     if more > MOST_MORE:
         alone = f"Repetitions alone will not resolve {resolved} ({more} more needed)"
         return [f"{alone}: read longer (size_mb), or at a quiet time."]

@@ -10,7 +10,7 @@ from tierbench.postprocess.report.markup import Markup, element, joined, table, 
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import level_name, level_of
 from tierbench.postprocess.tables.load_run import Results
-from tierbench.postprocess.wording import CI, aligned, counted, factor, figures, listed, percent, with_interval
+from tierbench.postprocess.wording import CI, aligned, counted, factor, figures, limit_percent, listed, with_interval
 
 FASTEST, LEADS, BASELINE, DOUBTED = "fastest", "leads", "baseline", "doubted"
 NO_INTERVAL, NOTHING_USABLE = "no interval", "none"
@@ -96,7 +96,7 @@ def _nobody_faster(results: Results, points: Sequence[RunPoint], where: str, now
     kinds = {INCONCLUSIVE if other.by_valid else other.result for point in points for other in point.others}
     if kinds == {EQUIVALENT}:
         whose = " with usable trials" if any(point.without for point in points) else ""
-        return f"All{whose} are equivalent within {percent(within(results))} {where}."
+        return f"All{whose} are equivalent within {limit_percent(within(results))} {where}."
     which = "not all have an interval" if any(kinds) else "there is no interval"
     why = "" if all(kinds) else f" ({which}, which takes two repetitions)"
     return f"No {what_is_compared(results)} is distinguishably the fastest {nowhere}{why}."
@@ -119,7 +119,7 @@ def _grid(
     cells = [_cells(results, point) for point in points]
     lines = [line for line in results.compared.texts if any(line in column for column in cells)]
     there = {kind for column in cells for kind, _ in column.values()}
-    near = {EQUIVALENT: f" within {percent(within(results))}"}
+    near = {EQUIVALENT: f" within {limit_percent(within(results))}"}
     legend = [f"{mark} {meaning}{near.get(kind, '')}" for kind, (mark, meaning) in MARKS.items() if kind in there]
     names, called = place_names(results, points), [*map(results.line_name, lines)]
     table = [[write(column[line]) if line in column else "" for column in cells] for line in lines]

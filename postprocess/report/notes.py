@@ -15,7 +15,7 @@ from tierbench.postprocess.stats import round_trips as fitted
 from tierbench.postprocess.tables.factors import level_name, level_of, rows_at
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import SUSPECT, counts, verdict
-from tierbench.postprocess.wording import CI, INTERVAL, TIMES, bounds, figures, listed, percent, with_interval
+from tierbench.postprocess.wording import CI, INTERVAL, TIMES, bounds, figures, limit_percent, listed, with_interval
 from tierbench.starts import IN_TURN, NATURAL, TOGETHER
 
 STARTED = {TOGETHER: "together they get", NATURAL: "started by HTCondor they get"}
@@ -39,7 +39,7 @@ def shares_of_baseline(results: Results, point: RunPoint, where: str) -> Said | 
         kind = "apart" if other.result in (FASTER, SLOWER) else other.result
         kinds.setdefault(kind, []).append(f"{other.name} {with_interval(other.ratio)}")
     words = {
-        "apart": "{} of it", EQUIVALENT: f"equivalent within {percent(within(results))}: {{}}",
+        "apart": "{} of it", EQUIVALENT: f"equivalent within {limit_percent(within(results))}: {{}}",
         INCONCLUSIVE: "not distinguishable: {}", "": "no interval, too few repetitions: {}",
     }  # fmt: skip
     parts = [said.format(listed(kinds[kind])) for kind, said in words.items() if kind in kinds]

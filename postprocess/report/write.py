@@ -118,8 +118,9 @@ def _index_row(run: Path, page: Path, say: Say) -> tuple[str, Sequence[Any]]:
     try:
         results = read_results(run, say)
         answer, claims = answers(results)[0].sentence, Counter(finding.answer for finding in findings(results))
-    except (TierbenchError, OSError) as error:
-        return "", [link, element("span", f"No answer: {error}", class_="finding"), ""]
+    except (TierbenchError, OSError, AttributeError, KeyError, TypeError, ValueError) as error:
+        why = error if isinstance(error, TierbenchError | OSError) else f"its files are damaged ({error!r})"
+        return "", [link, element("span", f"No answer: {why}", class_="finding"), ""]
     question = str(results.plan.get("question") or "")
     said = joined([element("b", question), " ", unbroken(answer)])
     date = began_at(results)[:16]

@@ -115,6 +115,15 @@ def operations_not_counted(data: TrialData, row: TrialRow) -> Measured:
         )
 
 
+@rule(Limits("clients", invalid=0), remedy="the clients' own output, in clients/, tells what they did instead")
+def nothing_counted(data: TrialData, row: TrialRow) -> Measured:
+    """All clients of a trial, where none reports an operation and these are what is measured, or all an event."""
+    ended = [job.end for job in data.jobs if job.end and job.ok]
+    if data.measure.of == "operations":
+        yield len(ended) * (not any(end.operations for end in ended)), "no client reports an operation"
+    yield len(ended) * all(end.events == 0 for end in ended), "no client reports an event in what it read"
+
+
 # -- counts: two of the same bytes, of files that are alike, and their sizes; a wrong one would be in the rate
 
 

@@ -107,6 +107,16 @@ def access(**direct):
     return {"site.json": {"access": {"direct": direct}}}
 
 
+def axis(megabytes):
+    """An experiment whose first of two levels has files of so many megabytes, and both of one set's name."""
+    of_level = (
+        {**REPLICAS, "directory": f"/synthetic/tree-{size}", "nominal_bytes": size * 10**6} for size in (megabytes, 64)
+    )
+    levels = [{"replicas.tree.size_mb": size} for size in (megabytes, 64)]
+    axes = [{"name": "size", "levels": ["small", "large"], "settings": levels}]
+    return {"plan.json": {"replicas": list(of_level)}, "experiment.json": {"axes": axes}}
+
+
 REPLICAS = {"name": "tree", "directory": "/synthetic/tree-fedcba", "suffix": ".root", "count": 24,
             "nominal_bytes": 16_000_000}  # fmt: skip
 NEAR = link(14.2, 191)
@@ -115,6 +125,8 @@ DIFFERENCES = [
     ({}, {}, [], []),
     ({}, {"experiment.json": {"sample_period_s": 5.0}}, ["sampling period [s]"], []),
     ({}, {"plan.json": {"replicas": [REPLICAS]}}, ["replicas tree, folder"], []),
+    (axis(8), axis(8), [], []),
+    (axis(8), axis(32), ["replicas tree, folder", "replicas tree, size [B]", "what size=small sets"], []),
     (NEAR, link(14.6, 185), [], []),
     (NEAR, link(53.0, 190), ["round-trip time [ms] to pool private"], []),
     (NEAR, link(14.2, 95), ["ceiling [Mb/s] to pool private"], []),

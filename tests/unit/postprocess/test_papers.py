@@ -56,6 +56,11 @@ def shown(run):
         ({"kind": "at_least", **VALUE, "values": [200.0]}, "reproduced"),
         ({"at": {**BASE["at"], "jobs": 64}}, "not tested"),  # type: ignore[dict-item]
         ({"metric": "wall_time_s"}, "not tested"),
+        (
+            {"kind": "at_least", **VALUE, "values": [200.0], "at": {"access": "direct"}},
+            "its point (at) leaves jobs open",
+        ),
+        ({"at": {"access": "direct"}}, "its point (at) leaves jobs open"),
         ({"factor": "jobs", "against": "least"}, "reproduced"),
         ({"kind": None}, "reproduced"),  # of a run from before claims had kinds
         ({"kind": None, "values": [200.0, 800.0]}, "contradicted"),

@@ -16,7 +16,7 @@ from tierbench.postprocess.tables.factors import Panel
 from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.run_tables import ratio_rows, summary_rows
 from tierbench.postprocess.verdict.counting import RUNNING
-from tierbench.postprocess.wording import listed
+from tierbench.postprocess.wording import figures, limit_percent, listed
 
 
 def said(run, shape):
@@ -95,6 +95,11 @@ def test_reasons_with_one_remedy_are_said_once(tmp_path):
     first, second = said(tmp_path / "run", replace(SMALL, verdicts=verdicts)).notes
     assert first.endswith(" s (at most 1 s): see its log (the like in 11 trials).")
     assert second == "warm cache: flush it."
+
+
+def test_limits_are_told_as_they_are_and_small_numbers_are_no_zero():
+    assert [limit_percent(limit) for limit in (0.05, 0.025, 0.001)] == ["5\xa0%", "2.5\xa0%", "0.1\xa0%"]
+    assert [figures(value) for value in (0.0, 0.0042, 0.05, 0.5, 50.0)] == ["0.00", "0.0042", "0.05", "0.50", "50.0"]
 
 
 def test_what_has_commas_is_parted_by_semicolons():

@@ -41,9 +41,13 @@ CLAIM = {
 
 
 def test_a_folder_of_runs_gets_an_index(tmp_path, capsys):
-    for name in ("a", "b", "damaged", "newer"):
+    for name in ("a", "b", "damaged", "newer", "older", "torn"):
         write_run(tmp_path / "runs" / name, BARE)
     edit_json(tmp_path / "runs" / "newer" / "experiment.json", claims=[{**CLAIM, "later": 1}])
+    edit_json(
+        tmp_path / "runs" / "older" / "experiment.json", claims=[{**CLAIM, "kind": "faster", "metric": "gone_mbps"}]
+    )
+    edit_json(tmp_path / "runs" / "torn" / "experiment.json", claims=[1])
     (tmp_path / "runs" / "damaged" / "trials.csv").write_text("trial,jobs\nx,many\n")
     (tmp_path / "runs" / "a" / "report.html").write_text("")
     assert cli.main(["report", str(tmp_path / "runs")]) == 0
@@ -51,9 +55,10 @@ def test_a_folder_of_runs_gets_an_index(tmp_path, capsys):
     assert capsys.readouterr().out.strip() == str(path)
     page = Page(path.read_text(encoding="utf-8"))
     assert page.open == []
-    assert set(page.links) == {"a/report.html", "b", "damaged", "newer"}
+    assert set(page.links) == {"a/report.html", "b", "damaged", "newer", "older", "torn"}
     assert page.text.count("direct is the fastest access method at all 2 points") == 2
-    assert page.text.count("No answer") == 2
+    assert page.text.count("No answer") == 4
+    assert 'metric: there is no "gone_mbps"' in page.text
     assert "newer No answer: experiment.json: claims.later: unknown key" in page.text
 
 
