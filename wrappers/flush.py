@@ -10,7 +10,7 @@ not say what is resident.
 Exit codes:
     0  what was found is reported, whatever its status: a warm cache is for the trial's verdict to judge
     1  only with --strict: reported, and the status is not "ok"
-    2  called wrongly, or the list of files cannot be read; nothing was reported
+    2  called wrongly, or the directory cannot be read; nothing was reported
 """
 
 import argparse
@@ -61,7 +61,7 @@ class Pages(NamedTuple):
 def main() -> int:
     arguments = command_line()
     try:
-        paths = list(dict.fromkeys(files_of(arguments)))
+        paths = list(files_of(arguments.directory))
     except OSError as error:
         print(f"flush: {error}", file=sys.stderr)
         return 2
@@ -97,20 +97,14 @@ def command_line() -> argparse.Namespace:
     parser.add_argument("--strategy", required=True, choices=(*PRIVILEGED, "fadvise", "none"), help="how to flush")
     parser.add_argument("--helper", default=HELPER, help=f"root's helper, called through sudo (default {HELPER})")
     parser.add_argument("--strict", action="store_true", help="exit with 1 unless the status is ok")
-    files = parser.add_mutually_exclusive_group(required=True)
-    files.add_argument("--paths-from", type=Path, metavar="FILE", help="a list of replicas: URL TAB BYTES")
-    files.add_argument("--directory", metavar="DIR", help="all files in here; empty: this host has none")
+    parser.add_argument("--directory", required=True, metavar="DIR", help="of which all files; empty: none is here")
     return parser.parse_args()
 
 
-def files_of(arguments: argparse.Namespace) -> "Iterator[str]":
-    """The local paths in a list of replicas, not what is read by XRootD; or the files directly in a directory."""
-    if arguments.paths_from:
-        urls = [line.partition("\t")[0] for line in arguments.paths_from.read_text().splitlines()]
-        paths = [url[len("file://") :] if url.startswith("file://") else url for url in urls]
-        yield from (path for path in paths if path.startswith("/"))
-    elif arguments.directory:
-        with contextlib.suppress(FileNotFoundError), os.scandir(arguments.directory) as entries:
+def files_of(directory: str) -> "Iterator[str]":
+    """The files directly in a directory; none where it is not here."""
+    if directory:
+        with contextlib.suppress(FileNotFoundError), os.scandir(directory) as entries:
             yield from (entry.path for entry in entries)
 
 

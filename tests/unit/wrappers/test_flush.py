@@ -83,13 +83,6 @@ def test_one_file_that_cannot_be_measured_hides_no_warm_ones(replicas, monkeypat
     assert (found["status"], found["resident_after_bytes"]) == ("still-warm", SIZE * (found["files"] - 1))
 
 
-def test_fadvise_keeps_to_the_files_that_are_listed(replicas):
-    listing = replicas.parent / "replicas.txt"
-    listing.write_text(f"{replicas}/a\t{SIZE}\nroot://server:1094/{replicas}/b\t{SIZE}\n")
-    assert report("--strategy", "fadvise", "--paths-from", listing)["files"] == 1
-    assert report("--strategy", "none", "--directory", replicas)["resident_after_bytes"] == SIZE
-
-
 @pytest.mark.parametrize("directory", ["/nowhere", ""])
 def test_files_that_are_not_here_are_no_warm_files(directory):
     found = report("--strategy", "fadvise", "--directory", directory)
@@ -109,21 +102,20 @@ def test_the_helper_is_told_the_strategy_and_a_missing_one_is_reported(replicas,
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="takes root to read as somebody else")
-@pytest.mark.parametrize(("closed", "mode"), [("folder/file", 0o644), ("folder/file", 0o600), ("folder", 0o600)])
+@pytest.mark.parametrize(("closed", "mode"), [("folder/file", 0o644), ("folder/file", 0o600), ("folder", 0o644)])
 def test_pages_of_others_files_are_not_guessed(open_folder, closed, mode):
     """Nor are those of files that may not be opened or found taken for none: others may have read them."""
     (open_folder / "folder").mkdir(mode=0o755)
     (open_folder / "folder/file").write_text("of root")
     (open_folder / closed).chmod(mode)
-    (open_folder / "replicas.txt").write_text(f"{open_folder}/folder/file\t7\n")
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3"]
-    asked = ["--strategy", "fadvise", "--paths-from", open_folder / "replicas.txt"]
+    asked = ["--strategy", "fadvise", "--directory", open_folder / "folder"]
     found = json.loads(run(*nobody, "-", *asked, input=FLUSH).stdout)
     assert (found["status"], "resident_after_bytes" in found) == ("unmeasured", False)
 
 
-def test_an_unreadable_list_is_a_wrong_call(tmp_path):
-    result = flush("--strategy", "none", "--paths-from", tmp_path / "nothing")
+def test_what_is_no_directory_is_a_wrong_call():
+    result = flush("--strategy", "none", "--directory", "/dev/null")
     assert (result.returncode, result.stdout) == (2, "")
 
 
