@@ -22,6 +22,7 @@ from tierbench.dags.replicas import Entry
 from tierbench.errors import BusyError
 from tierbench.json_files import Damaged
 from tierbench.site_configs.site import Access, Site
+from tierbench.wrappers.child import run_program
 
 FETCH_SECONDS = 20
 
@@ -99,18 +100,10 @@ def _read(site: Site, path: str) -> Iterator[str]:
         # A mount whose server is gone keeps whoever reads there for ever, but for a process that can be killed.
         command = ["cat", "--", url] if url.startswith("/") else ["xrdcp", "--silent", url, "-"]
         environment = {**os.environ, **variables(access)}
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # no xrdcp, or nobody answers: others may do
-            copy = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-            try:
-                content, _ = copy.communicate(timeout=FETCH_SECONDS)
-            finally:
-                copy.kill()
-                with contextlib.suppress(subprocess.TimeoutExpired):  # it is left behind where a dead mount holds it
-                    copy.wait(1)
-                if copy.stdout:
-                    copy.stdout.close()
-            if copy.returncode == 0:
-                yield content.decode(errors="replace")
+        with contextlib.suppress(OSError):  # no xrdcp: others may do
+            asked = run_program(*command, patience_s=FETCH_SECONDS, stderr=subprocess.DEVNULL, env=environment)
+            if asked.status == 0:
+                yield asked.output
 
 
 def _no_link(path: str, flags: int) -> int:

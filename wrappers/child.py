@@ -67,11 +67,9 @@ class Ended(NamedTuple):
         return _how_ended(self.status, self.output.strip())
 
 
-def run_program(*command: str, patience_s: int = PATIENCE_S, **more: Any) -> Ended:
+def run_program(*command: str, patience_s: int = PATIENCE_S, stderr: int = subprocess.STDOUT, **more: Any) -> Ended:
     """Run a program and take all that it says; raises OSError where there is no such program."""
-    process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **more
-    )  # fmt: skip
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, **more)
     with contextlib.suppress(subprocess.TimeoutExpired):
         output, _ = process.communicate(timeout=patience_s)
         return Ended(process.returncode, output.decode(errors="replace"), patience_s)
