@@ -115,18 +115,12 @@ def each_s(data: TrialData) -> float | None:
 
 
 def _under_way_s(work: WorkDone, run_s: float | None, trial: Definition) -> float | None:
-    """As the job tells; else by its whole run, if all of its processes had files under way to the end."""
+    """As the job tells; else by its whole run, in which all of its processes had files under way."""
     if work.under_way_s is not None:
         return work.under_way_s
     if run_s is None or work.cut > FEW * work.fetches:
         return None
-    at_once = trial.declared.at_once
-    if trial.work.for_s is None:
-        of_process, further = divmod(trial.work.files_per_job, max(work.processes, 1))
-        at_once = min(at_once, max(of_process, 1))
-        if further or of_process % at_once:
-            return None
-    return work.processes * at_once * run_s
+    return work.processes * trial.declared.at_once * run_s
 
 
 def cached_share(data: TrialData, carried_bytes: float | None, taken_bytes: int | None) -> float | None:
