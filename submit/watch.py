@@ -26,6 +26,7 @@ LOOK_SECONDS = 0.5
 QUEUE_SECONDS = 5.0
 LEFT_SECONDS = 120.0  # a DAG is gone within seconds of its last trial
 TABLES_SECONDS = 30.0  # a trial has its tables seconds after its end
+NEEDED_BYTES = LOW_BYTES + RESERVE_BYTES  # for a trial to begin
 UNANSWERED_SECONDS = 900.0  # for so long the pool may not answer: a restart takes seconds, an upgrade minutes
 
 
@@ -148,7 +149,7 @@ class View:
         awaited = working.waiting_for.rpartition(", since ")[0] if working else ""
         if working and awaited not in ("", self._awaited):  # a wait that lasts is worth a line of its own, once
             self.tell(f"{working.name}: waits for {working.waiting_for}")
-        elif not working and not self.all_finished and _is_full(trials[0].directory):
+        elif not working and not self.all_finished and free_bytes(trials[0].directory.parent) < NEEDED_BYTES:
             awaited = "waiting for room on the access point's disk"
             if awaited != self._awaited:
                 self.tell(awaited)
@@ -241,11 +242,6 @@ class ObjectView:
     def _put(self, content: dict[str, Any]) -> None:
         self._out.write(document("watch", {"wall_s": round(time.time(), 3), **content}, indent=None) + "\n")
         self._out.flush()
-
-
-def _is_full(trial: Path) -> bool:
-    """Whether there is not the room that a trial waits for."""
-    return free_bytes(trial.parent) < LOW_BYTES + RESERVE_BYTES
 
 
 def _working_line(trial: TrialProgress) -> str:
