@@ -102,11 +102,16 @@ def preview(planned: Planned, findings: Sequence[Finding]) -> Iterator[str]:
     if len(once) < len(plan.trials):
         timed = f"{len(plan.trials) - len(once)} trials read for a given time, however much that is"
         read = f"{read}, {timed}" if once else timed
-    yield f"\n{read}; at the links' full rate that takes {_span(seconds)}"
+    links = planned.site.links
+    known = links.wan or links.storage or links.worker or not once
+    takes = f"at the links' full rate that takes {_span(seconds)}"
+    yield f"\n{read}; " + (
+        takes if known else f"how long is not known, without [links] in the site's file: over {_span(seconds)}"
+    )
     if isinstance(experiment.repeats, Until):
         rule, each = experiment.repeats, seconds / most_repeats(experiment.repeats)
         least, most = each * rule.at_least, each * rule.at_most
-        lasts = f"{_span(least)} to {_span(max(least, min(most, rule.budget_s)))}"
+        lasts = f"{_span(least)} to {_span(max(least, min(most, rule.budget_s)))}" if known else f"over {_span(least)}"
         yield f"repeated {rule}: {lasts}; the plan holds all repetitions, of which not all may be needed"
         yield "(all are run of a DAG that is submitted by hand where no tierbench on the PATH can tell what is enough)"
     yield ""

@@ -8,6 +8,7 @@ import random
 import re
 import secrets
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -66,6 +67,8 @@ def _replicas(arguments: argparse.Namespace) -> int:
         complaints = [line for replicas in sets for line in verify(replicas, parent, arguments.processes)]
         print("\n".join(complaints) or "all replicas are there and intact")
         return 1 if complaints else 0
+    if not (arguments.directory or arguments.access or site.server.host in (socket.gethostname(), socket.getfqdn())):
+        _refuse_own_disk(parent, site.server.host)
     for replicas in sets:
         if arguments.access:
             copy(replicas, Path(site.storage.replicas), parent, arguments.processes)
@@ -103,6 +106,14 @@ def copy(replicas: Replicas, storage: Path, parent: Path, processes: int) -> Non
         return entry.events
 
     _complete(replicas, parent, processes, write, listed)
+
+
+def _refuse_own_disk(parent: Path, server: str) -> None:
+    """UnmetNeed where another host's storage is not mounted: a later mount would hide what is below its mount point."""
+    above = (mount for mount in mounts() if Path(os.path.realpath(parent)).is_relative_to(mount.point))
+    if max(above, key=lambda mount: len(mount.point)).point == "/":
+        why = f"{parent} is on this host's own disk, with nothing mounted there, and the storage is {server}"
+        raise UnmetNeed(f"{why}; mount it, or say --directory {parent} if that is right")
 
 
 def not_mounted(path: Path, table: str = "/etc/fstab") -> str:

@@ -175,6 +175,11 @@ def _change(arguments: argparse.Namespace) -> int:
     setup.change(nightly, arguments.verb)
     if arguments.verb == "remove":
         print(f"{nightly.name}: no more nights; what was measured is in {nightly.directory}/{names.NIGHTS}")
+        for night in record.newest_first(nightly):
+            if night.outcome == "running":
+                print(
+                    f"the night of {night.label} goes on, as job {night.cluster}; `condor_rm {night.cluster}` ends it"
+                )
     return 0
 
 

@@ -125,6 +125,8 @@ def _start(nightly: Nightly, now: datetime, asked_for: bool) -> Night | None:
         at_work = _retry(nightly, lambda: record.finish_dead_nights(nightly))
         if at_work:
             why = f"the night of {at_work.label} is still at work, as job {at_work.cluster}"
+            if asked_for:  # whoever asks is told, and no night is missing
+                raise BusyError(f"{nightly.name}: {why}")
             return finish_unmeasured(nightly, night.now(outcome="still-running", reason=why))
         _retry(nightly, lambda: _put_on_record(nightly, night))
         ready = _retry(nightly, lambda: prepare(nightly, night))
@@ -133,6 +135,8 @@ def _start(nightly: Nightly, now: datetime, asked_for: bool) -> Night | None:
         finish_unmeasured(nightly, night.now(outcome="failed", reason="it was interrupted as it started"))
         raise
     except (TierbenchError, OSError) as error:
+        if asked_for and isinstance(error, BusyError):
+            raise
         return finish_unmeasured(nightly, night.now(outcome="failed", reason=str(error)))
     nightly.say(f"the night of {night.label} is at work as job {cluster}")
     return night.now(cluster=cluster)

@@ -1,7 +1,9 @@
 """A run that goes on until its question is answered: which trials it takes no more, and what it says of it."""
 
+import dataclasses
 import json
 import os
+import re
 
 import pytest
 
@@ -12,7 +14,7 @@ from tierbench.dags.plan import expand
 from tierbench.errors import ConfigError
 from tierbench.postprocess.compare import sequential
 from tierbench.postprocess.compare.sequential import Comparison, Look
-from tierbench.site_configs.site import find_site
+from tierbench.site_configs.site import Links, find_site
 from tierbench.submit.cli import main
 from tierbench.submit.planning import Planned
 from tierbench.submit.preview import preview
@@ -153,13 +155,14 @@ def test_plan_says_the_range_of_time(tmp_path):
     (tmp_path / "own.toml").write_text(OWN % ', budget = "3min"')
     site, experiment = find_site("testbed"), load_experiment(tmp_path / "own.toml")
     plan = expand(site, experiment, WORKERS)
-    (line,) = [
-        line
-        for line in preview(Planned(plan, site, experiment, ""), [])
-        if line.startswith("repeated until the question")
-    ]
-    assert "3 … 8 times, in 3min: about " in line
-    assert " to about 3 min" in line
+
+    def said(site):
+        return "\n".join(preview(Planned(plan, site, experiment, ""), []))
+
+    assert re.search(r"\nrepeated until the question .*3 … 8 times, in 3min: about .* to about 3 min", said(site))
+    unknown = said(dataclasses.replace(site, links=Links()))
+    assert "how long is not known, without [links] in the site's file: over about" in unknown
+    assert "3 … 8 times, in 3min: over about" in unknown
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def documents(capsys, *command):
 
 def test_a_plan_as_json(capsys):
     made = documents(capsys, "plan", "quick", "--site", "testbed")
-    assert len(made["trials"]) == 18
+    assert len(made["trials"]) == 12
     assert {"id", "levels", "bytes", "least_s"} <= made["trials"][0].keys()
     assert any(line.startswith("missing: the catalogue") for line in made["lacking"])
 

@@ -12,8 +12,10 @@ import pytest
 
 from tierbench.dags.replicas import DoublingReplicas, Entry, NtupleReplicas, RandomReplicas, TreeReplicas
 from tierbench.errors import BusyError, TierbenchError, UnmetNeed
+from tierbench.host import Mount
 from tierbench.site_configs.site import find_site
-from tierbench.submit import catalogue, programs
+from tierbench.submit import catalogue, programs, replication
+from tierbench.submit.cli import main
 from tierbench.submit.replication import make, not_mounted, verify
 
 DOUBLING = DoublingReplicas(name="twice", kind="doubling", count=5, size_mb=0.001, up_to_mb=0.004)
@@ -103,6 +105,15 @@ def test_a_tree_stays_where_it_was_and_an_rntuple_lies_beside_it() -> None:
     ntuple = NtupleReplicas(name="root-tree", kind="rntuple", count=1, size_mb=64, events=9, cluster_events=3)
     assert tree.folder == "root-tree-95104a"
     assert (ntuple.folder != tree.folder, ntuple.files) == (True, ["root-tree-0001.rntuple.root"])
+
+
+def test_no_storage_of_another_host_is_filled_on_this_hosts_own_disk(monkeypatch, capsys):
+    monkeypatch.setattr(replication, "mounts", lambda: [Mount("/dev/sda1", "/", "ext4"), Mount("mfs", "/ext", "fuse")])
+    assert main(["replicas", "quick", "--site", "testbed"]) == 3
+    assert (
+        "is on this host's own disk, with nothing mounted there, and the storage is oss.uf.test"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_root_config_that_does_not_work_is_named(tmp_path, monkeypatch):

@@ -157,6 +157,15 @@ def test_the_night_before_still_at_work_is_a_record_and_no_second_night(define, 
     assert "still at work, as job 7" in night.sentences[0]
 
 
+def test_a_night_that_is_asked_for_while_one_is_at_work_is_refused_and_no_record(define, monkeypatch, capsys):
+    nightly = define()
+    record.write(nightly, Night((LAST - timedelta(days=1)).timestamp(), "running", cluster=7))
+    monkeypatch.setattr(pool, "in_queue", lambda cluster: cluster == 7)
+    assert main(["nightly", "run", nightly.name]) == 4
+    assert "still at work, as job 7" in capsys.readouterr().err
+    assert {night.outcome for night in record.nights(nightly)} <= {"running", "missed"}  # the latter long ago
+
+
 @pytest.mark.parametrize(
     ("site", "cluster", "queued", "outcome"),
     [
