@@ -27,6 +27,7 @@ from tierbench.submit.preview import plan_document, preview
 from tierbench.submit.progress import BY_HAND, Run, Stage
 from tierbench.submit.repetitions import Asked, decide, extension
 from tierbench.submit.results import show_tables
+from tierbench.submit.trial.disk_reserve import give_up_reserve
 from tierbench.submit.trial.finish import RUN_SECONDS, SLOT_SECONDS, TRIES
 from tierbench.submit.trial.skip_repeats import tierbench
 from tierbench.submit.watch import ObjectView, PatientQueue, View, lost, watch
@@ -309,4 +310,6 @@ def _end(run: Run, cluster: int) -> None:
         say(f"jobs {left} did not end within {seconds} s, so were taken out of the queue (condor_rm -forcex)")
         if not files.poll(lambda: not queue.holds(), REMOVAL_SECONDS):
             raise TierbenchError(f"job {cluster} is still in the queue; see condor_q {cluster}")
+    for trial in run.trials():  # whose DAGMan was ended before it could
+        give_up_reserve(trial.directory)
     show_tables(run.directory)

@@ -199,8 +199,12 @@ def _accesses(
             yield _line(f'{"" if server.host in there else "# "}path = ["{server.host}"]', cold)
             yield '# token = { file = "/home/me/token" }       or kerberos, x509: where the server asks for one'
         for number, place in enumerate(places):
-            yield from table("mount", pool_name, f"{place.kind} {place.device} on {place.point}")
-            doubt = "" if place.by_network else "CHANGE: a disk of this host alone? Then on_disk = true, with replicas"
+            here = Path(place.point).exists()
+            what = f"{place.kind} {place.device} on {place.point}" if here else f"{place.point}, which is not here"
+            yield from table("mount", pool_name, what)
+            own_disk = "a disk of this host alone? Then on_disk = true, with replicas"
+            asked = own_disk if here else "do these workers mount it?"
+            doubt = "" if here and place.by_network else f"CHANGE: {asked}"
             yield _line('protocol = "file"', doubt)
             if number:
                 copies = "copies: `tierbench replicas … --access` makes them"

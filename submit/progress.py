@@ -36,6 +36,7 @@ class Stage(Enum):
     FLUSHING = "flushing caches"
     GATHERING = "clients gathering at the gate"
     READING = "reading"
+    ENDING = "called off, ending"
     FINISHED = "finished"
 
 
@@ -266,6 +267,8 @@ def _progress(waiting: TrialProgress, since_s: float) -> TrialProgress:
     ready, done = (sum(event in said for said in events) for event in ("ready", "end"))
     reading = (directory / names.GO).is_file() or any("go" in said for said in events)
     stage = Stage.READING if reading else Stage.GATHERING
+    if (directory / names.CALLED_OFF).exists():  # so it waits for nothing
+        return dataclasses.replace(waiting, stage=Stage.ENDING, ready=ready, done=done)
     wait = json_files.read_or(Wait("", 0.0), directory / names.WAITING_FOR)
     waits = f"{wait.what}, since {max(0.0, time.time() - wait.since_wall_s):.0f} s" if wait.what else ""
     return dataclasses.replace(waiting, stage=stage, ready=ready, done=done, waiting_for=waits)

@@ -80,7 +80,8 @@ def test_without_a_pool_it_says_what_was_not_asked(monkeypatch, port):
         raise PoolError("no collector answers")
 
     monkeypatch.setattr(pool, "all_machines", refused)
-    made("--url", f"root://localhost:{port}//store", "--url", "root://127.0.0.1:1//store", "--mount", "/mnt/data")
+    made("--url", f"root://localhost:{port}//store", "--url", "root://127.0.0.1:1//store", "--mount", "/no/data",
+         "--mount", "/usr")  # fmt: skip
     lines = Path("mine.toml").read_text().splitlines()
     assert [line.split("# ")[1] for line in lines if line.startswith("requirements")] == [
         "CHANGE: no collector answers"
@@ -88,7 +89,8 @@ def test_without_a_pool_it_says_what_was_not_asked(monkeypatch, port):
     answers = [line.split("# ")[1] for line in lines if line.startswith("prefix")]
     assert answers[0] == "answers from here"
     assert answers[1].startswith("CHANGE: it does not answer from here: ")
-    assert any(line.startswith('protocol = "file"') and "a disk of this host alone?" in line for line in lines)
+    doubts = [line.split("# CHANGE: ")[1] for line in lines if line.startswith('protocol = "file"')]
+    assert doubts[:2] == ["do these workers mount it?", "a disk of this host alone? Then on_disk = true, with replicas"]
 
 
 @pytest.mark.parametrize(

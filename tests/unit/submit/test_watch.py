@@ -279,6 +279,30 @@ def test_a_run_that_no_queue_holds_any_more_is_said_to_be_lost(run, command, que
     assert (f"`tierbench submit {run.directory}` does what is not complete" in told) == says
 
 
+def test_a_trial_that_was_called_off_reads_no_more(run, capsys):
+    trial = run.trial_directories[0]
+    (trial / names.CLIENTS_LOG).touch()
+    (trial / names.WAITING_FOR).write_text('{"format": 1, "what": "client 0", "since_wall_s": 0.0}')
+    main(["status", str(run.directory)])
+    assert "waits for client 0" in capsys.readouterr().out
+    (trial / names.CALLED_OFF).write_text("{}")
+    main(["status", str(run.directory)])
+    told = capsys.readouterr().out
+    assert ("called off, ending" in told, "waits for" in told) == (True, False)
+
+
+def test_a_stopped_run_keeps_no_room_for_trials_that_were_prepared(run, monkeypatch):
+    reserve = run.trial_directories[-1] / names.RESERVE
+    reserve.write_bytes(b"room")
+    run.record_submission(7, 0.0)
+    queue = [True, False]
+    monkeypatch.setattr(commands.pool, "in_queue", lambda _: queue.pop(0) if len(queue) > 1 else queue[0])
+    monkeypatch.setattr(commands.pool, "remove", lambda *_: None)
+    monkeypatch.setattr(commands, "show_tables", lambda _: True)
+    assert main(["stop", str(run.directory)]) == 0
+    assert not reserve.exists()
+
+
 def test_a_run_whose_queue_was_lost_is_not_taken_up_from_what_dagman_left(run, monkeypatch):
     left = [run.directory / f"{names.EXPERIMENT_DAG}.{what}" for what in ("lock", "nodes.log", "rescue001")]
     for path in left:
