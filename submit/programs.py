@@ -41,7 +41,9 @@ def ship(experiment: Experiment, directory: Path, say: Callable[[str], None]) ->
     if not built:
         return
     try:
-        compiled = [program for sources in built for program in _compiled(sources).iterdir() if not program.suffix]
+        compiled = [
+            _compiled(sources) / source.stem for sources in built for source in sources if source.suffix == PROGRAM
+        ]
     except NotCompiled as reason:
         say(f"ROOT programs are not compiled ({reason}); {INTERPRETED}")
         return

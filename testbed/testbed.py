@@ -193,6 +193,8 @@ class Testbed:
             try:
                 self.site.write_text(offered(site.read_text(encoding="utf-8"), settings), encoding="utf-8")
                 assemble(Bed(self.topology, self.hosts), self.site.read_text(encoding="utf-8"), layers, say)
+                if not programs.is_dir():
+                    keep_programs(self.host(ACCESS_POINT), programs, say)
             except BaseException as error:
                 say("taking down what was started")
                 failed = isinstance(error, (HostError, OSError, subprocess.SubprocessError))
@@ -200,8 +202,6 @@ class Testbed:
                 if failed:
                     raise HostError(f"{error}\n  All logs of this attempt are kept in {logs}") from None
                 raise
-            if not programs.is_dir():
-                keep_programs(self.host(ACCESS_POINT), programs, say)
             self._write_record(settings, complete=True)
             return True
 
@@ -254,7 +254,8 @@ def keep_programs(access_point: RunningHost, layer: Path, say: Say) -> None:
             partial.mkdir()
             access_point.copy_out(f"home/{USER}/.cache", partial)
 
-        rootfs.built(layer, build, say)
+        with contextlib.suppress(OSError, subprocess.SubprocessError):  # as on a full disk
+            rootfs.built(layer, build, say)
 
 
 def assemble(bed: Bed, site: str, layers: Sequence[Path], say: Say) -> None:
