@@ -59,7 +59,7 @@ def shipped() -> list[list[Path]]:
 
 
 def compile_shipped() -> None:
-    """Have them all compiled, where somebody will want them soon."""
+    """Compile them all, before a run needs them."""
     for sources in shipped():
         _compiled(sources)
 

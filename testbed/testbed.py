@@ -245,7 +245,7 @@ def programs_layer(cache: Path, recipe: rootfs.Recipe) -> Path:
 
 
 def keep_programs(access_point: RunningHost, layer: Path, say: Say) -> None:
-    """Have ROOT's programs compiled for the jobs' user, who is alone there yet, and kept for the testbeds to come."""
+    """Compile ROOT's programs before any job runs here, and keep them for later testbeds."""
     say("ROOT's programs")
     command = ["env", f"PYTHONPATH={SOURCE}", "python3", "-c", COMPILE_PROGRAMS]
     if access_point.succeeds(*command, user=USER, timeout=COMPILE_SECONDS):  # else each run has them compiled

@@ -212,7 +212,7 @@ def _of_claims(at: Trials, usable: Trials, question: Question) -> Iterator[Compa
     planned = [rows[0] for rows in at.values()]
     for claim in question.claims:
         if any(metric_problems(claim)):
-            continue  # the answer to the claim says so
+            continue  # `findings` names it
         wanted = points_of(planned, claim)
         points = [[point for point, rows in at.items() if rows_at(rows[:1], levels)] for levels in wanted]
         if any(len(those) != 1 for those in points):

@@ -214,7 +214,9 @@ class _Region:
         high = float(last) if last < 0.999 * ladder[-1] * BEYOND else None
         why, value = "", float(self.points[self.best[0]])
         if high is not None and high <= ladder[-1]:
-            state, value = (FULL, value) if low is not None and low >= ladder[0] else (FLAT, high)
+            if low is not None and low < ladder[0]:
+                low = None  # which nothing was measured of
+            state, value = (FULL, value) if low is not None else (FLAT, high)
         elif low is None:
             state, why = OPEN, "the batches scatter too much to say where the rate ceases to grow"
         elif high is None:

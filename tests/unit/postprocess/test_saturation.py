@@ -49,6 +49,13 @@ def test_what_a_repetition_has_in_common_does_not_blur_the_saturation_point():
     assert found.clients.low < 16 < found.clients.high < 20
 
 
+def test_no_saturation_point_begins_below_the_fewest_clients():
+    for first in (3.0, 3.5, 4.0, 4.5, 5.0, 6.0):
+        found = saturation(ladder(lambda clients, first=first: min(50.0 * clients, 50.0 * first), (4, 8, 16, 32), 4))
+        assert found.clients.low is None or found.clients.low >= 4
+        assert (found.state == FULL) == (found.clients.low is not None)
+
+
 def test_a_ladder_that_does_not_bend_bounds_the_saturation_point_from_one_side_only():
     never = saturation(ladder(full_with_16, (2, 4, 8, 12)))
     assert (never.state, never.clients.high, never.plateau.high) == (RISING, None, None)

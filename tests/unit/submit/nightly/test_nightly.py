@@ -157,6 +157,14 @@ def test_the_night_before_still_at_work_is_a_record_and_no_second_night(define, 
     assert "still at work, as job 7" in night.sentences[0]
 
 
+def test_who_removes_a_nightly_is_told_of_the_night_that_goes_on(define, monkeypatch, capsys):
+    nightly = define()
+    record.write(nightly, Night(LAST.timestamp(), "running", cluster=7))
+    monkeypatch.setattr("tierbench.submit.nightly.setup.change", lambda *_: None)
+    assert main(["nightly", "remove", nightly.name]) == 0
+    assert "goes on, as job 7; `condor_rm 7` ends it" in capsys.readouterr().out
+
+
 def test_a_night_that_is_asked_for_while_one_is_at_work_is_refused_and_no_record(define, monkeypatch, capsys):
     nightly = define()
     record.write(nightly, Night((LAST - timedelta(days=1)).timestamp(), "running", cluster=7))
