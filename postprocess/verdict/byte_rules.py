@@ -140,18 +140,24 @@ def _passed_to_others(data: TrialData) -> float:
     """What caches that clients read through, or doors that the way names, sent beyond what the workers received.
 
     As far as both are sampled; of doors no more than what the storage sent beyond that: the rest was in their memory.
+    What caches behind a door receive, in whole blocks, is the trial's own.
     """
     near, received = moved_around(data), together(data, data.far_end, data.measure.far_direction)
     if data.measure.direction != SENT or data.measure.far_end != "workers" or not near or not received:
         return 0.0
+    by_workers = received.payload(HEADERS)
     caches, by_caches, beyond = {cache.host for cache in data.data_caches}, 0.0, [0.0]
+    of_caches = [each for stage in servers_on(data) for each in stage if each.samples.host in caches]
+    fetched = together(data, of_caches, data.measure.far_direction)
+    behind_door = max(by_workers, fetched.payload(HEADERS)) if fetched else by_workers
     for stage in servers_on(data):
         hosts = [nics for nics in by_host(stage) if nics[0].samples.host in (*caches, *data.trial.path)]
         sent = {nics[0].samples.host: _sent_once(data, nics) for nics in hosts}
         by_caches += sum(sent.pop(host, 0.0) for host in caches)  # each client reads through one of them
-        if len(sent) == 1:  # of several it is not known whether they are in series
-            beyond.append(min(*sent.values(), near.payload(HEADERS)) - received.payload(HEADERS))
-    return max(by_caches - received.payload(HEADERS), *beyond)
+        # Of several doors it is not known whether they are in series, nor of one what a cache had that is not sampled.
+        if len(sent) == 1 and (fetched or not caches):
+            beyond.append(min(*sent.values(), near.payload(HEADERS)) - behind_door)
+    return max(by_caches - by_workers, *beyond)
 
 
 def _sent_once(data: TrialData, server: list[Sampled]) -> float:

@@ -107,16 +107,19 @@ def see_out(seconds: float) -> "list[str]":
     stuck = []
     for cluster in left():
         numbers = ", ".join(f"{cluster.number}.{job} ({cluster.slots.get(job, 'no slot')})" for job in cluster.left)
-        command = ["condor_rm", "-forcex", str(cluster.number)]
-        try:
-            # Those that are not removed yet have to be before they can be forgotten.
-            subprocess.call(["condor_rm", str(cluster.number)], stdout=subprocess.DEVNULL, timeout=seconds)
-            forgotten = subprocess.call(command, stdout=subprocess.DEVNULL, timeout=seconds) == 0
-        except (OSError, subprocess.TimeoutExpired):
-            forgotten = False
-        then = "were forgotten by HTCondor" if forgotten else f"are in the queue still; `{' '.join(command)}` helps"
+        remains = f"are in the queue still; `condor_rm -forcex {cluster.number}` helps"
+        then = "were forgotten by HTCondor" if forget(str(cluster.number), seconds) else remains
         stuck.append(f"jobs {numbers} did not end within {seconds:g} s of being removed and {then}")
     return stuck
+
+
+def forget(jobs: str, seconds: float) -> bool:
+    """Have HTCondor forget jobs that do not end; those that are not removed yet have to be before."""
+    try:
+        subprocess.call(["condor_rm", jobs], stdout=subprocess.DEVNULL, timeout=seconds)
+        return subprocess.call(["condor_rm", "-forcex", jobs], stdout=subprocess.DEVNULL, timeout=seconds) == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
 
 
 def wait_for_samplers(trial: Trial) -> "list[str]":
@@ -124,6 +127,10 @@ def wait_for_samplers(trial: Trial) -> "list[str]":
     # One over ssh sees no stop file: it ends, without a trailer, when DAGMan removes its node after us.
     awaited = [sampler.host for sampler in trial.samplers if sampler.via == "pool"]
     poll(lambda: all(map(ended, awaited)), STOP_SECONDS, POLL_SECONDS)
+    cluster = Cluster(Path(names.SAMPLERS_LOG))
+    cluster.read_on()
+    for job in cluster.away.keys() - cluster.paused:  # of a worker that is lost HTCondor keeps it for most of an hour
+        forget(f"{cluster.number}.{job}", trial.limits.stop_s)
     return [host for host in awaited if not ended(host)]
 
 

@@ -108,5 +108,5 @@ def test_without_a_stored_credential_the_run_is_refused_and_a_trial_ends_at_once
     status, said = access_point.command("tierbench", "plan", f"{HOME}/by-credd.toml", "--site", site, check=False)
     assert "HTCondor has no credential for scitokens, so it takes no job; store it before" in said, status
     (reason, *_) = outcome(run(access_point, site, "credd-none"))["reasons"]
-    assert "HTCondor did not take the clients' jobs: " in reason
+    assert "HTCondor did not take the jobs of clients: " in reason
     assert "job credentials" in reason

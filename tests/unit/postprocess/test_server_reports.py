@@ -270,6 +270,21 @@ def test_what_others_read_through_several_caches_is_what_these_sent_together(fol
     assert lost / 100 * READ / 1e6 == pytest.approx(background_mb, abs=10)
 
 
+@pytest.mark.parametrize(("others", "background_mb"), [(0.0, 0), (0.3, 300)])
+def test_a_cache_that_reads_whole_blocks_through_a_door_is_not_somebody_else(folder, others, background_mb):
+    blocks = synthetic.during(800, 20)
+    through(folder, "vmuf.uf.test", 2 + others)
+    trial = json.loads((folder / "trial.json").read_text())
+    cache = {"host": "cache.fiu.test", "role": "gateway", "via": "pool"}
+    samplers = [*trial["samplers"], cache]
+    synthetic.edit_json(folder / "trial.json", samplers=samplers, path=["vmuf.uf.test"])
+    synthetic.write_host(folder, cache["host"], "gateway", tx_bytes=synthetic.during(400, 20), rx_bytes=blocks)
+    judged(folder, "cold", 0, int(2 * READ), cache={"folder": DOOR, "trouble": ""})
+    data = read_trial(folder)
+    [(lost, _)] = byte_rules.background_bytes.measure(data, trial_row(data))
+    assert lost / 100 * READ / 1e6 == pytest.approx(background_mb, abs=10)
+
+
 def test_what_the_caches_took_in_is_in_the_table(folder):
     judged(folder, "cold", 1_000_000, SOFTWARE)
     assert trial_tables(folder).software_bytes == SOFTWARE - 1_000_000

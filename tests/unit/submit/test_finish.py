@@ -93,6 +93,18 @@ def test_only_the_storages_samplers_make_a_trial_complete(trial, role, status):
     assert finished(trial).returncode == status
 
 
+def test_of_the_samplers_htcondor_forgets_the_one_whose_worker_is_lost(trial, tmp_path):
+    write(trial, jobs=1)
+    executing = "001 (9.{}.000) 2026-07-10 12:00:00 Job executing on host: <10.0.0.1>\n...\n"
+    lost = "022 (9.1.000) 2026-07-10 12:00:09 Job disconnected, attempting to reconnect\n    Socket closed\n...\n"
+    (trial / names.SAMPLERS_LOG).write_text("".join(map(executing.format, range(2))) + lost)
+    asked = tmp_path / "asked"
+    (tmp_path / "condor_rm").write_text(f'#!/bin/sh\necho "$*" >> {asked}\n')
+    (tmp_path / "condor_rm").chmod(0o755)
+    assert finished(trial, path=f"{tmp_path}:/usr/bin").returncode == 0
+    assert asked.read_text() == "9.1\n-forcex 9.1\n"
+
+
 @pytest.mark.parametrize(("written", "limit"), [(0, 900), (10**12, 100_900)])
 def test_the_job_that_looks_through_what_was_written_may_take_longer_for_more(tmp_path, monkeypatch, written, limit):
     asked = tmp_path / "asked"
