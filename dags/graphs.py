@@ -136,6 +136,7 @@ def _steps(site: Site, experiment: Experiment, trial: Trial, crowded: bool) -> I
     waits["run_limit"] = limits(experiment, trial.jobs).gate_s + awaited_s(experiment, trial.jobs)
     flushed, gated = flushes(site, experiment, trial.configuration), experiment.begins.gated
     begin = _ahead if experiment.ahead else _in_turn
+    first, waking = (["first"], ["waking"]) if gated and not experiment.ahead else (["waking"], [])
     arranged = ["arranged"] if experiment.conditions else []
     if arranged:
         purpose = "arrange: the site changes what the trial asks for, and undoes it at the stop"
@@ -151,7 +152,7 @@ def _steps(site: Site, experiment: Experiment, trial: Trial, crowded: bool) -> I
     samplers = [text for node in _samplers(site, experiment, trial) for text in begin(node, *arranged)]
     yield step("sampling: counters are read along the way, until the stop", samplers)
     if gated:  # it waits for all of the above
-        yield step(GATE[experiment.begins.kind], _watching("gate", waits, begin))
+        yield step(GATE[experiment.begins.kind], _watching("gate", waits, begin, *waking))
     clients = _clients(site, experiment, trial)
     purpose = "clients: one cluster, each with a replica of its own"
     if gated:  # a job has a copy of all mounts from its begin, and some may be made anew
@@ -161,7 +162,7 @@ def _steps(site: Site, experiment: Experiment, trial: Trial, crowded: bool) -> I
         edges = [line("PARENT", *before, "CHILD", "clients")] if before else []
         yield step(purpose, [*_in_turn(clients, *arranged, "sampled"), *edges])
     purpose = "stop: when all clients have ended the measurement lock is given on, and the sampling stopped"
-    yield step(purpose, _watching("stop", waits, _in_turn, "waking"))
+    yield step(purpose, _watching("stop", waits, _in_turn, *first))
     purpose = "tables: last in any case; ends what has not ended, records how it went, makes the tables"
     yield step(purpose, final("tables", _script(names.FINISH)))
 

@@ -13,6 +13,7 @@ from tierbench.starts import IN_TURN
 from tierbench.trials import Limits
 
 PREPARE_S = 600  # from a slot to READY: files sent, a ticket, ROOT or CMSSW set up
+CONDITION_S = 1800  # what the slowest condition that comes with tierbench may take: to fill a cache
 GRACE_S = 60  # by so much what stands outside is more patient than what stands inside
 ASKED = "ahead = true: jobs of the next trial are there while one measures"
 
@@ -21,7 +22,7 @@ def limits(experiment: Experiment, jobs: int) -> Limits:
     """The limits of an experiment's trials of so many clients."""
     slot_s, read_s = experiment.slot_limit_s, experiment.time_limit_s
     last_s = _last_begin_s(experiment, jobs)
-    ready_s = slot_s + PREPARE_S
+    ready_s = slot_s + PREPARE_S + (CONDITION_S if experiment.conditions else 0)
     go_s = ready_s + GRACE_S + last_s
     end_s = last_s + read_s + GRACE_S
     job_s = ready_s + GRACE_S + end_s + GRACE_S

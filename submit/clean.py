@@ -16,14 +16,14 @@ from tierbench.spec import NAMED
 from tierbench.submit import catalogue
 from tierbench.submit.catalogue import adding
 from tierbench.submit.console import add_command, show
-from tierbench.submit.progress import BY_HAND, Run
+from tierbench.submit.progress import BY_HAND, Run, measuring
 from tierbench.trials import read_trial
 
 DESCRIPTION = """\
 Show what run directories and sets of replicas take, and with --yes remove them. Nothing else is ever removed. These
 are refused: a folder that is neither, and a set whose catalogue lists nothing; a run that is still in the queue, or
 at work though it was submitted by hand; a run of another access point, where alone can be seen whether it is over;
-a set that is being made.
+a set that is being made, or that a run of this access point reads.
 """
 EXAMPLES = """\
   tierbench clean runs/*                  what each run takes
@@ -130,6 +130,10 @@ def _left_on_storage(folder: Path) -> Iterator[str]:
 def _idle(item: Removable) -> Iterator[None]:
     """Nobody measures in this run, or makes replicas in this set, while it goes."""
     if item.mark == names.CATALOGUE:
+        for there, job in measuring():
+            plans = [path for path in (there / names.PLAN, there / names.NIGHT_RUN / names.PLAN) if path.exists()]
+            if any(item.folder.name in files.read_text(path) for path in plans):
+                raise BusyError(f"{item.folder}: is read by {there} ({job})")
         with adding(item.folder):
             yield
         return

@@ -13,6 +13,7 @@ from typing import Any
 
 from tierbench import files, json_files, names
 from tierbench.checked_text import printable
+from tierbench.condition_state import slowest
 from tierbench.dags.plan import from_json
 from tierbench.dags.write import write_run
 from tierbench.errors import BusyError, ConfigError, TierbenchError, exit_status, held_back
@@ -24,7 +25,7 @@ from tierbench.submit.links import leave_ceilings
 from tierbench.submit.planning import Planned, asked_experiment, expanded, preflight, refuse
 from tierbench.submit.pool import PoolError, have_command_on_path
 from tierbench.submit.preview import plan_document, preview
-from tierbench.submit.progress import BY_HAND, Run, Stage
+from tierbench.submit.progress import BY_HAND, Run, Stage, measuring
 from tierbench.submit.repetitions import Asked, decide, extension
 from tierbench.submit.results import show_tables
 from tierbench.submit.trial.disk_reserve import give_up_reserve
@@ -151,6 +152,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         run, site = _written(arguments, incomplete=arguments.anyway), arguments.site
         say(f"{run.directory}: {len(run.plan['trials'])} trials")
+    _warn_of_others(run)
     if not arguments.no_links:
         plan = from_json(files.read_text(run.directory / names.PLAN))
         try:
@@ -190,12 +192,13 @@ def _submit(arguments: argparse.Namespace) -> int:
         run.forget_lost_dagman()
     if complete:
         raise ConfigError(f"{run.directory}: all its trials are complete; a new run of them needs a new directory")
+    _warn_of_others(run)
     return _submit_and_watch(run)
 
 
 def _submit_and_watch(run: Run, stops: Callable[[str], bool] | None = None) -> int:
     began = time.time()
-    for line in (*without_tables(str(run.directory)), *_measuring_too(run)):
+    for line in without_tables(str(run.directory)):
         warn(line)
     try:
         with held_back():
@@ -207,17 +210,12 @@ def _submit_and_watch(run: Run, stops: Callable[[str], bool] | None = None) -> i
     return _watch_to_the_end(run, stops=stops)
 
 
-def _measuring_too(run: Run) -> Iterator[str]:
-    """Other runs that this access point has at work: trials take turns only within a run."""
-    wanted = ["ClusterId", "Owner", "Iwd", "Arguments", "Args"]
-    dags: list[dict[str, Any]] = []
-    with suppress(PoolError):  # which submitting the run will tell of
-        dags = pool.jobs("JobUniverse == 7 && JobStatus == 2 && DAGManJobId =?= undefined", wanted)
-    for dag in dags:
-        there, words = Path(str(dag.get("Iwd", ""))), f"{dag.get('Arguments', '')} {dag.get('Args', '')}"
-        if names.EXPERIMENT_DAG in words and there != run.directory.resolve():
-            which = f"{there} measures, too (job {dag['ClusterId']} of {dag.get('Owner', '?')})"
-            yield f"{which}: where both use the same storage or workers, each is slowed down, also in usable trials"
+def _warn_of_others(run: Run) -> None:
+    """Trials take turns only within a run."""
+    for there, job in measuring():
+        if there != run.directory.resolve():
+            slows = "where both use the same storage or workers, each is slowed down, also in usable trials"
+            warn(f"{there} measures, too ({job}): {slows}")
 
 
 def _watch(arguments: argparse.Namespace) -> int:
@@ -256,7 +254,7 @@ def _watch_to_the_end(run: Run, objects: ObjectView | None = None, stops: Callab
         say(f"\nno longer watching; the run goes on. `tierbench watch {run.directory}` shows it again,")
         say(f"`tierbench stop {run.directory}` ends it")
         return exit_status(interrupt)
-    usable = bool(objects) or show_tables(run.directory)
+    usable = any(trial.usable for trial in run.trials()) if objects else show_tables(run.directory)
     answered = (run.directory / names.ANSWERED).exists() and not run.plan.get("extended")  # or it is of those before
     if answered and (sentence := decide(run.directory).sentence):
         (objects.tell if objects else show)(sentence)
@@ -267,7 +265,8 @@ def _watch_to_the_end(run: Run, objects: ObjectView | None = None, stops: Callab
         never = all(trial.stage is Stage.WAITING for trial in run.trials())
         why = f" (none has begun: see {run.directory / names.EXPERIMENT_DAG}.dagman.out)" if never else ""
         warn(f"{len(unfinished)} trials are not complete{why}; `tierbench submit {run.directory}` repeats those")
-    say(f"the tables are {run.directory}/*.csv; `tierbench report {run.directory}` makes a page with figures of it")
+    if not objects:
+        say(f"the tables are {run.directory}/*.csv; `tierbench report {run.directory}` makes a page with figures of it")
     if not usable:
         warn("no trial is usable: none is VALID or SUSPECT, see their reasons above")
     return 1 if unfinished or not usable else 0
@@ -292,6 +291,8 @@ def _stop(arguments: argparse.Namespace) -> int:
     cluster = _submitted(run)
     if pool.in_queue(cluster):
         _end(run, cluster)
+    elif run.goes_on:
+        raise BusyError(f"{run.directory}: {BY_HAND}")
     else:
         say(f"{run.directory}: has ended already, so there is nothing to stop")
     return 0
@@ -305,8 +306,9 @@ def _end(run: Run, cluster: int) -> None:
     if any(replicas.get("written") for replicas in run.plan.get("replicas", [])):
         say("what it wrote to the storage is removed by a job of its own")
         seconds += round(TRIES * (SLOT_SECONDS + RUN_SECONDS))
+    seconds += round(max((slowest(trial.directory) for trial in run.trials()), default=0.0))
     if not files.poll(lambda: not queue.holds(), seconds):
-        left = ", ".join(map(str, pool.forget(cluster)))
+        left = ", ".join(map(str, pool.forget(cluster, run.directory)))
         say(f"jobs {left} did not end within {seconds} s, so were taken out of the queue (condor_rm -forcex)")
         if not files.poll(lambda: not queue.holds(), REMOVAL_SECONDS):
             raise TierbenchError(f"job {cluster} is still in the queue; see condor_q {cluster}")

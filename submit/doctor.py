@@ -22,6 +22,7 @@ from tierbench.submit.links import links
 from tierbench.submit.planning import STATES, Finding, Planned, asked_experiment, matching_slots, table
 from tierbench.submit.pool import PoolError, Slots
 from tierbench.submit.probes import Report
+from tierbench.submit.progress import measuring
 from tierbench.submit.questions import Visit, contents, pools_of, used_accesses, visits
 
 SHOWN = ("state", "thing", "seen", "remedy", "host")  # of a finding, as JSON
@@ -90,6 +91,11 @@ def _sections(
     else:
         yield [Finding("bad", "the site's file", problem) for problem in submission_problems(site)]
         yield list(planning.credentials(accesses, 0.0))
+    beside = "this empties caches, sets conditions and measures links meanwhile"
+    remedy = "ask again when it has ended"
+    yield [
+        Finding("doubtful", "another run", f"{there} measures ({job}): {beside}", remedy) for there, job in measuring()
+    ]
     place = default_place()
     if place.exists() and (doubt := doubt_of_place(place)):
         yield [Finding("doubtful", "nightly", doubt)]

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import sysconfig
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -127,6 +128,14 @@ def jobs(constraint: str, attributes: list[str]) -> list[dict[str, Any]]:
         return [dict(ad) for ad in htcondor2.Schedd().query(constraint, attributes)]
 
 
+def is_elsewhere(host: str) -> bool:
+    """Whether what was submitted on a host is in another queue than this one's."""
+    hosts = (host, socket.getfqdn())
+    if not all("." in name for name in hosts):  # no name server answered
+        hosts = (host.partition(".")[0], hosts[1].partition(".")[0])
+    return host != "" and hosts[0] != hosts[1]
+
+
 def in_queue(cluster: int) -> bool:
     """Whether a DAG is there, or a job of it.
 
@@ -162,11 +171,16 @@ def remove(cluster: int, reason: str) -> None:
     act("Remove", f"ClusterId == {cluster}{DAG}", reason)
 
 
-def forget(cluster: int) -> list[int]:
-    """Take a DAG and all that it has started out of the queue, whether or not they have ended; their clusters."""
+def forget(cluster: int, directory: Path) -> list[int]:
+    """Take a DAG and all that it has started in a directory out of the queue, ended or not; their clusters.
+
+    What has its number elsewhere is somebody else's: a new queue counts anew.
+    """
+    ours = directory.resolve()
 
     def clusters(constraints: Iterable[str]) -> set[int]:
-        return {int(job["ClusterId"]) for job in jobs(" || ".join(constraints), ["ClusterId"])}
+        there = jobs(" || ".join(constraints), ["ClusterId", "Iwd"])
+        return {int(job["ClusterId"]) for job in there if Path(str(job.get("Iwd"))).resolve().is_relative_to(ours)}
 
     family, parents = {cluster}, {cluster}
     while parents:  # a DAG's jobs name it, and the DAGs of trials are such jobs

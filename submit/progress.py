@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import functools
@@ -33,7 +34,7 @@ NUMBER = re.compile(r"\d+(\.\d+)?")
 
 class Stage(Enum):
     WAITING = "waiting"
-    FLUSHING = "flushing caches"
+    PREPARING = "preparing"
     GATHERING = "clients gathering at the gate"
     READING = "reading"
     ENDING = "called off, ending"
@@ -141,6 +142,21 @@ def _common_reason(trials: Sequence[TrialProgress]) -> str:
     return next((reason for kind, reason in kinds[-1].items() if all(kind in others for others in kinds)), "")
 
 
+def measuring() -> Iterator[tuple[Path, str]]:
+    """The runs and nights that this access point has at work, and by whose job."""
+    wanted = ["ClusterId", "Owner", "Iwd", "Arguments", "Args"]
+    dags: list[dict[str, Any]] = []
+    with contextlib.suppress(pool.PoolError):  # which whoever asks learns soon
+        dags = pool.jobs("JobUniverse == 7 && JobStatus == 2 && DAGManJobId =?= undefined", wanted)
+    for dag in dags:
+        there, words = Path(str(dag.get("Iwd", ""))), f"{dag.get('Arguments', '')} {dag.get('Args', '')}"
+        is_ours = (
+            any(name in words for name in (names.EXPERIMENT_DAG, names.NIGHT_DAG)) or (there / names.PLAN).exists()
+        )
+        if is_ours:
+            yield there, f"job {dag['ClusterId']} of {dag.get('Owner', '?')}"
+
+
 @dataclass(frozen=True)
 class Submission:
     """submitted.json: the job that a run became, from where and when; earlier versions left the number alone."""
@@ -154,10 +170,7 @@ class Submission:
 
     @property
     def is_elsewhere(self) -> bool:
-        hosts = (self.host, socket.getfqdn())
-        if not all("." in host for host in hosts):  # no name server answered
-            hosts = (self.host.partition(".")[0], hosts[1].partition(".")[0])
-        return self.host != "" and hosts[0] != hosts[1]
+        return pool.is_elsewhere(self.host)
 
 
 def check_run(directory: Path, needed: str = names.PLAN) -> None:
@@ -260,17 +273,17 @@ def _progress(waiting: TrialProgress, since_s: float) -> TrialProgress:
     ahead = directory.parent.parent / names.AHEAD
     if ahead.exists() and files.read_text(ahead) == directory.name and not (directory / names.BEGUN).exists():
         return waiting  # its jobs are started, and it waits for its turn
-    if not (directory / names.CLIENTS_LOG).is_file():
+    wait = json_files.read_or(Wait("", 0.0), directory / names.WAITING_FOR)
+    waits = f"{wait.what}, since {max(0.0, time.time() - wait.since_wall_s):.0f} s" if wait.what else ""
+    if not (directory / names.CLIENTS_LOG).is_file():  # conditions come before, and may be all the slots
         flushing = any((directory / names.FLUSH).iterdir())
-        return dataclasses.replace(waiting, stage=Stage.FLUSHING) if flushing else waiting
+        return dataclasses.replace(waiting, stage=Stage.PREPARING, waiting_for=waits) if flushing or waits else waiting
     events = [_events(directory / names.client_output(index)) for index in range(jobs)]
     ready, done = (sum(event in said for said in events) for event in ("ready", "end"))
     reading = (directory / names.GO).is_file() or any("go" in said for said in events)
     stage = Stage.READING if reading else Stage.GATHERING
     if (directory / names.CALLED_OFF).exists():  # so it waits for nothing
         return dataclasses.replace(waiting, stage=Stage.ENDING, ready=ready, done=done)
-    wait = json_files.read_or(Wait("", 0.0), directory / names.WAITING_FOR)
-    waits = f"{wait.what}, since {max(0.0, time.time() - wait.since_wall_s):.0f} s" if wait.what else ""
     return dataclasses.replace(waiting, stage=stage, ready=ready, done=done, waiting_for=waits)
 
 

@@ -27,18 +27,7 @@ class ConditionState:
     @property
     def records(self) -> "dict[str, dict[str, Any]]":
         """What the host has said, by the kind of event."""
-        said = {}
-        try:
-            lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
-        except FileNotFoundError:
-            return {}
-        for line in lines:
-            try:
-                record = json.loads(line)
-                said[record["event"]] = record
-            except (ValueError, KeyError, TypeError):  # still being written, or damaged
-                continue
-        return said
+        return read_state(self.path)
 
     def trouble(self) -> str:
         """Why the condition is not what the trial asks for, in words; empty if it is, or nothing is said yet."""
@@ -105,6 +94,22 @@ class ConditionState:
         return "arranged" not in records
 
 
+def read_state(path: Path) -> "dict[str, dict[str, Any]]":
+    """What a host has said, by the kind of event."""
+    said = {}
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return {}
+    for line in lines:
+        try:
+            record = json.loads(line)
+            said[record["event"]] = record
+        except (ValueError, KeyError, TypeError):  # still being written, or damaged
+            continue
+    return said
+
+
 def condition_states(trial: Path, conditions: "Iterable[Condition]") -> "list[ConditionState]":
     return [ConditionState(trial, condition) for condition in conditions]
 
@@ -115,16 +120,22 @@ def wait_until_settled(trial: Path, conditions: "list[Condition]", seconds: floa
     poll(lambda: all(state.settled for state in states), seconds, POLL_SECONDS)
 
 
+def slowest(trial: Path) -> float:
+    """Within how many seconds the slowest of its conditions is restored, of those that say so."""
+    said = [read_state(path) for path in (trial / names.ARRANGED).glob("*.jsonl")]
+    return max((float(records.get("arranged", {}).get("within_s") or 0) for records in said), default=0.0)
+
+
 def wait_until_restored(trial: Path, conditions: "list[Condition]", seconds: float) -> "list[str]":
     """Return when each host has restored its change, or time is over, also what a slow one said it needs.
 
     In words, what was not restored.
     """
     states = condition_states(trial, conditions)
-    slow = [float(state.records.get("arranged", {}).get("within_s") or 0) for state in states]
-    if any(slow):  # from when they were told, as another step may have waited before
+    slow_s = slowest(trial)
+    if slow_s:  # from when they were told, as another step may have waited before
         told = trial / names.STOP
-        seconds = max(seconds, max(slow) - (time.time() - told.stat().st_mtime if told.exists() else 0.0))
+        seconds = max(seconds, slow_s - (time.time() - told.stat().st_mtime if told.exists() else 0.0))
     poll(lambda: all(state.restored for state in states), seconds, POLL_SECONDS)
     left = [state.name for state in states if not state.restored]
     return [f"nothing says that {name} was restored: who asks for it next does that first" for name in left]

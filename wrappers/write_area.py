@@ -15,6 +15,7 @@ Exit codes:
 import argparse
 import concurrent.futures
 import contextlib
+import errno
 import functools
 import json
 import os
@@ -125,7 +126,7 @@ def clear(area: "Mounted | Served", expected: "dict[str, tuple[int, str]]", chec
         try:
             actual = area.adler32(url) if check == "adler32" and adler32 else adler32
         except OSError as error:
-            return f"{url} cannot be read: {error.strerror}"
+            return f"{url} could not be compared: {error.strerror}"
         return "" if actual == adler32 else f"{url} has the adler32 {actual}, not the {adler32} of what was written"
 
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as threads:
@@ -249,7 +250,9 @@ class Served:
 
     def adler32(self, url: str) -> str:
         said = run_program("xrdadler32", url, patience_s=600)
-        return said.output.split()[0] if said.status == 0 and said.output.split() else said.last_words
+        if said.status or not said.output.split():
+            raise OSError(errno.EIO, said.last_words)
+        return said.output.split()[0]
 
     def remove(self) -> "list[str]":
         entries = list(self._listed())

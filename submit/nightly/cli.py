@@ -178,7 +178,8 @@ def _change(arguments: argparse.Namespace) -> int:
         for night in record.newest_first(nightly):
             if night.outcome == "running":
                 print(
-                    f"the night of {night.label} goes on, as job {night.cluster}; `condor_rm {night.cluster}` ends it"
+                    f"the night of {night.label}, job {night.cluster}, ends after the repetition at work, without"
+                    f" tables or a message; `condor_rm {night.cluster}` ends it now"
                 )
     return 0
 

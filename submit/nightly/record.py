@@ -33,6 +33,7 @@ Say = Callable[[str], None]
 DELIVERED, NOBODY = "delivered", "nobody"
 CHECKED_NIGHTS = 14  # the last ones, whose DAGs may linger
 ENDING_S = 60.0  # a DAG leaves the queue within seconds of its night's end,
+ELSEWHERE_S = 2 * 86_400.0  # a night on another access point is left to that for so long
 LINGERING_S = 1800.0  # and finishes the night within minutes of the last trial's, also where the links hang
 
 
@@ -165,6 +166,7 @@ class Night:
     begun_wall_s: float | None = None
     ended_wall_s: float | None = None
     cluster: int | None = None  # of its DAG
+    host: str = ""  # in whose queue that is
     asked_for: bool = False  # by hand, at no time of the calendar's
     counts: dict[str, int] = field(default_factory=dict)  # of its trials, by their verdicts
     sentences: list[str] = field(default_factory=list)  # of its message
@@ -260,12 +262,14 @@ def finish_dead_nights(nightly: Nightly) -> Night | None:
     """
     at_work = None
     for night in _recent(nightly):
-        place, waiting = folder(nightly, night), night.cluster is not None and pool.in_queue(night.cluster)
+        place, elsewhere = folder(nightly, night), pool.is_elsewhere(night.host)
+        if elsewhere and time.time() - (night.begun_wall_s or 0.0) < ELSEWHERE_S:
+            at_work = night if night.outcome == "running" else at_work
+            continue
+        waiting = night.cluster is not None and not elsewhere and pool.in_queue(night.cluster)
         if waiting and night.cluster is not None and _is_over(night, place):
-            nightly.say(
-                f"the night of {night.label} is over, and its job {night.cluster} in the queue still; it is removed"
-            )
-            pool.forget(night.cluster)
+            if pool.forget(night.cluster, nightly.directory):
+                nightly.say(f"the night of {night.label} is over, and its job {night.cluster} was in the queue still")
             waiting = False
         if night.outcome == "running" and waiting:
             at_work = night

@@ -52,7 +52,7 @@ def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) 
         kept.write_text(before, encoding="utf-8")
         say(f"{nightly.experiment} was another one, which is {kept.name} now: take over what was edited in it")
     _write_lines(nightly.starter, starter_lines(nightly))
-    nightly.starter.chmod(0o755)
+    nightly.starter.chmod(0o700)  # a proxy in it may have a password
     write_webhook(nightly, terms.webhook)
     control = choose_control(site, asked_experiment(str(nightly.experiment)), chosen.asked).name  # as its axes call it
     textfile = str(Path(terms.textfile).resolve()) if terms.textfile else ""

@@ -7,6 +7,7 @@ the night's record and its message, and holds up nothing else.
 
 import csv
 import dataclasses
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -139,7 +140,7 @@ def _start(nightly: Nightly, now: datetime, asked_for: bool) -> Night | None:
             raise
         return finish_unmeasured(nightly, night.now(outcome="failed", reason=str(error)))
     nightly.say(f"the night of {night.label} is at work as job {cluster}")
-    return night.now(cluster=cluster)
+    return night.now(cluster=cluster, host=socket.getfqdn())
 
 
 def _put_on_record(nightly: Nightly, night: Night) -> None:
@@ -161,7 +162,8 @@ def _put_on_record(nightly: Nightly, night: Night) -> None:
 def _is_at_work(nightly: Nightly, night: Night) -> bool:
     """Whether a night that is recorded as running is, or is being started; one that died is for its own next night."""
     if night.outcome != "running" or night.cluster is not None:
-        return night.outcome == "running" and pool.in_queue(night.cluster or 0)
+        there = pool.is_elsewhere(night.host) or pool.in_queue(night.cluster or 0)
+        return night.outcome == "running" and there
     try:
         with record.locked(nightly.directory, patience_s=0.0):
             return False
@@ -207,7 +209,7 @@ def _submitted(nightly: Nightly, night: Night, ready: Planned) -> int:
     with held_back():
         cluster = pool.submit_dag(dag)
         Run(dag.parent / names.NIGHT_RUN).record_submission(cluster, submitted)
-        record.write(nightly, night.now(cluster=cluster))
+        record.write(nightly, night.now(cluster=cluster, host=socket.getfqdn()))
     return cluster
 
 

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Lets the trials of a run measure one at a time, while DAGMan has the next ones already waiting.
 
-usage: lock.py take [arranged] [sampled] [slots] [waking] | ahead [slots]      (in the trial's directory)
+usage: lock.py take [arranged] [sampled] [slots] [first] [waking] | ahead [slots]      (in the trial's directory)
 
 take          waits until no other trial of the run has the measurement lock and the trial named in `after` has had it;
               then makes the folders that the trial's jobs write to
 arranged      waits until all that the site has to arrange for the trial is arranged, or will not be
 sampled       waits for the samplers, too: for the clients of a trial that has no gate to do so
 slots         waits until flush, write area and samplers have slots: for clients, which may take all that there are
-waking        ends when a second by the clock has just begun. DAGMan looks at its nodes once in each, if something wakes
-              it: so it submits those whose scripts have ended before, and not a second later
+waking        ends when a second by the clock has just begun. DAGMan looks at its nodes once in each, when something
+              first wakes it: so it submits those whose scripts have ended before, and not a second later
+first         ends before the other scripts of the trial, so that DAGMan has looked in this second when they end: in the
+              next one it then finds them all, and one cycle of the negotiator is enough for their jobs
 ahead         for jobs that may wait for the lock where they run: waits until the trial before this one has given its
               go, so has all that it needs, and no other trial waits so; or until this one has the lock
 
@@ -19,9 +21,13 @@ exit status: 0 done; 1 this trial is not needed any more; 2 called wrongly, or t
 3 the run directory cannot be read or written
 """
 
+import contextlib
 import math
+import os
+import select
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tierbench import names
@@ -33,11 +39,13 @@ from tierbench.submit.trial.dagman import at_work
 from tierbench.submit.trial.disk_reserve import give_up_reserve, wait_for_room
 from tierbench.submit.trial.joblog import Cluster
 from tierbench.submit.trial.skip_repeats import awaits_look, is_spared
-from tierbench.trials import Clock, Trial, read_trial, record_text
+from tierbench.trials import Clock, Trial, read_trial, record_or, record_text
 
-WAITS = {"take": {"arranged", "sampled", "slots", "waking"}, "ahead": {"slots"}}
+WAITS = {"take": {"arranged", "sampled", "slots", "first", "waking"}, "ahead": {"slots"}}
 POLL_SECONDS = 0.1
 SECOND_BEGUN = 0.02  # by then its scripts that ended before have been heard of
+CREATED_OR_GONE = 0x100 | 0x200  # inotify's masks
+ALL_ENDED = 0.06  # seconds after a trial has begun each of its scripts that waited for that alone has ended
 # How long a trial may be without a DAGMan before it is taken to have none: a failed one is started again within
 # seconds, and so is one that HTCondor has lost.
 PATIENCE_SECONDS = 15.0
@@ -73,7 +81,7 @@ def release_lock(trial: Path) -> None:
 
 
 def take(lock: "MeasurementLock", planned: Trial) -> int:
-    trial = lock.trial
+    trial, rest = lock.trial, waiting(lock.file.parent)
     while True:
         if not (lock.is_next() and lock.acquire()):
             if (trial / names.SERVED).exists():  # a node of it that died is started again, or it was not needed
@@ -89,7 +97,27 @@ def take(lock: "MeasurementLock", planned: Trial) -> int:
             give_up_reserve(trial)
             lock.release()
             return 1
-        time.sleep(POLL_SECONDS)
+        rest(POLL_SECONDS)
+
+
+def waiting(folder: Path) -> "Callable[[float], None]":
+    """Waits so many seconds, or until a file comes or goes in a folder, where Python and the kernel tell that."""
+    try:
+        import ctypes  # which not every Python has
+
+        libc = ctypes.CDLL(None)
+        number = libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
+        if number < 0 or libc.inotify_add_watch(number, os.fsencode(str(folder)), CREATED_OR_GONE) < 0:
+            return time.sleep
+    except (ImportError, AttributeError, OSError):
+        return time.sleep
+
+    def wait(seconds: float) -> None:
+        if select.select([number], [], [], seconds)[0]:
+            with contextlib.suppress(BlockingIOError):
+                os.read(number, 1 << 16)
+
+    return wait
 
 
 def wait_for(awaited: "list[str]", trial: Path, planned: Trial) -> None:
@@ -101,8 +129,19 @@ def wait_for(awaited: "list[str]", trial: Path, planned: Trial) -> None:
         poll(lambda: all(text_of(path).count("\n") > 1 for path in samples), SAMPLERS_SECONDS, POLL_SECONDS)
     if "slots" in awaited:
         wait_for_slots(trial, planned)
-    if "waking" in awaited:
-        time.sleep(1 + SECOND_BEGUN - time.time() % 1)
+    begun = record_or(Clock(0, 0, 0), trial / names.BEGUN)
+    begun_s = (begun.ahead_ns + (begun.uptime_ns or 0)) / 1e9
+    first_s = begun_s if begun_s % 1 < 1 - ALL_ENDED else math.ceil(begun_s) + SECOND_BEGUN
+    if "first" in awaited:
+        sleep_until(first_s)
+    elif "waking" in awaited:
+        sleep_until(math.floor(max(first_s, time.time())) + 1 + SECOND_BEGUN)
+    else:
+        sleep_until(first_s + ALL_ENDED / 2)
+
+
+def sleep_until(wall_s: float) -> None:
+    time.sleep(max(0.0, min(wall_s - time.time(), 2.0)))  # the clock may have been set
 
 
 def wait_for_slots(trial: Path, planned: Trial) -> None:

@@ -55,9 +55,8 @@ def stop(monitor: TrialMonitor) -> None:
         idle = min(idle, NEXT_SECONDS)
     time.sleep(idle)
     replace(names.STOP, "stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
-    # The next trial must meet neither the conditions, nor the removing of what was written, which the last step does.
-    if conditions and not writes:
-        wait_until_restored(Path(), conditions, monitor.limits.stop_s)
+    # The next trial must meet neither the conditions, nor the removing of what was written; the last step waits on.
+    if conditions and not writes and not wait_until_restored(Path(), conditions, monitor.limits.stop_s):
         release_lock(Path.cwd())
 
 
@@ -76,7 +75,7 @@ def see_end(monitor: TrialMonitor, starts: "dict[int, int]") -> None:
     """Wait for all clients' ends."""
     go = (monitor.go.go_wall_ns or time.time() * 1e9) / 1e9  # without a gate now
     monitor.moving.begin()
-    overlap = OverlapLog(Path())
+    overlap, held = OverlapLog(Path()), dict(monitor.arranging.cluster.starts)
     while True:
         monitor.look()
         overlap.look()
@@ -84,6 +83,7 @@ def see_end(monitor: TrialMonitor, starts: "dict[int, int]") -> None:
         if restarted:
             raise CalledOff(f"{clients(restarted)} began anew, on {monitor.cluster.slots[restarted[0]]}")
         left = sorted(monitor.everybody - monitor.ended)
+        monitor.check_conditions(held, over=not left)
         if not left:
             return
         reading = sorted(monitor.reading)

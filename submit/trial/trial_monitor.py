@@ -115,6 +115,8 @@ class TrialMonitor:
         self.cluster, self.flushes = Cluster(Path(names.CLIENTS_LOG)), Cluster(Path(names.FLUSH_LOG))
         self.conditions = condition_states(Path(), trial.conditions)
         arranging = ["the job that arranges " + state.name for state in self.conditions]
+        # None has to end before the trial is over.
+        self.arranging = Jobs(Cluster(Path(names.ARRANGE_LOG)), arranging, lambda _: "", names.ARRANGE_LOG)
 
         def not_flushed(number: int) -> "str | None":
             return None if flushed(trial.flushed[number]) else ""
@@ -127,8 +129,7 @@ class TrialMonitor:
             Jobs(self.cluster, [f"client {number}" for number in range(trial.jobs)], lambda _: None),
             Jobs(self.flushes, ["the flush on " + host for host in trial.flushed], not_flushed, FLUSH_LOGS),
             Jobs(Cluster(Path(names.WRITE_AREA_LOG)), ["the job of its write area"], not_made, WRITE_AREA_LOGS),
-            # None has to end before the trial is over.
-            Jobs(Cluster(Path(names.ARRANGE_LOG)), arranging, lambda _: "", names.ARRANGE_LOG),
+            self.arranging,
             *(self._samplers(via, log) for via, log in SAMPLER_LOGS.items()),
         ]
         self.records = Records(self.everybody)
@@ -249,6 +250,16 @@ class TrialMonitor:
         of_storage = {SAMPLERS[sampler.via] for sampler in self.trial.samplers if sampler.of_storage}
         if words and (node in of_storage or node not in SAMPLERS.values()):
             raise CalledOff(f"HTCondor did not take the jobs of {words}")
+
+    def check_conditions(self, starts: "dict[int, int]", over: bool) -> None:
+        """A condition whose job was lost since it had been started so often was not set all the time."""
+        cluster = self.arranging.cluster
+        for number, name in enumerate(self.arranging.names):
+            away = cluster.away.get(number)
+            if cluster.starts.get(number, 0) > starts.get(number, 0):
+                raise CalledOff(f"{name} began anew: meanwhile nothing held the condition")
+            if away and away.why != PAUSED and (over or not away.may_return):
+                raise CalledOff(f"{name} {away.why}")
 
     def _check_away(self) -> None:
         self.absent = ""

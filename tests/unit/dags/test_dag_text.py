@@ -36,7 +36,7 @@ SCRIPT PRE sampling ../../scripts/lock.py take
 # gate: one go for all clients, when they are ready, caches empty and samplers delivering
 JOB gate ../../submit/gate.sub
 VARS gate slot_limit="300" run_limit="9240"
-SCRIPT PRE gate ../../scripts/lock.py take
+SCRIPT PRE gate ../../scripts/lock.py take waking
 RETRY gate 3
 ABORT-DAG-ON gate 3
 
@@ -48,7 +48,7 @@ SCRIPT PRE clients ../../scripts/lock.py take
 # stop: when all clients have ended the measurement lock is given on, and the sampling stopped
 JOB stop ../../submit/stop.sub
 VARS stop slot_limit="300" run_limit="9240"
-SCRIPT PRE stop ../../scripts/lock.py take waking
+SCRIPT PRE stop ../../scripts/lock.py take first
 RETRY stop 3
 ABORT-DAG-ON stop 3
 

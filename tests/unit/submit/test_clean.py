@@ -140,6 +140,15 @@ def test_a_set_that_is_being_made_is_refused(replicas):
     assert (replicas / "random-0001").exists()
 
 
+def test_a_set_that_a_run_at_work_reads_is_refused(replicas, tmp_path, monkeypatch, capsys):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / names.PLAN).write_text(json.dumps({"replicas": [{"directory": str(replicas)}]}))
+    dag = {"ClusterId": 7, "Owner": "me", "Iwd": str(tmp_path / "other"), "Args": "-Dag experiment.dag"}
+    monkeypatch.setattr(pool, "jobs", lambda *_: [dag])
+    assert cli.main(["clean", str(replicas), "--yes"]) == 4
+    assert f"is read by {tmp_path}/other (job 7 of me)" in capsys.readouterr().err
+
+
 def test_an_interrupted_removal_can_be_repeated(run, monkeypatch):
     def interrupted(_):
         raise KeyboardInterrupt

@@ -1,5 +1,6 @@
 """Start gate and stop: when a trial's clients go, under which conditions and in which order, and when it ends."""
 
+import contextlib
 import json
 import time
 
@@ -11,7 +12,7 @@ from tierbench import names
 from tierbench.starts import read_go
 from tierbench.submit.trial import stop
 from tierbench.submit.trial.stop import see_end
-from tierbench.submit.trial.trial_monitor import gather
+from tierbench.submit.trial.trial_monitor import CalledOff, gather
 
 
 def test_a_gate_that_was_started_ahead_waits_for_the_lock(gate):
@@ -228,6 +229,42 @@ def test_a_condition_whose_job_ends_calls_the_trial_off(arranged, end):
     assert arranged.why.startswith("the job that arranges wan-rtt on wan failed: it ")
 
 
+ARRANGING = f"001 (6.000.000) {WHEN} Job executing on host: <>\n\tSlotName: slot1@wan"
+
+
+@pytest.mark.parametrize(
+    ("befalls", "why"),
+    [
+        ((f"004 (6.000.000) {WHEN} Job was evicted.", ARRANGING), "began anew: meanwhile nothing held the condition"),
+        ((f"004 (6.000.000) {WHEN} Job was evicted.",), "was evicted from slot1@wan"),
+        (
+            (f"022 (6.000.000) {WHEN} Job disconnected, attempting to reconnect\n    gone",),
+            "was lost: its slot slot1@wan",
+        ),
+        ((f"010 (6.000.000) {WHEN} Job was suspended.",), None),  # root's helper goes on
+    ],
+    ids=["restarted", "evicted", "cut off to the end", "suspended"],
+)
+def test_a_condition_that_nobody_held_for_a_while_calls_the_trial_off(gate, monkeypatch, befalls, why):
+    """Its job may have set it again meanwhile, and may restore it in the end."""
+
+    def meanwhile(number):
+        if number == 2:
+            trial.log(names.ARRANGE_LOG, *befalls)
+        if number == 4:
+            trial.says_end(0, 1)
+
+    trial = gate(at_work=False, definition={"conditions": [RTT]})
+    trial.open(wait=False)
+    trial.log(names.ARRANGE_LOG, ARRANGING)
+    says(trial, "arranged", before="14", now="47")
+    trial.go()
+    monitor = monitor_of(trial, monkeypatch, Passing(10, meanwhile))
+    monitor.read_on()
+    with pytest.raises(CalledOff, match=why) if why else contextlib.nullcontext():
+        see_end(monitor, {0: 1, 1: 1})
+
+
 def test_the_next_trial_does_not_begin_under_this_ones_conditions(arranged):
     says(arranged, "arranged", before="14", now="47")
     arranged.said()
@@ -236,3 +273,11 @@ def test_the_next_trial_does_not_begin_under_this_ones_conditions(arranged):
     assert not arranged.has(names.SERVED)
     says(arranged, "restored", now="14")
     arranged.has_soon(names.SERVED)
+
+
+def test_while_a_condition_is_not_restored_the_last_step_has_the_lock_to_wait_on(arranged):
+    says(arranged, "arranged", before="14", now="47")
+    arranged.said()
+    arranged.says_end(0, 1)
+    assert arranged.stop.wait(120) == 0
+    assert not arranged.has(names.SERVED)

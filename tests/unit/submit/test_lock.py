@@ -10,7 +10,7 @@ import pytest
 from tests.unit.shipped import PYTHON, ship, wait_until
 from tierbench import json_files, names
 from tierbench.submit.trial import lock
-from tierbench.trials import Clock, read_trial
+from tierbench.trials import Clock, read_trial, record_text
 
 DEAD = 2**22 + 1  # more than a process number can be
 PATIENCE_S = 600
@@ -102,12 +102,31 @@ def test_a_trial_after_a_look_begins_when_those_before_have_been_looked_at(trial
     assert waiting.wait(PATIENCE_S) == 0
 
 
-def test_a_script_that_wakes_dagman_ends_when_a_second_begins(monkeypatch, tmp_path):
-    monkeypatch.setattr(lock.time, "time", lambda: 1000.25)
+@pytest.mark.parametrize(
+    ("begun_s", "seconds"),
+    [(None, [1000.97, 1000.97, 1001]), (1000.25, [1000.97, 1000.97, 1001]), (1000.96, [1001, 1001, 1002])],
+    ids=["not known", "within a second", "too late for this second"],
+)
+def test_dagman_looks_after_all_scripts_of_a_trial_have_ended(monkeypatch, tmp_path, begun_s, seconds):
+    """One ends first, so that DAGMan has looked in this second; when the next begins, another one wakes it."""
+    if begun_s:
+        (tmp_path / names.BEGUN).write_text(record_text(Clock(0, 0, round(begun_s * 1e9))))
+    monkeypatch.setattr(lock.time, "time", lambda: 1000.97)
     slept = []
     monkeypatch.setattr(lock.time, "sleep", slept.append)
-    lock.wait_for(["waking"], tmp_path, Mock())
-    assert [1000.25 + seconds for seconds in slept] == [pytest.approx(1001 + lock.SECOND_BEGUN)]
+    for awaited in (["first"], [], ["waking"]):
+        lock.wait_for(awaited, tmp_path, Mock())
+    ends = [1000.97 + each for each in slept]
+    assert ends == [pytest.approx(second, abs=2 * lock.SECOND_BEGUN + lock.ALL_ENDED / 2) for second in seconds]
+    assert ends == sorted(ends)
+
+
+def test_who_waits_for_the_lock_need_not_look_again_and_again(tmp_path):
+    rest = lock.waiting(tmp_path)
+    (tmp_path / names.LOCK_HOLDER).touch()
+    began = time.monotonic()
+    rest(PATIENCE_S)
+    assert time.monotonic() - began < PATIENCE_S / 2
 
 
 def test_clients_without_a_gate_wait_for_the_samplers(trials):
@@ -230,7 +249,7 @@ def test_who_has_waited_for_room_for_too_long_takes_the_lock_anew(trials, monkey
         second.release()
 
     monkeypatch.setattr(lock, "wait_for_room", is_taken_by_another)
-    monkeypatch.setattr(lock, "time", Mock(wraps=time, sleep=the_other_ends))
+    monkeypatch.setattr(lock, "waiting", lambda _: the_other_ends)
     assert lock.take(first, read_trial(first.trial)) == 0
     assert (trials["second"] / names.SERVED).exists()
     assert trials.holder == "first"

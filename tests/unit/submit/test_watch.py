@@ -17,7 +17,7 @@ import pytest
 from tests.unit.quick_plan import larger_quick, written
 from tierbench import names
 from tierbench.errors import ConfigError
-from tierbench.submit import commands
+from tierbench.submit import commands, progress
 from tierbench.submit import watch as watching
 from tierbench.submit.cli import main
 from tierbench.submit.pool import PoolError
@@ -246,12 +246,24 @@ def test_a_run_that_is_stopped_for_its_first_trials_says_how_to_go_on(run, monke
     assert f"`tierbench submit {run.directory}` goes on with it" in told
 
 
-def test_another_run_at_work_is_told_when_one_is_submitted(run, monkeypatch):
+def test_another_run_at_work_is_told_when_one_is_submitted(run, monkeypatch, capsys):
     own = {"ClusterId": 8, "Owner": "me", "Iwd": str(run.directory.resolve()), "Args": "-Dag experiment.dag"}
     other, no_run = {**own, "ClusterId": 7, "Iwd": "/data/other"}, {**own, "Iwd": "/data/x", "Args": "-Dag diamond.dag"}
-    monkeypatch.setattr(commands.pool, "jobs", lambda *_: [own, other, no_run])
-    (told,) = commands._measuring_too(run)
-    assert told.startswith("/data/other measures, too (job 7 of me)")
+    night = {**own, "ClusterId": 9, "Iwd": "/data/nights/x", "Args": "-Dag night.dag"}
+    monkeypatch.setattr(commands.pool, "jobs", lambda *_: [own, other, no_run, night])
+    commands._warn_of_others(run)
+    told = capsys.readouterr().err.splitlines()
+    expected = [f"/data/{which} measures, too (job {job} of me)" for which, job in (("other", 7), ("nights/x", 9))]
+    assert [line.partition(":")[0] for line in told] == expected
+
+
+def test_a_run_that_was_submitted_again_by_hand_has_not_ended_for_stop(run, monkeypatch, capsys):
+    run.record_submission(7, 0.0)
+    monkeypatch.setattr(commands.pool, "in_queue", lambda _: False)
+    monkeypatch.setattr(progress, "is_held", lambda _: True)
+    (run.directory / "experiment.dag.lock").touch()
+    assert main(["stop", str(run.directory)]) == 4
+    assert "submitted by hand" in capsys.readouterr().err
 
 
 def test_a_run_without_a_usable_trial_does_not_succeed(run, monkeypatch):
@@ -259,6 +271,7 @@ def test_a_run_without_a_usable_trial_does_not_succeed(run, monkeypatch):
         judge(run, number, "INVALID", "somebody else writes")
     run.record_submission(7, 0.0)
     monkeypatch.setattr(commands.pool, "in_queue", lambda _: False)
+    assert main(["watch", "--json", str(run.directory)]) == 1
     for usable, status in ((True, 0), (False, 1)):
         monkeypatch.setattr(commands, "show_tables", lambda _, usable=usable: usable)
         assert main(["watch", str(run.directory)]) == status

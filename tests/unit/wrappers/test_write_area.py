@@ -107,7 +107,7 @@ def test_what_cannot_be_read_is_told_and_all_is_removed(worker):
     (worker.outbox / "odd").unlink()
     os.mknod(worker.outbox / "odd", stat.S_IFSOCK | 0o600)  # which cannot be opened
     report = worker.clear()
-    assert (report["wrong_files"], "odd cannot be read: " in report["wrong"][0]) == (1, True)
+    assert (report["wrong_files"], "odd could not be compared: " in report["wrong"][0]) == (1, True)
     assert not worker.outbox.exists()
 
 

@@ -162,7 +162,10 @@ def test_who_removes_a_nightly_is_told_of_the_night_that_goes_on(define, monkeyp
     record.write(nightly, Night(LAST.timestamp(), "running", cluster=7))
     monkeypatch.setattr("tierbench.submit.nightly.setup.change", lambda *_: None)
     assert main(["nightly", "remove", nightly.name]) == 0
-    assert "goes on, as job 7; `condor_rm 7` ends it" in capsys.readouterr().out
+    assert (
+        "ends after the repetition at work, without tables or a message; `condor_rm 7` ends it now"
+        in capsys.readouterr().out
+    )
 
 
 def test_a_night_that_is_asked_for_while_one_is_at_work_is_refused_and_no_record(define, monkeypatch, capsys):
@@ -244,6 +247,19 @@ def test_a_night_that_died_is_finished_by_whoever_looks_next(define, monkeypatch
     assert (night.outcome, night.reason.split(" before")[0]) == ("failed", "its DAG was gone from the queue")
 
 
+@pytest.mark.parametrize(("ago_s", "outcome"), [(3600, "running"), (3 * 86_400, "failed")])
+def test_a_night_that_another_access_point_has_at_work_is_left_to_that(define, monkeypatch, ago_s, outcome):
+    """With a home that both have; but not for ever."""
+    nightly = define()
+    monkeypatch.setattr(pool, "in_queue", lambda _: False)
+    monkeypatch.setattr(pool.socket, "getfqdn", lambda: "ap2.example")
+    begun = {"cluster": 7, "host": "ap1.example", "begun_wall_s": time.time() - ago_s}
+    record.write(nightly, Night(LAST.timestamp(), "running", **begun))
+    assert (record.finish_dead_nights(nightly) is not None) is (outcome == "running")
+    (night,) = record.nights(nightly)
+    assert night.outcome == outcome
+
+
 @pytest.mark.parametrize(("ago_s", "messages"), [(3600, 1), (1, 0), (7 * 86_400, 0)])
 def test_a_night_of_late_whose_message_was_not_sent_sends_it(define, monkeypatch, receiver, ago_s, messages):
     nightly = define(webhook=receiver.url)
@@ -259,7 +275,7 @@ def test_a_dag_that_stays_in_the_queue_when_its_night_is_over_is_removed(define,
     nightly = define()
     removed = []
     monkeypatch.setattr(pool, "in_queue", lambda cluster: cluster not in removed)
-    monkeypatch.setattr(pool, "forget", removed.append)
+    monkeypatch.setattr(pool, "forget", lambda cluster, _: removed.append(cluster))
     measured(nightly, run=False, cluster=7, deliveries={"nobody": ""})
     running = record.write(nightly, Night((LAST + timedelta(days=1)).timestamp(), "running", cluster=8))
     assert record.finish_dead_nights(nightly) == running
