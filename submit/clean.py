@@ -131,9 +131,10 @@ def _idle(item: Removable) -> Iterator[None]:
     """Nobody measures in this run, or makes replicas in this set, while it goes."""
     if item.mark == names.CATALOGUE:
         for there, job in measuring():
-            plans = [path for path in (there / names.PLAN, there / names.NIGHT_RUN / names.PLAN) if path.exists()]
-            if any(item.folder.name in files.read_text(path) for path in plans):
-                raise BusyError(f"{item.folder}: is read by {there} ({job})")
+            for plan in (there / names.PLAN, there / names.NIGHT_RUN / names.PLAN):
+                with contextlib.suppress(OSError, UnicodeDecodeError):  # there is none, or it is not ours to read
+                    if item.folder.name in files.read_text(plan):
+                        raise BusyError(f"{item.folder}: is read by {there} ({job})")
         with adding(item.folder):
             yield
         return

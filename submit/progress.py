@@ -24,9 +24,13 @@ from tierbench.postprocess.verdict.counting import INVALID
 from tierbench.starts import IN_TURN
 from tierbench.submit import pool
 from tierbench.submit.trial.dagman import LOCK, at_work, is_held
+from tierbench.submit.trial.joblog import Cluster
 from tierbench.trials import SKIPPED, Outcome, Wait
 
-BY_HAND = "is at work, by a DAG that was submitted by hand: `condor_q -dag` shows its job, `condor_rm JOB` ends it"
+BY_HAND = (
+    "is at work, by a DAG that was submitted by hand, perhaps on another host: `condor_q -dag` there shows its job,"
+    " `condor_rm JOB` ends it; if it is lost, remove its *.dag.lock"
+)
 FIRST = 3  # trials that are INVALID for one reason say that others will be
 EVENT = re.compile(r'"event": "(\w+)"')
 NUMBER = re.compile(r"\d+(\.\d+)?")
@@ -150,9 +154,9 @@ def measuring() -> Iterator[tuple[Path, str]]:
         dags = pool.jobs("JobUniverse == 7 && JobStatus == 2 && DAGManJobId =?= undefined", wanted)
     for dag in dags:
         there, words = Path(str(dag.get("Iwd", ""))), f"{dag.get('Arguments', '')} {dag.get('Args', '')}"
-        is_ours = (
-            any(name in words for name in (names.EXPERIMENT_DAG, names.NIGHT_DAG)) or (there / names.PLAN).exists()
-        )
+        is_ours = any(name in words for name in (names.EXPERIMENT_DAG, names.NIGHT_DAG))
+        with contextlib.suppress(OSError):  # in a folder of somebody else's
+            is_ours = is_ours or (there / names.PLAN).exists()
         if is_ours:
             yield there, f"job {dag['ClusterId']} of {dag.get('Owner', '?')}"
 
@@ -227,8 +231,15 @@ class Run:
     def goes_on(self) -> bool:
         """Whether it is in the queue, or at work though it was submitted by hand."""
         own = None if self.copy_of else self.submission
-        by_hand = any(map(is_held, self.directory.glob(f"*.dag{LOCK}"))) or any(map(at_work, self.trial_directories))
+        by_hand = any(map(self._is_held, self.directory.glob(f"*.dag{LOCK}")))
+        by_hand = by_hand or any(map(at_work, self.trial_directories))
         return by_hand or (own is not None and pool.in_queue(own.cluster))
+
+    def _is_held(self, lock: Path) -> bool:
+        """Whether a DAGMan is alive here, or may be elsewhere: its job has not ended, by HTCondor's log of it."""
+        job = Cluster(lock.with_suffix(".dagman.log"))
+        job.read_on()
+        return is_held(lock) or (self.submission is None and bool(job.left))
 
     def become_its_own(self) -> None:
         """Forget, in a copy, what DAGMan has left of the original's being run; what was measured stays.

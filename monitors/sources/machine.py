@@ -142,9 +142,12 @@ class Disk(Source):
 
 
 def is_disk(block: Path) -> bool:
-    """Whether a device is behind it, as of no partition, loop, RAID or LVM; and no empty drive of a virtual machine."""
-    removable, size = (first_line(block / name) for name in ("removable", "size"))
-    return (block / "device").exists() and removable != "1" and size != "0"
+    """Whether a device is behind it, as of no partition, loop, RAID or LVM; and no empty drive of a virtual machine.
+
+    Of NVMe with several paths these are hidden, and counted by what stands for all of them.
+    """
+    removable, size, hidden = (first_line(block / name) for name in ("removable", "size", "hidden"))
+    return (block / "device").exists() and removable != "1" and size != "0" and hidden != "1"
 
 
 class OwnDisk(Source):

@@ -30,6 +30,7 @@ DISK_FULL = 0.90
 STOLEN_SHOWN = 5.0  # % of all cores' time
 SHORT_PART = (0.5, 0.75)  # of a window, and the efficiency over it, below which a full link of the part explains little
 WINDOWS_FULL = 0.75  # of the flows by which a server sends
+QUEUED, QUEUED_MS = 1.5, 1.0  # so many times the round trip at rest, and more, is a queue that flows stand in
 CLIENT_FULL = 0.80  # CPU time over run time: such a job is called CPU-bound
 MACHINE_FULL = 0.95  # of a machine that several hosts share
 MOST_OF_MACHINE = 0.5
@@ -48,7 +49,7 @@ WINDOW = "TCP window"
 NIC = {"storage": STORAGE, "gateway": "gateway NIC", "door": "door NIC", "worker": "worker NIC"}
 CPU = {"storage": STORAGE, "gateway": "gateway CPU", "door": "door CPU", "worker": "worker CPU"}
 LABELS = tuple(dict.fromkeys((*NIC.values(), *CPU.values(), WAN, WINDOW, LATENCY, CLIENT, UNEXPLAINED)))
-DISKS = "disks busy"
+DISKS, LEAST_TRIP = "disks busy", "TCP round trip, the least"
 WHO = {"storage": "storage server", "gateway": "gateway", "door": "door", "worker": "workers"}
 
 
@@ -80,7 +81,8 @@ def limit_of(data: TrialData, delivered_mbps: float | None) -> Limit:
         limit = replace(limit, ceiling_mbps=ceiling.mbps, ceiling_from=source, efficiency=efficiency)
     if of is None or not data.storage:
         return limit
-    label, words = explain(used, clients_of(data, of, used, _moved(data, used)), not_known(data, of, used))
+    clients = clients_of(data, of, used, _moved(data, used))
+    label, words = explain(used, clients, not_known(data, of, used), without_ceiling(data, used))
     window_s = data.window_s or of.seconds
     where = f"{of.words}, {of.seconds:.1f} s"
     share, least = SHORT_PART
@@ -105,7 +107,16 @@ def not_known(data: TrialData, of: Part, used: Sequence[Resource]) -> list[str]:
     return [f"{role} {host}" for host, role in roles.items() if host not in known]
 
 
-def explain(used: Sequence[Resource], clients: Clients, unknown: Sequence[str] = ()) -> tuple[str, str]:
+def without_ceiling(data: TrialData, used: Sequence[Resource]) -> list[str]:
+    """What all bytes go through, and may be full, as nobody knows what it can carry."""
+    nics = [r for r in used if (r.role, r.resource) == ("storage", f"NIC {data.measure.direction}") and r.on_the_way]
+    has_wan = "wan" in data.ceilings.links or not data.ceilings.over_wan or data.cached
+    return [*sorted({f"storage {r.host}" for r in nics if not r.ceiling}), *([] if has_wan else ["the WAN link"])]
+
+
+def explain(
+    used: Sequence[Resource], clients: Clients, unknown: Sequence[str] = (), no_ceiling: Sequence[str] = ()
+) -> tuple[str, str]:
     candidates = sorted(_candidates(used, clients), key=lambda candidate: candidate.use, reverse=True)
     full = sorted((candidate for candidate in candidates if candidate.full), key=lambda candidate: candidate.weak)
     sent_again = list(_sent_again(used))
@@ -115,12 +126,12 @@ def explain(used: Sequence[Resource], clients: Clients, unknown: Sequence[str] =
         words += [f"next: {other.words}" for other in others]
         return full[0].label, "; ".join([*words, *sent_again])
     busiest = "; ".join(candidate.words for candidate in candidates[:3]) or "no ceiling is known"
-    windows = _windows(used)
-    if windows and windows.full:
+    windows, queue = _windows(used), _queue(used, clients)
+    if windows and windows.full and not queue:
         return WINDOW, "; ".join([windows.words, f"busiest: {busiest}", *sent_again])
     sent_again = [*([windows.words] if windows else []), *sent_again]
     waiting = why_latency((candidate.use for candidate in candidates), clients)
-    if waiting and not unknown:  # or one of those may be what is full
+    if waiting and not (unknown or no_ceiling or queue):  # or one of those may be what is full
         return LATENCY, "; ".join([waiting, f"busiest: {busiest}", *sent_again])
     # A full machine that hosts share is named here, where none of them is to blame more than the others.
     cores = sum(r.value for r in used if r.resource == "CPU" and r.unit == "cores")
@@ -130,7 +141,9 @@ def explain(used: Sequence[Resource], clients: Clients, unknown: Sequence[str] =
         if r.role == "machine" and (r.utilisation or 0) >= MACHINE_FULL
     ]
     missing = [f"the samples of {listed(unknown)} are missing or not whole"] if unknown else []
-    reasons = ["nothing that is known of is full", *missing, busiest, *shared, *why_not_latency(clients), *sent_again]
+    missing += [f"no ceiling is known of {listed(no_ceiling)} ([links] of the site's file)"] if no_ceiling else []
+    reasons = ["nothing that is known of is full", *missing, *queue, busiest]
+    reasons += [*shared, *why_not_latency(clients), *sent_again]
     return UNEXPLAINED, "; ".join(reasons)
 
 
@@ -159,7 +172,8 @@ def _candidates(used: Sequence[Resource], clients: Clients) -> Iterator[Candidat
 def _nic(role: str, used: Iterable[Resource]) -> Iterator[Candidate]:
     uses = {}
     for direction in ("NIC sent", "NIC received"):
-        fullest = _fullest(role, [r for r in used if r.resource == direction and r.ceiling])
+        of_role = [r for r in used if r.resource == direction]
+        fullest = _fullest(role, [r for r in _carrying(role, of_role) if r.ceiling])
         if fullest:
             rate, most = sum(r.value for r in fullest), sum(r.ceiling or 0 for r in fullest)
             often = sum(r.at_ceiling for r in fullest) / len(fullest)
@@ -172,6 +186,14 @@ def _nic(role: str, used: Iterable[Resource]) -> Iterator[Candidate]:
     which = f" {fullest[0].interface}" if beside and len(fullest) == 1 and fullest[0].interface else ""
     among = f", one of {beside + 1} interfaces" if beside else ""
     yield _link(NIC[role], use, often, f"{_hosts(role, fullest)}{which} {moved}, {fullest[0].source}{among}")
+
+
+def _carrying(role: str, used: Sequence[Resource]) -> Sequence[Resource]:
+    """Without the interfaces of workers by which next to nothing comes: idle ones would hide a full one."""
+    of_host: dict[str, float] = {}
+    for r in used:
+        of_host[r.host] = of_host.get(r.host, 0.0) + r.value
+    return [r for r in used if role != "worker" or r.value >= SENDS * of_host[r.host]]
 
 
 def _link(label: str, use: float, often: float, words: str) -> Candidate:
@@ -240,6 +262,16 @@ def _machine(used: Sequence[Resource], cpu_bound: bool) -> Iterator[Candidate]:
         yield Candidate(CLIENT if role == "worker" and cpu_bound else CPU[role], use, words, True)
 
 
+def _queue(used: Sequence[Resource], clients: Clients) -> list[str]:
+    """In words, whose flows have stood in a queue since they began: somewhere a link is full."""
+    rest_ms = clients.each[0].rtt_ms if len(clients.each) == 1 else None
+    return [
+        f"flows of {r.host} stand in a queue: their least round trip is {r.value:.1f} ms, {rest_ms:.1f} ms at rest"
+        for r in used
+        if r.resource == LEAST_TRIP and r.on_the_way and rest_ms and r.value > QUEUED * rest_ms + QUEUED_MS
+    ]
+
+
 def _windows(used: Sequence[Resource]) -> Candidate | None:
     """The flows of who sends most of what it does by TCP, and how many fill their windows; of workers the least."""
     candidates: dict[str, list[Candidate]] = {}
@@ -256,7 +288,7 @@ def _windows(used: Sequence[Resource]) -> Candidate | None:
             f"{windows.value:.1f} of {windows.ceiling:.1f} TCP flows by which {_hosts(windows.role, [windows])} sends"
             f" fill their window ({flows_mbps / (windows.ceiling or 1):.1f} Mb/s each; in the median the"
             f" {kind.removeprefix('TCP ')} is {size:.0f} KiB, the least round trip"
-            f" {of_host['TCP round trip, the least']:.1f} ms)"
+            f" {of_host[LEAST_TRIP]:.1f} ms)"
         )
         use = windows.utilisation or 0.0
         candidates.setdefault(windows.role, []).append(Candidate(WINDOW, use, words, use >= WINDOWS_FULL))
@@ -295,8 +327,11 @@ def _ceilings(data: TrialData, used: Sequence[Resource]) -> Iterator[tuple[str, 
         each += [nics(str(host), role) for host in to]
         if limits := [_side_by_side(host) for host in each if host and all(host)]:
             yield WHO[role], min(limits, key=lambda ceiling: ceiling.mbps)
-    workers = data.taking_hosts
-    each = [nics(host, "worker") for host in sorted(workers)]
+    workers, direction = data.taking_hosts, f"NIC {data.measure.far_direction}"
+    of_workers = _carrying("worker", [r for r in used if r.resource == direction and r.host in workers])
+    each = [
+        nics(host, "worker", {r.interface for r in of_workers if r.host == host} - {""}) for host in sorted(workers)
+    ]
     if each and all(all(host) for host in each):
         yield f"{len(each)} workers' interfaces", _side_by_side([nic for host in each for nic in host])
 

@@ -99,7 +99,9 @@ class Ceilings:
         if changed and of_host is not None and of_host.source == MEASURED:
             of_host = None
         limit = of_host or link
-        if own and (limit is None or (limit.source == STATED and own.mbps < limit.mbps)):
+        # What another host's measurement has shown this one's card need not be able to do.
+        other = limit is not None and limit is not of_host and limit.source != ARRANGED
+        if own and (limit is None or ((other or limit.source == STATED) and own.mbps < limit.mbps)):
             return own
         return limit
 
@@ -202,7 +204,9 @@ def limiting_link(
                 common = [link for link in candidates if link in suspects(other)]
                 candidates = common or candidates
     narrowest = min(candidates, key=lambda link: capacity(link, line), default=None)
-    if narrowest and len(candidates) > 1 and capacity(narrowest, line) == float("inf"):
+    unstated = [link for link in candidates if capacity(link, line) == float("inf")]
+    shared = narrowest == "worker" and len(line["hosts"]) > 1 and line["mbps"] < AGREES * expected
+    if narrowest and len(candidates) > 1 and (narrowest in unstated or (unstated and shared)):
         return None
     return narrowest
 

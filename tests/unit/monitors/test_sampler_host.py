@@ -126,11 +126,12 @@ def test_retransmits_are_found_by_their_name(host):
 
 
 def test_disks_are_added_up_without_partitions_and_loops(host):
-    for disk in ("sda/device", "sdb/device", "sr0/device", "sdc/device", "loop0"):
+    for disk in ("sda/device", "sdb/device", "sr0/device", "sdc/device", "loop0", "sdd/device"):
         (host.root / "sys/block" / disk).mkdir(parents=True)
     (host.root / "sys/block/sr0/removable").write_text("1\n")
     (host.root / "sys/block/sdc/size").write_text("0\n")  # an empty drive
-    busy_ms = {"sda": 7, "sda1": 1, "sdb": 5, "sr0": 1, "sdc": 1, "loop0": 1}
+    (host.root / "sys/block/sdd/hidden").write_text("1\n")  # one of an NVMe's paths
+    busy_ms = {"sda": 7, "sda1": 1, "sdb": 5, "sr0": 1, "sdc": 1, "loop0": 1, "sdd": 5}
     host.write("diskstats", "".join(f"8 0 {name} 0 0 2 0 0 0 4 0 0 {ms} 0\n" for name, ms in busy_ms.items()))
     samples = host.sampled()
     assert (samples["disk_read_bytes"][-1], samples["disk_busy_ms"][-1]) == (2 * 2 * 512, 12)

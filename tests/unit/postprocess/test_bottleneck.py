@@ -135,6 +135,14 @@ CASES = {
         [*IDLE, *flows(3.9)], WAITING, "TCP window",
         "9.5 Mb/s each; in the median the receiver's window is 32 KiB, the least round trip 14.0 ms",
     ),
+    "windows, and latency, of flows that stand in a queue": (
+        [*IDLE, *flows(3.9)], waiting(rtt_ms=8.0), "unexplained",
+        "flows of a-storage stand in a queue: their least round trip is 14.0 ms, 8.0 ms at rest",
+    ),
+    "a full interface beside an idle one": (
+        [nic("worker", 95, 100, interface="eth0"), nic("worker", 0.1, 100, interface="eth1")], WAITING,
+        "worker NIC", "",
+    ),
     "windows that they do not fill": ([*IDLE, *flows(0.4)], WAITING, "latency", "0.4 of 4.0 TCP flows by which"),
     "windows of few of those that send": ([*IDLE, *flows(4, mbps=5)], WAITING, "latency", "nothing is busy"),
     "windows of one worker": (
@@ -159,6 +167,11 @@ def test_what_is_named(used, clients, named, words):
     assert (label, words in evidence) == (named, True)
 
 
+def test_latency_is_not_named_beside_a_link_of_unknown_capacity():
+    label, evidence = explain(IDLE, WAITING, (), ["the WAN link"])
+    assert (label, "no ceiling is known of the WAN link" in evidence) == ("unexplained", True)
+
+
 def tables_of(run, trial, **links):
     (run / names.SITE).write_text(json.dumps({"links": {**LINKS, "worker": 2000, **links}}))
     trial_tables(trial)
@@ -169,7 +182,7 @@ def write_batches(run, **mbps):
     """Trials of some clients each, at a rate altogether, far from the storage; their rows by their clients."""
     for index, (jobs, rate) in enumerate(mbps.items()):
         write_trial(run, mbps=rate, jobs=int(jobs.removeprefix("of")), index=index)
-    (run / names.SITE).write_text(json.dumps({"links": {"storage": 800, "rtt_ms": 14.0}}))
+    (run / names.SITE).write_text(json.dumps({"links": {"storage": 800, "wan": 1000, "rtt_ms": 14.0}}))
     return {row["jobs"]: row for row in tables(run, say=print).trials}
 
 
@@ -200,7 +213,7 @@ def of_eight_processes(run, moving_s):
 def test_processes_of_one_job_have_a_core_each(tmp_path):
     """They wait, and do not compute."""
     of_eight_processes(tmp_path, moving_s=20)
-    (tmp_path / names.SITE).write_text(json.dumps({"links": {"storage": 800, "rtt_ms": 14.0}}))
+    (tmp_path / names.SITE).write_text(json.dumps({"links": {"storage": 800, "wan": 1000, "rtt_ms": 14.0}}))
     (row,) = tables(tmp_path, say=print).trials
     assert row["bottleneck"] == "latency"
     assert "each receives 10.0 Mb/s" in row["bottleneck_evidence"]

@@ -157,6 +157,8 @@ def test_a_real_card_goes_before_more_that_is_stated_and_not_before_what_was_mea
     assert Ceilings({"worker": Ceiling(10_000.0, STATED)}).nic("h", "worker", card) == Ceiling(1000.0, DRIVER)
     assert Ceilings({"worker": Ceiling(500.0, STATED)}).nic("h", "worker", card) == Ceiling(500.0, STATED)
     assert Ceilings(hosts={"h": Ceiling(1900.0, MEASURED)}).nic("h", "worker", card) == Ceiling(1900.0, MEASURED)
+    of_another_host = Ceilings({"storage": Ceiling(9400.0, MEASURED)})
+    assert of_another_host.nic("h", "storage", card) == Ceiling(1000.0, DRIVER)
 
 
 @pytest.mark.parametrize("others", [[], [line("gateway", 3400)]], ids=["shared", "a stream's own limit"])
@@ -164,6 +166,9 @@ def test_what_could_be_another_links_or_a_streams_own_limit_is_nobodys_ceiling(o
     """One stream carries 3.4 Gb/s where sixteen workers receive 9.4 Gb/s by the same links, and nothing is stated."""
     found = links_from({}, [*others, line("worker", *[587] * 16)], "private")
     assert (found.links, found.hosts) == ({}, {})
+    # Nor where the workers could carry more, as is stated of them alone.
+    found = links_from({"worker": 10_000}, [*others, line("worker", *[587] * 16)], "private")
+    assert found.hosts == {}
 
 
 ODD = ["a text", {}, {"role": "moon", "pool": None, "mbps": 1, "rtt_ms": 1, "hosts": {}}]

@@ -98,7 +98,7 @@ def trial_of(run, rates, each):
     write_samples(folder / f"samples/{OSS}.samples", ticks(-2, 23), during(sum(rates), 20))
     record = {"event": "arranged", "before": "alike", "now": "5-14-47-60", **({"each": each} if each else {})}
     arranged(folder, "worker-rtts", "5-14-47-60", record, **DISTANCE)
-    (run / names.SITE).write_text(json.dumps({"links": {"storage": 800, "worker": 100, "rtt_ms": 14.0}}))
+    (run / names.SITE).write_text(json.dumps({"links": {"storage": 800, "wan": 1000, "worker": 100, "rtt_ms": 14.0}}))
     return folder
 
 

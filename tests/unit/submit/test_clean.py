@@ -134,6 +134,17 @@ def test_a_run_that_was_submitted_by_hand_is_refused_while_its_dagman_lives(run,
     assert cli.main(["clean", str(run), "--yes"]) == 0
 
 
+def test_so_is_one_that_another_hosts_dagman_may_have_at_work(run):
+    """That process is not to be seen here; HTCondor's log of its job is."""
+    (run / "experiment.dag.lock").write_text("PPID = 1\nPID = 4194305\n")
+    log = run / "experiment.dag.dagman.log"
+    log.write_text("000 (007.000.000) 2026-07-10 12:00:00 Job submitted from host: <198.18.2.11:9618>\n...\n")
+    assert [cli.main(verb) for verb in (["clean", str(run), "--yes"], ["submit", str(run)])] == [4, 4]
+    with log.open("a") as file:
+        file.write("009 (007.000.000) 2026-07-10 12:09:00 Job was aborted.\n\tvia condor_rm\n...\n")
+    assert cli.main(["clean", str(run), "--yes"]) == 0
+
+
 def test_a_set_that_is_being_made_is_refused(replicas):
     with catalogue.adding(replicas):
         assert cli.main(["clean", str(replicas), "--yes"]) == 4
