@@ -75,7 +75,7 @@ def see_end(monitor: TrialMonitor, starts: "dict[int, int]") -> None:
     """Wait for all clients' ends."""
     go = (monitor.go.go_wall_ns or time.time() * 1e9) / 1e9  # without a gate now
     monitor.moving.begin()
-    overlap, held = OverlapLog(Path()), dict(monitor.arranging.cluster.starts)
+    overlap, arranged_starts = OverlapLog(Path()), dict(monitor.arranging.cluster.starts)
     while True:
         monitor.look()
         overlap.look()
@@ -83,7 +83,7 @@ def see_end(monitor: TrialMonitor, starts: "dict[int, int]") -> None:
         if restarted:
             raise CalledOff(f"{clients(restarted)} began anew, on {monitor.cluster.slots[restarted[0]]}")
         left = sorted(monitor.everybody - monitor.ended)
-        monitor.check_conditions(held, over=not left)
+        monitor.check_conditions(arranged_starts, over=not left)
         if not left:
             return
         reading = sorted(monitor.reading)
