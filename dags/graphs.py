@@ -1,6 +1,7 @@
 """The DAGs of a plan: one per trial, one per configuration, one for the whole experiment."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from tierbench import names
@@ -77,13 +78,6 @@ def experiment_dag(plan: Plan, experiment: Experiment, done: Collection[str] = (
     """All trials, in the plan's order; those that are done already are not started."""
     comment = f"Experiment {plan.experiment} at site {plan.site}: {len(plan.trials)} trials, one at a time."
     return _dag_of_trials(comment, names.EXPERIMENT_DAG, plan.trials, experiment, done)
-
-
-def repetition_dag(plan: Plan, experiment: Experiment, repeat: int) -> Dag:
-    """The trials of one repetition, in the plan's order."""
-    trials = [trial for trial in plan.trials if trial.repeat == repeat]
-    comment = f"Repetition {repeat} of experiment {plan.experiment} at site {plan.site}: {len(trials)} trials."
-    return _dag_of_trials(comment, names.repetition_dag(repeat), trials, experiment)
 
 
 def configuration_dag(plan: Plan, experiment: Experiment, configuration: Configuration) -> Dag:
@@ -299,13 +293,10 @@ def night_dag(plan: Plan) -> Dag:
         f"A night of {plan.experiment} at site {plan.site}.",
         f"`tierbench nightly` submits it, once; the trials' own DAGs are in {names.NIGHT_RUN}.",
     ]
-    repeats = repetitions(plan)
-    nodes = [f"repetition-{repeat}" for repeat in repeats]
-    parts = [text for repeat, node in zip(repeats, nodes, strict=True)
-             for text in _night_node(node, names.repetition_dag(repeat), names.NIGHT_RUN, "links")]  # fmt: skip
+    dags = {f"repetition-{repeat}": names.repetition_dag(repeat) for repeat in repetitions(plan)}
+    parts = [text for node, dag in dags.items() for text in _night_node(node, dag, names.NIGHT_RUN, "links")]
     parts += _night_node("again", names.EXPERIMENT_DAG, names.NIGHT_AGAIN, "judge")
-    edges = zip(nodes, [*nodes[1:], "again"], strict=True)
-    parts += [line("PARENT", before, "CHILD", after) for before, after in edges]
+    parts += [line("PARENT", before, "CHILD", after) for before, after in itertools.pairwise([*dags, "again"])]
     parts += final("books", STARTER, "close", ".")
     return Dag(usage, f"{names.NIGHT_RUN}/{names.DAGMAN_CONFIG}", parts)
 
@@ -326,6 +317,8 @@ def repetitions(plan: Plan) -> list[int]:
 
 
 def repetition_dags(plan: Plan, experiment: Experiment) -> Iterator[tuple[str, str]]:
-    """The run's files that a night's DAG names."""
+    """The run's files that a night's DAG names: the trials of each repetition, in the plan's order."""
     for repeat in repetitions(plan):
-        yield names.repetition_dag(repeat), repetition_dag(plan, experiment, repeat).text()
+        name, trials = names.repetition_dag(repeat), [trial for trial in plan.trials if trial.repeat == repeat]
+        comment = f"Repetition {repeat} of experiment {plan.experiment} at site {plan.site}: {len(trials)} trials."
+        yield name, _dag_of_trials(comment, name, trials, experiment).text()

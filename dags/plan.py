@@ -12,8 +12,8 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePath
-from typing import Any
+from pathlib import Path, PurePath
+from typing import Any, NotRequired, TypedDict
 
 from tierbench import json_files, names, version
 from tierbench.checked_text import shown
@@ -384,6 +384,42 @@ def to_json(plan: Plan) -> str:
         own = {"configuration": trial.configuration.id, "levels": trial.levels, "work": trial.work._asdict()}
         content["trials"].append({"id": trial.id, "name": trial.name, **vars(trial), **own})
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+class PlannedTrial(TypedDict):
+    """What its readers need of a trial in plan.json."""
+
+    id: str
+    name: str
+    jobs: int
+    configuration: str
+    repeat: int
+
+
+class PlannedReplicas(TypedDict):
+    name: str
+    directory: str
+    count: int
+    nominal_bytes: int
+
+
+class PlanTable(TypedDict):
+    trials: NotRequired[list[PlannedTrial]]
+    configurations: NotRequired[list[dict[str, Any]]]
+    replicas: NotRequired[list[PlannedReplicas]]
+    pools: NotRequired[dict[str, list[str]]]
+    extended: NotRequired[list[int]]
+    scale: NotRequired[float]
+
+
+def read_plan(run: Path) -> dict[str, Any]:
+    """The plan of a run as it stands in its file, of this or an older version, if its readers can do with it."""
+    path = run / names.PLAN
+    try:
+        table = json_files.typed(PlanTable, json_files.read_table(path), str(path))
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file; a run directory is needed, as `tierbench write` makes it") from None
+    return {"trials": [], "configurations": [], **table}
 
 
 def from_json(text: str) -> Plan:

@@ -183,12 +183,10 @@ def _submit(arguments: argparse.Namespace) -> int:
         say(f"{run.directory}: is a copy of {run.copy_of}, which is left alone; what is not complete is done here")
         if not complete:
             run.become_its_own()
-    elif run.submission and pool.in_queue(_submitted(run)):
-        cluster = run.submission.cluster
-        raise BusyError(f"{run.directory}: is in the queue already, as job {cluster}; `tierbench watch` shows it")
-    elif run.goes_on:
-        raise BusyError(f"{run.directory}: {BY_HAND}")
     else:
+        _refuse_queued(run)
+        if run.goes_on:
+            raise BusyError(f"{run.directory}: {BY_HAND}")
         run.forget_lost_dagman()
     if complete:
         raise ConfigError(f"{run.directory}: all its trials are complete; a new run of them needs a new directory")
@@ -196,12 +194,19 @@ def _submit(arguments: argparse.Namespace) -> int:
     return _submit_and_watch(run)
 
 
+def _refuse_queued(run: Run) -> None:
+    if run.submission and not run.copy_of and pool.in_queue(cluster := _submitted(run)):
+        raise BusyError(f"{run.directory}: is in the queue already, as job {cluster}; `tierbench watch` shows it")
+
+
 def _submit_and_watch(run: Run, stops: Callable[[str], bool] | None = None) -> int:
     began = time.time()
     for line in without_tables(str(run.directory)):
         warn(line)
     try:
-        with held_back():
+        busy = BusyError(f"{run.directory}: is being submitted by somebody else; `tierbench watch` shows it")
+        with held_back(), files.locked(run.directory / names.SUBMIT_LOCK, gone=True, held=busy):
+            _refuse_queued(run)
             cluster = pool.submit_dag(run.directory / names.EXPERIMENT_DAG)
             run.record_submission(cluster, began)
     except PoolError as error:

@@ -13,9 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from tierbench import files, json_files, names
+from tierbench.dags.plan import PlannedTrial, read_plan
 from tierbench.dags.records import read_outcome
 from tierbench.errors import ConfigError
 from tierbench.postprocess.schema.columns import parted
@@ -185,21 +186,14 @@ def check_run(directory: Path, needed: str = names.PLAN) -> None:
         raise ConfigError(f"{directory}: is not a run directory (it has no {needed}); `tierbench write` makes one")
 
 
-class PlannedTrial(TypedDict):
-    """What is needed here of what a run's plan says of a trial."""
-
-    id: str
-    name: str
-    jobs: int
-
-
 class Run:
     def __init__(self, directory: Path) -> None:
         check_run(directory)
         self.directory = directory.absolute()
-        path = self.directory / names.PLAN
-        self.plan = json_files.read_table(path)
-        self.planned = json_files.typed(list[PlannedTrial], self.plan.get("trials"), str(path))
+        self.plan = read_plan(self.directory)
+        self.planned: list[PlannedTrial] = self.plan["trials"]
+        if not self.planned:
+            raise json_files.Damaged(f"{self.directory / names.PLAN} is damaged: it has no trials")
         self.trial_directories = [self.directory / names.trial_directory(trial["id"]) for trial in self.planned]
 
     @property

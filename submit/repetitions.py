@@ -10,7 +10,7 @@ from typing import Any
 
 from tierbench import files, json_files, names
 from tierbench.dags.experiment import Experiment
-from tierbench.dags.plan import Plan, from_json, to_json
+from tierbench.dags.plan import Plan, from_json, read_plan, to_json
 from tierbench.dags.records import read_outcome
 from tierbench.dags.shipping import shipped_files
 from tierbench.dags.trial_settings import MOST_REPEATS, Repeats, Until
@@ -176,7 +176,7 @@ class Decision:
 
 def decide(run: Path) -> Decision:
     """What to do after the repetitions that are measured whole; the same as before where there are no more of them."""
-    plan, experiment = json_files.read_table(run / names.PLAN), json_files.read_table(run / names.EXPERIMENT)
+    plan, experiment = read_plan(run), json_files.read_table(run / names.EXPERIMENT)
     rule = rule_of(run)
     if not isinstance(rule, Until) or rule.until is None:
         raise ConfigError(f"{run}: does not go on until its question is answered; name a trial")
@@ -223,7 +223,7 @@ def _measured(run: Path, plan: dict[str, Any]) -> int:
     repeats = {int(trial["repeat"]): True for trial in plan["trials"]}
     for trial in plan["trials"]:
         repeats[int(trial["repeat"])] &= _is_over(_folder(run, trial))
-    return next((repeat - 1 for repeat in sorted(repeats) if not repeats[repeat]), max(repeats))
+    return next((repeat - 1 for repeat in sorted(repeats) if not repeats[repeat]), max(repeats, default=0))
 
 
 def _is_over(trial: Path) -> bool:

@@ -163,25 +163,19 @@ def walk(top: "str | Path") -> "Iterator[tuple[int, os.DirEntry[str]]]":
     above = []  # type: list[tuple[tuple[int, int], list[os.DirEntry[str]]]]
     try:
         waiting = _entries(here)
-        while True:
-            if waiting and waiting[-1].is_dir(follow_symlinks=False):
-                below = os.open(waiting[-1].name, FOLDER, dir_fd=here)
+        while waiting or above:
+            if not waiting:  # back in the folder that this one is in
+                identity, waiting = above.pop()
+                here, before = os.open("..", FOLDER, dir_fd=here), here
+                os.close(before)
+                if _identity(here) != identity:
+                    raise OSError(errno.EAGAIN, "somebody moves folders in it", str(top))
+            elif waiting[-1].is_dir(follow_symlinks=False):
                 above.append((_identity(here), waiting))
-                here, before = below, here
+                here, before = os.open(waiting[-1].name, FOLDER, dir_fd=here), here
                 os.close(before)
                 waiting = _entries(here)
                 continue
-            while waiting and not waiting[-1].is_dir(follow_symlinks=False):
-                yield here, waiting.pop()
-            if waiting:
-                continue
-            if not above:
-                return
-            identity, waiting = above.pop()
-            here, before = os.open("..", FOLDER, dir_fd=here), here
-            os.close(before)
-            if _identity(here) != identity:
-                raise OSError(errno.EAGAIN, "somebody moves folders in it", str(top))
             yield here, waiting.pop()
     finally:
         os.close(here)

@@ -30,6 +30,7 @@ SUBMITTED = "submitted.json"
 TESTBED = "testbed.json"  # the settings of the testbed on which it was measured, left when it comes home from there
 ASKED = "asked.json"  # which definitions it was made of, from which it can be given more repetitions
 CLAIMS_LOCK = "claims.lock"  # who looks at whose a trial is
+SUBMIT_LOCK = "submit.lock"  # who submits the run
 ENOUGH_LOCK = "enough.lock"  # who looks at which repetitions are needed
 LOCK_HOLDER = "lock-holder"  # names the trial that has the measurement lock
 LOCK_LOOK = "lock-holder.lock"  # who looks at that and changes it

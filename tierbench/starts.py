@@ -4,10 +4,7 @@ The gate writes it, the clients obey it, the tables compare with it. Stdlib only
 """
 
 import json
-from pathlib import Path
 from typing import NamedTuple
-
-from tierbench import names
 
 TOGETHER, NATURAL, EVERY, IN_TURN = "together", "natural", "every", "in-turn"
 OVERLAPPING = ("", NATURAL, TOGETHER)  # clients that begin one by one, or take turns, do not fill a way together
@@ -61,14 +58,6 @@ class Go(NamedTuple):
 
     def text(self) -> str:
         return json.dumps({"format": 1, **{name: value for name, value in self._asdict().items() if value}})
-
-
-def go_of(trial: Path) -> Go:
-    """The go of a trial by its directory; an empty one where none is given yet."""
-    try:
-        return read_go((trial / names.GO).read_text())
-    except (OSError, ValueError):
-        return Go()
 
 
 def read_go(text: str) -> Go:

@@ -264,20 +264,11 @@ def record_text(value: Any) -> str:
     return json.dumps(to_record(value), indent=1) + "\n"
 
 
-def read_record(kind: Any, path: Path) -> Any:
-    """The record in a file; OSError or ValueError where there is none."""
-    content = json.loads(path.read_text(encoding="utf-8"))
-    try:
-        return _record(kind, content)
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError("it lacks or misstates " + str(error)) from None
-
-
 def record_or(default: T, path: Path) -> T:
     """The record in a file, or another one of its kind where there is none, or a damaged one."""
     try:
-        return cast(T, read_record(type(default), path))
-    except (OSError, ValueError):
+        return cast(T, _record(type(default), json.loads(path.read_text(encoding="utf-8"))))
+    except (OSError, ValueError, AttributeError, KeyError, TypeError):
         return default
 
 

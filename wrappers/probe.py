@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tierbench.files import poll
 from tierbench.host import NICE, NoInterface, as_root, find_interfaces, in_job, machine, mounts, read_text
 from tierbench.wrappers.child import PATIENCE_S, run_program
 from tierbench.wrappers.client import find_client
@@ -355,14 +356,10 @@ def ask_serve(question: "dict[str, Any]") -> None:
         for port in ports
     ]
     try:
-        until = time.monotonic() + LISTEN_S
-        while not all(listens(port) for port in ports):
-            if time.monotonic() > until:
-                raise Answer("doubtful", "iperf3 -s does not begin to listen", "failed")
-            time.sleep(0.05)
+        if not poll(lambda: all(map(listens, ports)), LISTEN_S, 0.05):
+            raise Answer("doubtful", "iperf3 -s does not begin to listen", "failed")
         print(json.dumps({"ports": ports}), flush=True)
-        while any(server.poll() is None for server in servers) and time.monotonic() < deadline:
-            time.sleep(0.2)
+        poll(lambda: all(server.poll() is not None for server in servers), deadline - time.monotonic())
         raise Answer("good", "served")
     finally:
         for server in servers:

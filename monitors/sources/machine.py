@@ -28,7 +28,7 @@ class Cpu(Source):
 
     def __init__(self, options: argparse.Namespace) -> None:
         super().__init__(options)
-        self.cores = Cores()
+        self.before: dict[int, tuple[int, ...]] = {}  # of each core, in the previous record
 
     def header(self) -> "dict[str, Any]":
         cores = re.findall(rb"^cpu\d", self.file.read(), re.M)
@@ -37,17 +37,10 @@ class Cpu(Source):
     def values(self, text: bytes) -> "tuple[int, ...]":
         together, *cores = text.partition(b"\nintr")[0].split(b"\ncpu")
         times = [int(n) for n in together.split()[1:9]] if together.startswith(b"cpu ") else []
-        return (*times, *[-1] * (8 - len(times)), *self.cores.busiest(cores))
+        return (*times, *[-1] * (8 - len(times)), *self._busiest(cores))
 
-
-class Cores:
-    """Finds the core that was busiest since the previous record."""
-
-    def __init__(self) -> None:
-        self.before: dict[int, tuple[int, ...]] = {}
-
-    def busiest(self, lines: "list[bytes]") -> "tuple[int, int, int]":
-        """Index and busy percentage of the busiest core, and the share of softirq where that is highest."""
+    def _busiest(self, lines: "list[bytes]") -> "tuple[int, int, int]":
+        """Index and busy percentage of the busiest core since then, and the share of softirq where that is highest."""
         before, self.before = self.before, {}
         busiest = most_softirq = (-1, -1, 1)
         for line in lines:

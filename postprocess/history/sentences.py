@@ -1,7 +1,5 @@
 """What is said of the nights: a change in words, a nightly and a night in the terminal, the history as one table."""
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -207,14 +205,13 @@ def table_rows(chronicle: Chronicle) -> Iterator[tuple[Any, ...]]:
 
 
 def as_csv(chronicle: Chronicle) -> str:
-    from tierbench.postprocess.tables.write import no_formula  # which loads much, and a check needs sentences alone
+    from tierbench.postprocess.tables.write import (
+        csv_bytes,
+        no_formula,
+    )  # which loads much; a check needs sentences alone
 
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for row in table_rows(chronicle):
-        writer.writerow([no_formula(cell) if isinstance(cell, str) else cell for cell in row])
-    return text.getvalue()
+    lines = ([no_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in table_rows(chronicle))
+    return csv_bytes([[*COLUMNS], *lines]).decode()
 
 
 def write_parquet(chronicle: Chronicle, path: Path) -> None:

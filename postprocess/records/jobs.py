@@ -9,6 +9,7 @@ from typing import Any
 
 from tierbench import files, json_files, names
 from tierbench.json_files import Damaged
+from tierbench.wrappers.mounts import Place
 from tierbench.wrappers.work import LEAST_S, PERCENTILES, latency_of
 
 OWN = b'{"event": '  # what each record begins with
@@ -107,15 +108,6 @@ class WorkDone:
         most = math.log(LONGEST_S / LEAST_S, self.latency_step)
         classes = (*self.latency_classes, *self.cut_classes)
         return all(number.isdecimal() and float(number) < most for number in classes)
-
-
-@dataclass(frozen=True)
-class Place:
-    """The mount that a client's files are on."""
-
-    path: str
-    point: str
-    device: str
 
 
 @dataclass(frozen=True)

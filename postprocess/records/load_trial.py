@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from tierbench import files, json_files, names
+from tierbench import files, names
 from tierbench.condition_state import ConditionState, condition_states
 from tierbench.dags.measure import RECEIVED
+from tierbench.dags.plan import read_plan
 from tierbench.dags.records import read_outcome
+from tierbench.errors import ConfigError
 from tierbench.json_files import Damaged
 from tierbench.postprocess.records.ceilings import Ceilings, read_ceilings
 from tierbench.postprocess.records.definition import Definition, definition, read_definition, read_or_report
@@ -38,14 +40,6 @@ class OfPool:
 
     pool: str
     workers: list[str]
-
-
-@dataclass(frozen=True)
-class Planned:
-    """What of plan.json is needed here."""
-
-    trials: list[dict[str, Any]]
-    configurations: list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -153,10 +147,10 @@ def _unread(folder: Path, damage: Damaged) -> TrialData:
     """A trial whose definition is damaged: what the plan says of it, and nothing that it has measured."""
     run = folder.absolute().parents[1]
     try:
-        plan = json_files.read_as(Planned, run / names.PLAN)
-        planned = next(trial for trial in plan.trials if trial["id"] == folder.name)
-        configuration = next(table for table in plan.configurations if table["id"] == planned["configuration"])
-    except (FileNotFoundError, Damaged, StopIteration, KeyError):
+        plan = read_plan(run)
+        planned = next(trial for trial in plan["trials"] if trial["id"] == folder.name)
+        configuration = next(table for table in plan["configurations"] if table["id"] == planned["configuration"])
+    except (ConfigError, Damaged, StopIteration, KeyError):
         raise damage from None
     nothing = {"workers": [], "samplers": [], "sample_period_s": 0.0, "flush": {}}
     trial = {**configuration, **planned, **nothing, "configuration": configuration["name"]}

@@ -17,6 +17,7 @@ from tierbench.errors import TierbenchError
 from tierbench.json_files import Damaged
 from tierbench.monitors.sources import SOURCES
 from tierbench.postprocess.digits import Booleans, Integers, integers
+from tierbench.trials import Clock
 
 FORMAT = 1
 CHUNK_RECORDS = 16_384  # a chunk's working set stays in the CPU's cache
@@ -87,21 +88,13 @@ class Header:
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """Between which two times a wall clock is ahead of the access point's uptime."""
-
-    low_ns: int
-    high_ns: int
-
-
-@dataclass(frozen=True)
 class Trailer:
     """A sampler's last words."""
 
     records: int | None = None
     late_ticks: int | None = None
     missed_ticks: int = 0
-    clocks: list[Bounds] = field(default_factory=list)
+    clocks: list[Clock] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)  # arrays are not equal as a whole

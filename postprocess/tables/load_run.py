@@ -7,11 +7,12 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from tierbench import files, json_files, names
 from tierbench.dags.clients import shipped_clients
 from tierbench.dags.levels import ACCESS, JOBS, PAIR, WORKLOAD, Factor, Layout, level_text
+from tierbench.dags.plan import read_plan
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.schema.columns import Row, read_rows
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, TRIAL_FILES, ResourceRow, TrialRow, trial_column
@@ -25,6 +26,22 @@ from tierbench.starts import IN_TURN
 
 Say = Callable[[str], None]
 NEEDED = (names.TRIALS_CSV, names.SUMMARY_CSV)
+
+
+class DescribedColumn(TypedDict):
+    name: str
+    type: str
+
+
+class DescribedFile(TypedDict):
+    columns: list[DescribedColumn]
+
+
+class SchemaTable(TypedDict):
+    """What is needed here of schema.json."""
+
+    schema_version: NotRequired[int]
+    files: NotRequired[dict[str, DescribedFile]]
 
 
 @dataclass(frozen=True)
@@ -189,7 +206,7 @@ def read_results(directory: Path, say: Say) -> Results:
     """All that a report says of a run; the tables are made first where they are not there yet."""
     if not (directory / names.PLAN).is_file():
         raise ConfigError(f"{directory}: is not a run directory (it has no {names.PLAN}); `tierbench write` makes one")
-    schema = _json(directory / names.SCHEMA)
+    schema = _schema(directory)
     older = (
         schema.get("schema_version", SCHEMA_VERSION) < SCHEMA_VERSION and not (directory / names.NO_SAMPLES).exists()
     )
@@ -204,8 +221,8 @@ def read_results(directory: Path, say: Say) -> Results:
         why = "anew, they are of an older version" if older else "first" if missing else "anew, trials have ended since"
         say(f"{directory}: making its tables {why}")
         tables(directory)
-        schema = _json(directory / names.SCHEMA)
-    plan = _json(directory / names.PLAN)
+        schema = _schema(directory)
+    plan = read_plan(directory)
     trials = sorted(read_rows(TrialRow, directory, schema), key=lambda row: row.position)
     factors = run_factors(plan, directory, trials)
     results = Results(
@@ -263,6 +280,11 @@ def _ends(path: Path) -> dict[str, str]:
             return {line["trial"]: line["end_wall_ns"] for line in csv.DictReader(file)}
     except (OSError, UnicodeDecodeError, csv.Error, KeyError):  # which is reported where it is read for good
         return {}
+
+
+def _schema(directory: Path) -> dict[str, Any]:
+    path = directory / names.SCHEMA
+    return dict(json_files.typed(SchemaTable, _json(path), str(path)))
 
 
 def _json(path: Path) -> dict[str, Any]:

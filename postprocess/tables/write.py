@@ -186,7 +186,7 @@ def _write_samples(folder: Path, data: TrialData, axes: Sequence[Column], furthe
             samples = sampled.samples
             row = SampleRow(host=samples.host, role=samples.role, interface=samples.interface, **leading(data.trial))
             fields = [_field(column, row[column.name]) for column in own if column not in COUNTED]
-            lead = _csv([fields]).decode().rstrip("\n")
+            lead = csv_bytes([fields]).decode().rstrip("\n")
             for lines in sample_lines(sampled, lead, data.begin_ns, further):
                 file.write(lines)
 
@@ -283,7 +283,7 @@ def _write(folder: Path, table: type[Row], rows: Iterable[Row], axes: Sequence[C
     columns = columns_of(table, axes)
     with _replaced(folder / table.file) as file:
         file.write(_header(columns))
-        file.write(_csv([_field(column, row[column.name]) for column in columns] for row in rows))
+        file.write(csv_bytes([_field(column, row[column.name]) for column in columns] for row in rows))
 
 
 def _write_json(path: Path, content: dict[str, Any], indent: int | None = 1) -> None:
@@ -292,10 +292,10 @@ def _write_json(path: Path, content: dict[str, Any], indent: int | None = 1) -> 
 
 
 def _header(columns: Sequence[Column]) -> bytes:
-    return _csv([[no_formula(column.name) for column in columns]])
+    return csv_bytes([[no_formula(column.name) for column in columns]])
 
 
-def _csv(lines: Iterable[Sequence[Any]]) -> bytes:
+def csv_bytes(lines: Iterable[Sequence[Any]]) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(lines)
     return text.getvalue().encode()

@@ -6,13 +6,12 @@ from pathlib import PurePath
 from tierbench.postprocess.measures.closure import bytes_reported, mb, moved_around
 from tierbench.postprocess.measures.server_reports import MOST_HEADERS, Proxied, caches, proxied, software_caches
 from tierbench.postprocess.measures.traffic import at_rest_bytes
-from tierbench.postprocess.records.jobs import Place
 from tierbench.postprocess.records.trial import COLD, TrialData, by_host
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict.counting import STREAM
 from tierbench.postprocess.verdict.rules import Limits, Measured, bytes_rule, rule
 from tierbench.postprocess.wording import abridged, counted
-from tierbench.wrappers.mounts import point_of
+from tierbench.wrappers.mounts import Place, point_of
 
 AROUND_S = 5.0  # that samples may count beside the window
 LOADED = "root_library"  # in a client's detail: the file that ROOT was loaded from

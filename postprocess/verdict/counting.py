@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tierbench import json_files, names
+from tierbench.dags.plan import read_plan
 from tierbench.dags.trial_settings import Repeats, Until
 from tierbench.errors import ConfigError
 from tierbench.postprocess.schema.columns import read_rows
@@ -83,7 +84,7 @@ def looks_of(plan: Mapping[str, Any], experiment: Mapping[str, Any]) -> tuple[in
 
 def enough_without(run: Path, trial_id: str) -> bool:
     """Whether a trial of a run need not be run, given the others of its configuration and batch that have tables."""
-    plan = _read(run / names.PLAN)
+    plan = read_plan(run)
     planned = next((trial for trial in plan["trials"] if trial["id"] == trial_id), None)
     if planned is None:
         raise ConfigError(f"{run}: its plan has no trial {trial_id}; the names are those of the folders in trials/")

@@ -162,8 +162,7 @@ def _put_on_record(nightly: Nightly, night: Night) -> None:
 def _is_at_work(nightly: Nightly, night: Night) -> bool:
     """Whether a night that is recorded as running is, or is being started; one that died is for its own next night."""
     if night.outcome != "running" or night.cluster is not None:
-        there = pool.is_elsewhere(night.host) or pool.in_queue(night.cluster or 0)
-        return night.outcome == "running" and there
+        return night.outcome == "running" and (pool.is_elsewhere(night.host) or pool.in_queue(night.cluster or 0))
     try:
         with record.locked(nightly.directory, patience_s=0.0):
             return False

@@ -34,7 +34,7 @@ from tierbench import names
 from tierbench.condition_state import wait_until_settled
 from tierbench.files import locked, poll, text_of
 from tierbench.host import clock_bounds
-from tierbench.starts import go_of
+from tierbench.starts import Go
 from tierbench.submit.trial.dagman import at_work
 from tierbench.submit.trial.disk_reserve import give_up_reserve, wait_for_room
 from tierbench.submit.trial.joblog import Cluster
@@ -206,7 +206,8 @@ class MeasurementLock:
                 return True
             waiting, holder = self._waiting_ahead(), text_of(self.file)
             is_next = waiting == self.trial.name or (not waiting and holder == text_of(self.trial / names.AFTER))
-            if not (is_next and holder and go_of(self.trial.parent / holder).go_wall_ns is not None):
+            go = record_or(Go(), self.trial.parent / holder / names.GO)
+            if not (is_next and holder and go.go_wall_ns is not None):
                 return False
             self._make_folders()
             self.ahead.write_text(self.trial.name)

@@ -17,10 +17,10 @@ from typing import NamedTuple
 from tierbench import names, trials
 from tierbench.condition_state import condition_states
 from tierbench.files import replace
-from tierbench.starts import Go, go_of
+from tierbench.starts import Go
 from tierbench.submit.trial.disk_reserve import LOW_BYTES, free_bytes, give_up_reserve, may_write
 from tierbench.submit.trial.joblog import HOLD, PAUSED, Cluster, last_record, report
-from tierbench.trials import Sampler, Trial, read_trial, record_text
+from tierbench.trials import Sampler, Trial, read_trial, record_or, record_text
 
 DONE, NO_TRIAL, CALLED_OFF = 0, 2, 3  # exit statuses
 POLL_SECONDS = 0.1
@@ -149,7 +149,7 @@ class TrialMonitor:
 
     @property
     def go(self) -> Go:
-        return go_of(Path())
+        return record_or(Go(), Path(names.GO))
 
     @property
     def ended(self) -> "set[int]":

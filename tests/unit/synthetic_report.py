@@ -236,7 +236,11 @@ def _write_definitions(run, shape, trials):
             "name": "tree", "directory": "/synthetic/tree-abcdef", "suffix": ".root", "count": 24,
             "nominal_bytes": 16_000_000, "sizes": None,
         }],
-        "trials": [{"id": trial["trial_id"], "name": trial["trial_id"], "jobs": trial["jobs"]} for trial in trials],
+        "trials": [
+            {"id": row["trial_id"], "name": row["trial_id"], "configuration": row["configuration"]}
+            | {"jobs": row["jobs"], "repeat": row["repeat"]}
+            for row in trials
+        ],
     }  # fmt: skip
     site = {
         "name": shape.site,

@@ -109,9 +109,6 @@ class HttpTpc(Client):
         flags = ["push" if options["push"] else "", options["streams"]]
         return python(COPY, self.job.scratch / REPORT, *flags, source, source_token, f"{options['to']}/{name}", token)
 
-    def command(self) -> "list[str]":
-        return self.held_command()
-
     def outcome(self, run: Run) -> "dict[str, Any]":
         copied = self.job.report(REPORT)
         if not copied or "ended" not in copied:  # it was ended, or could not even begin

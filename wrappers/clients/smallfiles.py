@@ -5,11 +5,11 @@ import itertools
 import json
 import os
 import random
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tierbench.files import poll
 from tierbench.wrappers.child import Failure, Run
 from tierbench.wrappers.client import Client, Option, python
 
@@ -81,8 +81,9 @@ class SmallFiles(Client):
         chance = random.Random(self.job.options["seed"])  # noqa: S311
         on_worker = self.job.options["where"] == ON_WORKER
         root = self.job.scratch / "tree" if on_worker else Path(self.job.path + ".tree")
-        if not on_worker:
-            wait_for(root.parent)
+        # The trial's write area is made by a job of its own, which removes whatever it finds in it.
+        if not (on_worker or poll(root.parent.is_dir, WRITE_AREA_S, 0.1)):
+            raise Failure("failed", f"{root.parent}: was not made within {WRITE_AREA_S} s")
         self.tree = Tree(root, self.shape(self.job.options), chance)
         self.tree.make(self.job.expected_bytes or 0)
         (self.job.scratch / "steps").write_text(json.dumps(self.tree.steps()))
@@ -147,15 +148,6 @@ class Tree:
         steps += [("readlink", chance.choice(self.links)) for _ in range(self.shape["readlinks"])]
         chance.shuffle(steps)
         return steps
-
-
-def wait_for(area: Path) -> None:
-    """Until it is there: the trial's write area is made by a job of its own, which removes whatever it finds in it."""
-    deadline = time.monotonic() + WRITE_AREA_S
-    while not area.is_dir():
-        if time.monotonic() > deadline:
-            raise Failure("failed", f"{area}: was not made within {WRITE_AREA_S} s")
-        time.sleep(0.1)
 
 
 def make_file(path: str, size: int) -> None:

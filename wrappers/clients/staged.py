@@ -68,13 +68,10 @@ class Staged(Root):
         if self.job.options["proxy"]:
             raise Failure("wrong-protocol", f"stage-in asks no HTTP proxy, as {self.job.options['proxy']} is")
 
-    def held_command(self) -> "list[str]":
-        return self.command()
-
     def renew(self) -> None:
         self._copying(self.job.scratch / COPY)
 
-    def command(self) -> "list[str]":
+    def held_command(self) -> "list[str]":
         local = self.job.scratch / COPY
         options = {**self.job.options, "starting": False}
         reader = Root(self.job._replace(url=str(local), options=options))

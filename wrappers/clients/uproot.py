@@ -111,9 +111,6 @@ class Uproot(Client):
         return _absent(FURTHER[protocol]) if protocol in FURTHER and not _absent("uproot") else ""
 
     def held_command(self) -> "list[str]":
-        return self.command()
-
-    def command(self) -> "list[str]":
         options = self.job.options
         words = [self.job.path, options["tree"], options["branches"], options["step_events"], self.job.scratch / REPORT]
         proxy = f"http://{options['proxy']}" if options["proxy"] else ""

@@ -108,7 +108,9 @@ def run(tmp_path):
     trials = []
     for repeat, mbps in enumerate((400.0, 404.0, 396.0, 400.0), 1):
         folder = synthetic.write_trial(tmp_path, mbps=mbps, repeat=repeat, index=repeat)
-        trials.append({"id": folder.name, "configuration": "lan-xrootd.root", "jobs": 4, "repeat": repeat})
+        trials.append(
+            {"id": folder.name, "name": folder.name, "configuration": "lan-xrootd.root", "jobs": 4, "repeat": repeat}
+        )
         if repeat < 4:
             trial_tables(folder)
     (tmp_path / "plan.json").write_text(json.dumps({"trials": trials}))

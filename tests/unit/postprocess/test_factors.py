@@ -181,7 +181,13 @@ def test_a_point_is_repeated_until_it_is_known_whatever_its_neighbours_say(tmp_p
             tables_of(folder)
         configuration = f"lan-xrootd.root.cache_mb={cache_mb}"
         planned += [
-            {"id": f"{configuration}.x004.r{repeat}", "configuration": configuration, "jobs": 4, "repeat": repeat}
+            {
+                "id": f"{configuration}.x004.r{repeat}",
+                "name": "",
+                "configuration": configuration,
+                "jobs": 4,
+                "repeat": repeat,
+            }
             for repeat in (1, 2, 3)
         ]
     write_plan(tmp_path, AXES[:1], trials=planned)

@@ -1,5 +1,8 @@
 """The command that makes a report's page, and what it says where there can be none."""
 
+import functools
+import json
+import operator
 import subprocess
 import sys
 from dataclasses import replace
@@ -24,6 +27,26 @@ def test_the_command_writes_the_page_and_says_where(tmp_path, capsys):
 def test_what_is_no_run_is_told(tmp_path):
     with pytest.raises(ConfigError, match="is not a run directory"):
         run_report(tmp_path, None, silent)
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "value", "told"),
+    [
+        ("plan.json", ["configurations", 0], None, "configurations[0]: must be a table, not null"),
+        ("plan.json", ["replicas", 0, "nominal_bytes"], "much", "replicas[0].nominal_bytes: must be a whole number"),
+        ("plan.json", ["trials", 0], {"id": "a", "name": "a"}, "trials[0].repeat: missing"),
+        ("schema.json", ["files"], {"summary.csv": {"columns": [[]]}}, "files.summary.csv.columns[0]: must be a table"),
+    ],
+)
+def test_a_damaged_plan_or_schema_is_told_by_its_key(tmp_path, capsys, name, keys, value, told):
+    run = write_run(tmp_path / "run", SMALL)
+    table = json.loads((run / name).read_text()) if (run / name).exists() else {}
+    *above, last = keys
+    functools.reduce(operator.getitem, above, table)[last] = value
+    (run / name).write_text(json.dumps(table))
+    assert cli.main(["report", str(run)]) == 1
+    assert f"{name} is damaged: " in (said := capsys.readouterr().err)
+    assert told in said
 
 
 def test_a_run_that_has_measured_nothing_has_no_page(tmp_path):

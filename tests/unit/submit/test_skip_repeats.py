@@ -30,7 +30,9 @@ class Batch:
             changes = {"until_known": True, "limits": {"stop_s": 1}}
             trial = synthetic.write_trial(run, mbps=mbps, repeat=repeat, index=repeat, **changes)
             (trial / names.CLIENTS_LOG).write_text("")
-            planned.append({"id": trial.name, "configuration": "lan-xrootd.root", "jobs": 4, "repeat": repeat})
+            planned.append(
+                {"id": trial.name, "name": trial.name, "configuration": "lan-xrootd.root", "jobs": 4, "repeat": repeat}
+            )
             (trial / names.AFTER).write_text("" if repeat == 1 else planned[-2]["id"])
             if repeat <= 4:
                 (trial / names.BEGUN).touch()

@@ -16,7 +16,7 @@ import pytest
 
 from tests.unit.quick_plan import larger_quick, written
 from tierbench import names
-from tierbench.errors import ConfigError
+from tierbench.errors import BusyError, ConfigError
 from tierbench.submit import commands, progress
 from tierbench.submit import watch as watching
 from tierbench.submit.cli import main
@@ -232,7 +232,6 @@ def test_each_access_method_may_be_invalid_for_a_reason_of_its_own(each, reason)
 def test_a_run_that_is_stopped_for_its_first_trials_says_how_to_go_on(run, monkeypatch, capsys):
     for number in range(3):
         judge(run, number, "INVALID", "somebody else writes")
-    run.record_submission(7, 0.0)
     removed = []
     monkeypatch.setattr(commands.pool, "in_queue", lambda _: not removed)
     monkeypatch.setattr(commands.pool, "remove", lambda cluster, _: removed.append(cluster))
@@ -244,6 +243,28 @@ def test_a_run_that_is_stopped_for_its_first_trials_says_how_to_go_on(run, monke
     told = capsys.readouterr().err
     assert "all trials so far are INVALID for the same reason, so the others will be: somebody else writes" in told
     assert f"`tierbench submit {run.directory}` goes on with it" in told
+
+
+def test_of_two_who_submit_a_run_at_once_one_does(run, monkeypatch):
+    submitted, second = [], []
+
+    def submit_dag(dag):
+        submitted.append(dag)
+        with pytest.raises(BusyError) as refused:
+            commands._submit_and_watch(run)
+        second.append(str(refused.value))
+        return 7
+
+    monkeypatch.setattr(commands, "without_tables", lambda _: [])
+    monkeypatch.setattr(commands.pool, "submit_dag", submit_dag)
+    monkeypatch.setattr(commands.pool, "in_queue", lambda _: True)
+    monkeypatch.setattr(commands, "_watch_to_the_end", lambda *_, **__: 0)
+    assert commands._submit_and_watch(run) == 0
+    assert not (run.directory / names.SUBMIT_LOCK).exists()
+    assert "is being submitted by somebody else" in second[0]
+    with pytest.raises(BusyError, match="is in the queue already, as job 7"):
+        commands._submit_and_watch(run)
+    assert len(submitted) == 1
 
 
 def test_another_run_at_work_is_told_when_one_is_submitted(run, monkeypatch, capsys):

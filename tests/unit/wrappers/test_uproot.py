@@ -111,7 +111,7 @@ def test_a_token_is_shown_to_a_secured_server_only_and_on_no_command_line(tmp_pa
     token.write_text("secret")
     monkeypatch.setenv("BEARER_TOKEN_FILE", str(token))
     url = f"http{'s' * secured}://server/f.root"
-    words = Uproot(Asked(url, 1000, None, 0, Uproot.with_defaults({}), tmp_path)).command()
+    words = Uproot(Asked(url, 1000, None, 0, Uproot.with_defaults({}), tmp_path)).held_command()
     assert (str(token) in words) == secured
     assert "secret" not in words
 
