@@ -20,6 +20,7 @@ from tierbench.postprocess.records.samples import Samples, counters, ticks
 FEWEST_REFRESHES = 3  # distances between refreshes; of fewer it cannot be said that they are alike
 SLOWER = 1.3  # periods: a distance that is shorter is the sampler's own
 ALIKE = 0.9  # of the distances, so many are within a period of their mean
+AT_REST = 20_000  # bytes a second: on an interface that carries less it is others' frames that come in time
 BUSY = 0.1  # of the usual rate: refreshes that carry less are those of a server at rest
 ALIVE = 0.5  # of the samples without news, so many have TCP at work, where it is counted
 
@@ -34,7 +35,7 @@ def refresh_distance_s(
     """
     at = np.flatnonzero(news)
     distances, carried = np.diff(times[at]), byte_rises[at[1:]]
-    if len(at) <= FEWEST_REFRESHES or not carried.sum() > 0:
+    if len(at) <= FEWEST_REFRESHES or not carried.sum() > AT_REST * (times[at[-1]] - times[at[0]]):
         return None
     rates = carried / distances
     busy = rates > BUSY * (rates * carried).sum() / carried.sum()

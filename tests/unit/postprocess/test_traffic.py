@@ -95,6 +95,12 @@ def test_a_driver_may_refresh_one_direction_rarely_and_the_other_not(folder):
     assert row["peak_mbps"] == pytest.approx(MBPS, rel=0.25)
 
 
+def test_an_interface_at_rest_on_which_frames_come_in_time_has_no_slow_driver():
+    times, frame = np.arange(0.0, 30.0, 0.2), np.arange(150) % 5 == 0
+    assert refresh_distance_s(times, 0.2, frame, frame * 1500.0, None) is None
+    assert refresh_distance_s(times, 0.2, frame, frame * 1e6, None) == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_a_server_with_hardly_a_sample_is_no_error(folder, count):
     path = folder / f"samples/{synthetic.OSS}.samples"
