@@ -407,9 +407,9 @@ class PlanTable(TypedDict):
     trials: NotRequired[list[PlannedTrial]]
     configurations: NotRequired[list[dict[str, Any]]]
     replicas: NotRequired[list[PlannedReplicas]]
-    pools: NotRequired[dict[str, list[str]]]
-    extended: NotRequired[list[int]]
-    scale: NotRequired[float]
+    pools: NotRequired[dict[str, list[str]] | None]
+    extended: NotRequired[list[int] | None]
+    scale: NotRequired[float | None]
 
 
 def read_plan(run: Path) -> dict[str, Any]:

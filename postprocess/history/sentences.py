@@ -205,10 +205,8 @@ def table_rows(chronicle: Chronicle) -> Iterator[tuple[Any, ...]]:
 
 
 def as_csv(chronicle: Chronicle) -> str:
-    from tierbench.postprocess.tables.write import (
-        csv_bytes,
-        no_formula,
-    )  # which loads much; a check needs sentences alone
+    # Here and not above: it loads much, and a check needs sentences alone.
+    from tierbench.postprocess.tables.write import csv_bytes, no_formula
 
     lines = ([no_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in table_rows(chronicle))
     return csv_bytes([[*COLUMNS], *lines]).decode()
