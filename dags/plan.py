@@ -415,11 +415,15 @@ class PlanTable(TypedDict):
 def read_plan(run: Path) -> dict[str, Any]:
     """The plan of a run as it stands in its file, of this or an older version, if its readers can do with it."""
     path = run / names.PLAN
+    return {"trials": [], "configurations": [], **json_files.typed(PlanTable, table_of_run(path), str(path))}
+
+
+def table_of_run(path: Path) -> dict[str, Any]:
+    """What is in a file that each run directory has."""
     try:
-        table = json_files.typed(PlanTable, json_files.read_table(path), str(path))
+        return json_files.read_table(path)
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file; a run directory is needed, as `tierbench write` makes it") from None
-    return {"trials": [], "configurations": [], **table}
 
 
 def from_json(text: str) -> Plan:

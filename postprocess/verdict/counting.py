@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tierbench import json_files, names
-from tierbench.dags.plan import read_plan
+from tierbench import names
+from tierbench.dags.plan import read_plan, table_of_run
 from tierbench.dags.trial_settings import Repeats, Until
 from tierbench.errors import ConfigError
 from tierbench.postprocess.schema.columns import read_rows
@@ -98,20 +98,13 @@ def enough_without(run: Path, trial_id: str) -> bool:
         and trial["repeat"] != planned["repeat"]
     ]
     measured = [read_rows(TrialRow, run / names.trial_directory(trial)) for trial in others]
-    rate = RATE_OF[_read(run / names.EXPERIMENT).get("measure") or "bytes"]
+    rate = RATE_OF[table_of_run(run / names.EXPERIMENT).get("measure") or "bytes"]
     return enough([row for rows in measured for row in rows], rule, rate)
 
 
 def rule_of(run: Path) -> Repeats:
     path = run / names.EXPERIMENT
-    repeats = _read(path).get("repeats", 1)
+    repeats = table_of_run(path).get("repeats", 1)
     if not isinstance(repeats, dict):
         return int(repeats)
     return build(Until, {key: value for key, value in repeats.items() if value is not None}, str(path), "repeats")
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return json_files.read_table(path)
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file; a run directory is needed, as `tierbench write` makes it") from None

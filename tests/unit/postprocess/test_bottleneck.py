@@ -217,6 +217,9 @@ def test_processes_of_one_job_have_a_core_each(tmp_path):
     (row,) = tables(tmp_path, say=print).trials
     assert row["bottleneck"] == "latency"
     assert "each receives 10.0 Mb/s" in row["bottleneck_evidence"]
+    (tmp_path / names.SITE).write_text(json.dumps({"links": {"storage": 800, "rtt_ms": 14.0}}))
+    (row,) = tables(tmp_path, say=print).trials
+    assert (row["bottleneck"], "no ceiling is known of" in row["bottleneck_evidence"]) == ("unexplained", True)
     (computed,) = (line for line in read_csv(tmp_path / names.RESOURCES_CSV) if line["role"] == "client")
     assert (float(computed["value"]), float(computed["ceiling"])) == (pytest.approx(100, abs=0.1), 800)
 

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 
 import pytest
 
@@ -115,3 +116,18 @@ def test_the_job_that_looks_through_what_was_written_may_take_longer_for_more(tm
     limits = Limits(*[60] * len(Limits._fields))
     finish.one_try(Trial(1, limits, [], writes={"url": "/area", "bytes": written}), [])
     assert f"-a run_limit = {limit}" in asked.read_text()
+
+
+def test_tables_leave_the_cores_to_the_next_trial():
+    """Where Linux shares them among sessions, only a session's own worth counts."""
+    program = """
+import os
+from pathlib import Path
+from tierbench.submit.trial.finish import step_aside
+step_aside()
+group = Path("/proc/self/autogroup")
+print(os.nice(0), os.getsid(0) == os.getpid(), group.read_text() if group.exists() else "nice 19")
+"""
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said.split()[:2] == ["19", "True"]
+    assert said.rstrip().endswith("nice 19")
