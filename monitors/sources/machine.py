@@ -110,6 +110,7 @@ class Disk(Source):
         Column("disk_read_bytes", 19, "B", "counter", "machine"),
         Column("disk_written_bytes", 19, "B", "counter", "machine"),
         Column("disk_busy_ms", 16, "ms", "counter", "machine"),
+        Column("disk_busiest_ms", 16, "ms", "counter", "machine"),
     )
     file_name = "diskstats"
 
@@ -117,21 +118,24 @@ class Disk(Source):
         super().__init__(options)
         self.disks = [os.fsencode(disk.name) for disk in sorted(options.sys.glob("block/*")) if is_disk(disk)]
         self.marks = [b" " + disk + b" " for disk in self.disks]
+        self.first_busy_ms: dict[bytes, int] = {}
 
     def header(self) -> "dict[str, Any]":
         return {"disks": [os.fsdecode(disk) for disk in self.disks]}
 
     def values(self, text: bytes) -> "tuple[int, ...]":
-        read = written = busy_ms = 0
+        read = written = busy_ms = busiest_ms = 0
         for name in self.marks:
             at = text.find(name)
             if at < 0:  # a sum without one of them would look like a reset
-                return -1, -1, -1
+                return -1, -1, -1, -1
             counts = text[at + len(name) : text.find(b"\n", at)].split()
             read += int(counts[2])
             written += int(counts[6])
-            busy_ms += int(counts[9])
-        return (512 * read, 512 * written, busy_ms) if self.marks else (-1, -1, -1)
+            own_ms = int(counts[9])
+            busy_ms += own_ms
+            busiest_ms = max(busiest_ms, own_ms - self.first_busy_ms.setdefault(name, own_ms))
+        return (512 * read, 512 * written, busy_ms, busiest_ms) if self.marks else (-1, -1, -1, -1)
 
 
 def is_disk(block: Path) -> bool:

@@ -49,7 +49,7 @@ WINDOW = "TCP window"
 NIC = {"storage": STORAGE, "gateway": "gateway NIC", "door": "door NIC", "worker": "worker NIC"}
 CPU = {"storage": STORAGE, "gateway": "gateway CPU", "door": "door CPU", "worker": "worker CPU"}
 LABELS = tuple(dict.fromkeys((*NIC.values(), *CPU.values(), WAN, WINDOW, LATENCY, CLIENT, UNEXPLAINED)))
-DISKS, LEAST_TRIP = "disks busy", "TCP round trip, the least"
+DISKS, LEAST_TRIP = ("busiest disk", "disks busy"), "TCP round trip, the least"
 WHO = {"storage": "storage server", "gateway": "gateway", "door": "door", "worker": "workers"}
 
 
@@ -219,7 +219,7 @@ def _cpu(role: str, used: Iterable[Resource]) -> Iterator[Candidate]:
         "CPU": CPU_FULL,
         "busiest core": CORE_FULL if role != "worker" else None,  # a worker's busiest core is a client's
         "busiest core's softirq": SOFTIRQ_FULL,
-        DISKS: DISK_FULL if role == "storage" else None,
+        **dict.fromkeys(DISKS, DISK_FULL if role == "storage" else None),
     }
     candidates = []
     for name, threshold in thresholds.items():
@@ -238,7 +238,7 @@ def _cpu(role: str, used: Iterable[Resource]) -> Iterator[Candidate]:
             stolen = max((r.value for r in own if r.resource == "CPU stolen"), default=0.0)
             words = f"{_hosts(role, fullest)}: {amount}"
             words += f", {stolen:.0f} % stolen by the hypervisor" if stolen >= STOLEN_SHOWN else ""
-            weak = name == DISKS or (role == "worker" and fullest[0].unit == "%")
+            weak = name in DISKS or (role == "worker" and fullest[0].unit == "%")
             candidates.append((use / threshold, Candidate(CPU[role], use, words, is_full, weak)))
     if candidates:
         yield max(candidates, key=lambda pair: (pair[1].full, not pair[1].weak if pair[1].full else True, pair[0]))[1]

@@ -253,7 +253,8 @@ def _of_processors(here: Here) -> Iterator[Resource]:
 
 
 def _of_disks(here: Here) -> Iterator[Resource]:
-    """The disks of a machine, all together."""
+    """The disks of a machine, all together and the one that has been busy for longest."""
+    yield from here.counted("busiest disk", "disk_busiest_ms", "%", 0.1, 100)
     if disks := len(here.sampled.samples.header.disks or ()):
         yield from here.counted("disks busy", "disk_busy_ms", "%", 0.1 / disks, 100)
     yield from here.counted("disk read", "disk_read_bytes", "Mb/s", 8 / 1e6)

@@ -27,7 +27,7 @@ from tierbench.files import poll, replace
 from tierbench.host import clock_bounds
 from tierbench.submit.trial.disk_reserve import give_up_reserve
 from tierbench.submit.trial.joblog import Cluster, client_reasons, last_record, report
-from tierbench.submit.trial.lock import release_lock
+from tierbench.submit.trial.lock import keep_lock, release_lock
 from tierbench.submit.trial.skip_repeats import look_again, tierbench
 from tierbench.trials import COMPLETE, SKIPPED, Outcome, Trial, read_trial, record_or, record_text
 
@@ -250,6 +250,7 @@ def one_try(trial: Trial, avoided: "list[str]") -> "tuple[dict[str, Any], str, s
         if time.monotonic() > deadline or away:
             subprocess.call(["condor_rm", str(number)], stdout=subprocess.DEVNULL)
             break
+        keep_lock(Path.cwd())  # for reading what was written there is no limit of trial.json
         time.sleep(POLL_SECONDS)
     slot = cluster.slots.get(0, "")
     cleared = report(names.CLEARED)

@@ -125,16 +125,26 @@ def test_retransmits_are_found_by_their_name(host):
     assert host.sampled()["tcp_retrans"][-1] == 14
 
 
-def test_disks_are_added_up_without_partitions_and_loops(host):
+def test_disks_are_added_up_without_partitions_and_loops(host, out):
     for disk in ("sda/device", "sdb/device", "sr0/device", "sdc/device", "loop0", "sdd/device"):
         (host.root / "sys/block" / disk).mkdir(parents=True)
     (host.root / "sys/block/sr0/removable").write_text("1\n")
     (host.root / "sys/block/sdc/size").write_text("0\n")  # an empty drive
     (host.root / "sys/block/sdd/hidden").write_text("1\n")  # one of an NVMe's paths
     busy_ms = {"sda": 7, "sda1": 1, "sdb": 5, "sr0": 1, "sdc": 1, "loop0": 1, "sdd": 5}
-    host.write("diskstats", "".join(f"8 0 {name} 0 0 2 0 0 0 4 0 0 {ms} 0\n" for name, ms in busy_ms.items()))
-    samples = host.sampled()
-    assert (samples["disk_read_bytes"][-1], samples["disk_busy_ms"][-1]) == (2 * 2 * 512, 12)
+
+    def write_stats():
+        host.write("diskstats", "".join(f"8 0 {name} 0 0 2 0 0 0 4 0 0 {ms} 0\n" for name, ms in busy_ms.items()))
+
+    def work():
+        busy_ms.update(sda=107, sda1=101, sdb=1005)
+        write_stats()
+        until(records_in(out, len(out.read_bytes().splitlines()) + 2))
+
+    write_stats()
+    samples = host.sampled(meanwhile=work)
+    assert (samples["disk_read_bytes"][-1], samples["disk_busy_ms"][-1]) == (2 * 2 * 512, 1112)
+    assert (samples["disk_busiest_ms"][0], samples["disk_busiest_ms"][-1]) == (0, 1000)
 
 
 VERSION_1 = {

@@ -50,7 +50,7 @@ IDLE = [nic("storage", 40, 800), nic("gateway", 40, 1000), nic("worker", 40, 200
     ("label", "full"),
     [
         ("storage", nic("storage", 780, 800)),
-        ("storage", percent("storage", "disks busy", 97)),
+        ("storage", percent("storage", "busiest disk", 97)),
         ("storage", percent("storage", "CPU", 95)),
         ("WAN link", wan(950, 1000)),
         ("gateway NIC", nic("gateway", 960, 1000)),
@@ -150,8 +150,9 @@ CASES = {
         "1.0 of 4.0 TCP flows by which workers another sends",
     ),
     "windows before a full link": ([*IDLE, *flows(4), wan(950, 1000)], WAITING, "WAN link", ""),
-    "busy disks beside a full link": (
-        [percent("storage", "disks busy", 98), nic("door", 93, 100)], WAITING, "door NIC", "also full: storage server",
+    "a busy disk beside a full link": (
+        [percent("storage", "busiest disk", 98), nic("door", 93, 100)], WAITING, "door NIC",
+        "also full: storage server",
     ),
     "a busy farm beside a full link": (
         [percent("worker", "CPU", 99), client(0.2), nic("gateway", 92, 100)], WAITING, "gateway NIC",
@@ -287,6 +288,14 @@ def test_one_core_is_full_by_its_own_mean(tmp_path, each_pct, step, label, words
     row, _ = tables_of(tmp_path, trial)
     assert row["bottleneck"] == label
     assert words in row["bottleneck_evidence"]
+
+
+def test_an_idle_disk_hides_no_busy_one(tmp_path):
+    trial = write_trial(tmp_path, mbps=200)
+    busy = {name: during(ms * 8e-6, 20) for name, ms in (("disk_busy_ms", 1000), ("disk_busiest_ms", 980))}
+    write_host(trial, head={"disks": ["sda", "sdb"]}, tx_bytes=during(200, 20), **busy)
+    row, _ = tables_of(tmp_path, trial)
+    assert (row["bottleneck"], "busiest disk 98 %" in row["bottleneck_evidence"]) == ("storage", True)
 
 
 @pytest.mark.parametrize(

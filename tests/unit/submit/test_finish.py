@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -116,6 +117,19 @@ def test_the_job_that_looks_through_what_was_written_may_take_longer_for_more(tm
     limits = Limits(*[60] * len(Limits._fields))
     finish.one_try(Trial(1, limits, [], writes={"url": "/area", "bytes": written}), [])
     assert f"-a run_limit = {limit}" in asked.read_text()
+
+
+def test_while_it_looks_through_what_was_written_no_other_trial_takes_the_lock(trial, tmp_path, monkeypatch):
+    holder = trial.parent.parent / names.LOCK_HOLDER
+    os.utime(holder, (0, 0))
+    (tmp_path / "condor_submit").write_text("#!/bin/sh\necho '7.0 - 7.0'\n")
+    (tmp_path / "condor_submit").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.chdir(trial)
+    (trial / names.WRITE_AREA_LOG).write_text("009 (7.0.000) 2026-07-10 12:00:00 Job was aborted.\n    removed\n...\n")
+    limits = Limits(*[60] * len(Limits._fields))
+    _, why, _ = finish.one_try(Trial(1, limits, [], writes={"url": "/area", "bytes": 0}), [])
+    assert ("was removed" in why, time.time() - holder.stat().st_mtime < 60) == (True, True)
 
 
 def test_tables_leave_the_cores_to_the_next_trial():

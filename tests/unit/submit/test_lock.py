@@ -263,6 +263,11 @@ def test_the_time_that_a_trial_may_keep_the_lock_counts_from_its_beginning(trial
     assert first.begin()
     assert not second.acquire()
     make_old(trials)
+    lock.keep_lock(trials["first"])  # as while it reads what its clients have written
+    lock.keep_lock(trials["second"])
+    assert not second.acquire()
+    make_old(trials)
+    lock.keep_lock(trials["second"])
     assert first.begin()  # as each of its nodes looks
     assert second.acquire()
 
