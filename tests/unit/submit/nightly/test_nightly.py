@@ -193,13 +193,16 @@ def test_no_night_begins_while_another_nightly_measures_at_its_site(
     other = Nightly(nightly.directory.with_name("other"))
     other.directory.mkdir()
     other.change(dataclasses.replace(nightly.terms, site=site))
+    record.write(other, Night((LAST - timedelta(days=1)).timestamp(), "measured", cluster=1))
     record.write(other, Night(LAST.timestamp(), "running", cluster=cluster))
-    monkeypatch.setattr(pool, "in_queue", lambda _: queued)
+    in_queue = Mock(return_value=queued)
+    monkeypatch.setattr(pool, "in_queue", in_queue)
     monkeypatch.setattr(steps, "prepare", lambda *_: None)
     monkeypatch.setattr(steps, "_submitted", lambda *_: 8)
     night = steps.start(nightly, False)
     assert night and night.outcome == outcome
     assert outcome == "running" or "the nightly other measures at the same site" in night.reason
+    assert (1,) not in [call.args for call in in_queue.call_args_list]  # of a night that is over
 
 
 def test_another_nightly_that_is_damaged_keeps_no_night_from_its_start(define, monkeypatch):
