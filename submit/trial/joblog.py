@@ -18,7 +18,7 @@ READY = re.compile(r"TIERBENCH READY (\d+)")
 EXECUTING, EVICTED, TERMINATED, SHADOW_FAILED, SAID, ABORTED, HELD, RELEASED, FAILED_THERE, SILENT, BACK, LOST = (
     "001", "004", "005", "007", "008", "009", "012", "013", "021", "022", "023", "024",
 )  # fmt: skip
-SUSPENDED, RESUMED = "010", "011"
+SUBMITTED, SUSPENDED, RESUMED = "000", "010", "011"
 PAUSED = "was suspended by its worker while it ran"
 HOLD = "was held: "
 OUR_DAGMAN = re.compile("^(DAG |Node Error)")  # how DAGMan begins the reason for which it removes jobs
@@ -92,7 +92,8 @@ class Cluster:
         text = text[: text.rfind(b"\n...\n") + 5] if b"\n...\n" in text else b""  # one being written is read next time
         self.offset += len(text)
         for event in filter(None, map(parsed, text.split(b"\n...\n"))):
-            if event.cluster > self.number:
+            # What begins otherwise is of an earlier try, whose log was moved aside before its jobs had left the queue.
+            if event.cluster > self.number and event.kind in (SUBMITTED, EXECUTING):
                 self._begin(event.cluster)
             if event.cluster == self.number:
                 self.submitted.add(event.job)

@@ -10,6 +10,7 @@ from tierbench.submit.trial import trial_monitor
 from tierbench.submit.trial.stop import see_end
 from tierbench.submit.trial.trial_monitor import CalledOff
 
+SUBMITTED = f"000 (9.000.000) {WHEN} Job submitted from host: <>"
 AWAY = f"022 (7.001.000) {WHEN} Job disconnected, attempting to reconnect\n    Socket closed"
 
 
@@ -143,14 +144,21 @@ def test_a_client_that_begins_anew_ends_the_trial(trial, ended):
 )
 def test_a_job_that_falls_out_of_each_slot_ends_the_trial(trial, log, who):
     lost = f"024 (9.000.000) {WHEN} Job reconnection failed\n    Job not found at execution machine"
-    trial.log(log, lost, f"004 (9.000.000) {WHEN} Job was evicted.", lost, f"007 (9.000.000) {WHEN} Shadow exception!")
+    trial.log(
+        log,
+        SUBMITTED,
+        lost,
+        f"004 (9.000.000) {WHEN} Job was evicted.",
+        lost,
+        f"007 (9.000.000) {WHEN} Shadow exception!",
+    )
     assert trial.why.startswith(f"{who} was lost: its slot does not answer (Job not found at execution machine)")
 
 
 def test_what_a_slot_says_of_a_flush_is_told_at_once_and_ends_the_trial_the_third_time(trial):
     error = f"021 (9.000.000) {WHEN} Error from starter on slot1_1@wn01:\n\tCould not initiate file transfer"
     said = "the flush on wn01, which fell out of its slot: Error from starter on slot1_1@wn01: Could not initiate"
-    trial.log("flush.log", error, f"004 (9.000.000) {WHEN} Job was evicted.")
+    trial.log("flush.log", SUBMITTED, error, f"004 (9.000.000) {WHEN} Job was evicted.")
     wait_until(lambda: said in trial.waits_for)
     trial.log("flush.log", error, error)
     assert "Could not initiate file transfer, 3 times" in trial.why

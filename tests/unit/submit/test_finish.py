@@ -126,7 +126,8 @@ def test_while_it_looks_through_what_was_written_no_other_trial_takes_the_lock(t
     (tmp_path / "condor_submit").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.chdir(trial)
-    (trial / names.WRITE_AREA_LOG).write_text("009 (7.0.000) 2026-07-10 12:00:00 Job was aborted.\n    removed\n...\n")
+    events = ["000 (7.0.000) {} Job submitted\n...\n", "009 (7.0.000) {} Job was aborted.\n    removed\n...\n"]
+    (trial / names.WRITE_AREA_LOG).write_text("".join(events).format(*["2026-07-10 12:00:00"] * 2))
     limits = Limits(*[60] * len(Limits._fields))
     _, why, _ = finish.one_try(Trial(1, limits, [], writes={"url": "/area", "bytes": 0}), [])
     assert ("was removed" in why, time.time() - holder.stat().st_mtime < 60) == (True, True)

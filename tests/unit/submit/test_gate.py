@@ -51,10 +51,22 @@ def test_who_watches_many_clients_leaves_the_cores_to_them(gate, monkeypatch):
     assert passing.rests == [pytest.approx(2.0)] * 3
 
 
+SUBMITTED = f"000 (6.000.000) {WHEN} Job submitted from host: <>"
+
+
 def test_without_a_flush_the_trial_is_called_off(trial):
     trial.ready(0, 1)
-    trial.log("flush.log", f"005 (6.000.000) {WHEN} Job terminated.\n\t(1) Normal termination (return value 0)")
+    trial.log(
+        "flush.log", SUBMITTED, f"005 (6.000.000) {WHEN} Job terminated.\n\t(1) Normal termination (return value 0)"
+    )
     assert "the flush on wn01 failed" in trial.said()["called_off"]
+
+
+def test_the_end_of_an_earlier_trys_sampler_calls_nothing_off(trial):
+    """Its job may leave the queue when its log has been moved aside already, and this try's are not submitted yet."""
+    trial.log("samplers.log", f"009 (3.000.000) {WHEN} Job was aborted.\n\tremoved with its DAGMan")
+    trial.open()
+    assert trial.said()["go_wall_ns"]
 
 
 def test_the_lock_is_given_on_when_the_last_client_has_ended_with_a_word_or_without(trial):
@@ -76,6 +88,7 @@ def test_samplers_see_the_idle_storage_before_they_are_stopped(trial):
 
 
 def test_it_ends_when_no_client_is_left_to_wait_for_the_samplers(trial):
+    trial.begun(0, 1)
     trial.terminated(0, 1)
     assert trial.stop.wait(120) == 0
     assert not trial.has(names.GO)
@@ -225,7 +238,7 @@ def test_a_condition_whose_job_ends_calls_the_trial_off(arranged, end):
     """Root's helper restores it then, and nobody is left to say so."""
     says(arranged, "arranged", before="14", now="47")
     arranged.said()
-    arranged.log("arrange.log", end)
+    arranged.log("arrange.log", SUBMITTED, end)
     assert arranged.why.startswith("the job that arranges wan-rtt on wan failed: it ")
 
 
