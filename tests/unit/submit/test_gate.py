@@ -11,6 +11,7 @@ from tests.unit.shipped import wait_until
 from tierbench import names
 from tierbench.starts import read_go
 from tierbench.submit.trial import stop
+from tierbench.submit.trial.joblog import Cluster
 from tierbench.submit.trial.stop import see_end
 from tierbench.submit.trial.trial_monitor import CalledOff, gather
 
@@ -62,11 +63,16 @@ def test_without_a_flush_the_trial_is_called_off(trial):
     assert "the flush on wn01 failed" in trial.said()["called_off"]
 
 
-def test_the_end_of_an_earlier_trys_sampler_calls_nothing_off(trial):
-    """Its job may leave the queue when its log has been moved aside already, and this try's are not submitted yet."""
-    trial.log("samplers.log", f"009 (3.000.000) {WHEN} Job was aborted.\n\tremoved with its DAGMan")
-    trial.open()
-    assert trial.said()["go_wall_ns"]
+def test_the_end_of_an_earlier_trys_job_is_none_of_this_one(tmp_path):
+    """It may leave the queue when its log has been moved aside already, and this try's are not submitted yet."""
+    log, aborted = tmp_path / "log", f" {WHEN} Job was aborted.\n\tremoved with its DAGMan\n...\n"
+    cluster = Cluster(log)
+    log.write_text("009 (5.000.000)" + aborted)
+    cluster.read_on()
+    assert not cluster.ended
+    log.write_text(log.read_text() + SUBMITTED + "\n...\n009 (6.000.000)" + aborted)
+    cluster.read_on()
+    assert cluster.ended == {0: "was removed: removed with its DAGMan"}
 
 
 def test_the_lock_is_given_on_when_the_last_client_has_ended_with_a_word_or_without(trial):
