@@ -137,7 +137,7 @@ def test_disks_are_added_up_without_partitions_and_loops(host, out):
         host.write("diskstats", "".join(f"8 0 {name} 0 0 2 0 0 0 4 0 0 {ms} 0\n" for name, ms in busy_ms.items()))
 
     def work():
-        busy_ms.update(sda=107, sda1=101, sdb=1005)
+        busy_ms.update(sda=1007, sda1=101, sdb=105)
         write_stats()
         until(records_in(out, len(out.read_bytes().splitlines()) + 2))
 

@@ -144,14 +144,8 @@ def test_a_client_that_begins_anew_ends_the_trial(trial, ended):
 )
 def test_a_job_that_falls_out_of_each_slot_ends_the_trial(trial, log, who):
     lost = f"024 (9.000.000) {WHEN} Job reconnection failed\n    Job not found at execution machine"
-    trial.log(
-        log,
-        SUBMITTED,
-        lost,
-        f"004 (9.000.000) {WHEN} Job was evicted.",
-        lost,
-        f"007 (9.000.000) {WHEN} Shadow exception!",
-    )
+    evicted, failed = f"004 (9.000.000) {WHEN} Job was evicted.", f"007 (9.000.000) {WHEN} Shadow exception!"
+    trial.log(log, SUBMITTED, lost, evicted, lost, failed)
     assert trial.why.startswith(f"{who} was lost: its slot does not answer (Job not found at execution machine)")
 
 
