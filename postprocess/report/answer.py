@@ -252,7 +252,7 @@ def next_step(results: Results, points: Sequence[RunPoint], trials: Sequence[Tri
     if not any(other.result in (SLOWER, FASTER) for point in points for other in point.others):
         limits = limit_of_lines(results, trials, {each.line: None for point in points for each in point.standings})
         if len(limits) == 1 and (label := next(iter(limits))):
-            return _raise_limit(results, label)
+            return _raise_limit(results, label, {trial.pool for trial in trials})
     more = more_repetitions(results)
     if not more:
         return []
@@ -281,12 +281,14 @@ def _minutes_a_repetition(results: Results) -> float | None:
     return statistics.median_high((max(ends) - min(ends)) / 60e9 for ends in spans.values()) if spans else None
 
 
-def _raise_limit(results: Results, label: str) -> list[str]:
+def _raise_limit(results: Results, label: str, pools: set[str]) -> list[str]:
     words, setting = REMEDIES[label]
     remedies = [remedy for remedy in words.split(", or ") if results.layout.lines != JOBS or "jobs" not in remedy]
     if not remedies:
         return []
     sentence = f"To compare them by themselves, use {', or '.join(remedies)}"
+    if setting == WORKERS and not pools <= {"private", "public"}:  # one virtual machine is all there is of a kind
+        setting = ""
     if not setting or results.plan.get("site") != TESTBED:
         return [f"{sentence}."]
     name = str(results.plan.get("experiment"))

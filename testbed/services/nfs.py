@@ -1,5 +1,7 @@
 """NFS with as much of Kerberos' protection as is asked for: a server on vmuf, mounted by the virtual workers.
 
+One on dgt is the CHEP paper's first bridge, without Kerberos: the Tier-3's virtual worker has it beside that.
+
 Only a kernel is an NFS client, and not every machine's knows how; a virtual worker brings its own.
 """
 
@@ -13,11 +15,12 @@ from tierbench.testbed.services.filesystem import MOUNT_POINT, MOUNTS, WRITABLE,
 from tierbench.testbed.services.kerberos import JOB_KEYTAB, user_principal
 from tierbench.testbed.services.xrootd import BESIDE_STORAGE
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.topology import FIU, UF, USER, Host, Nic
+from tierbench.testbed.topology import FIU, GATEWAY, UF, USER, Host, Nic
 
 PORT = 2049
 CONFIGURATION = "/etc/ganesha/ganesha.conf"
 MOUNT_COMMAND = "/usr/local/sbin/mount-nfs"
+BRIDGED = "/bridge"  # below which the Tier-3's virtual worker has what the gateway mounts
 PIPES = "/run/rpc_pipefs"
 TICKETS = "/tmp/krb5cc_"  # noqa: S108 - where the kernel's helper looks for a user's
 USUAL = "krb5"  # as protected as all else on the testbed: who mounts has shown a ticket
@@ -46,17 +49,34 @@ def stage(bed: Bed) -> None:
 
 
 def start(bed: Bed) -> None:
-    """Start the server, then mount."""
-    host = bed[BESIDE_STORAGE]
-    uid = host.run("id", "-u", USER).stdout.strip()
-    host.put(CONFIGURATION, filled("ganesha.conf", port=PORT, mount_point=MOUNT_POINT, user=USER, uid=uid))
+    """Start the servers, then mount."""
+    at_once(serve, [bed[BESIDE_STORAGE], bed[GATEWAY]])
+    at_once(mount, clients(bed))
+    gateway, path = bed[GATEWAY].fqdn, BRIDGED + MOUNT_POINT
+    for client in bridged(bed):
+        client.script([
+            f"mkdir -p {path}",
+            f"mount -t nfs4 -o vers=4.2,sec=sys {gateway}:{MOUNT_POINT} {path}",
+            f'echo {bed.settings.read_ahead_kb} >"/sys/class/bdi/$(mountpoint -d {path})/read_ahead_kb"',
+        ])  # fmt: skip
+
+
+def bridged(bed: Bed) -> list[RunningHost]:
+    return bed.where(lambda host: host.is_virtual and host.nic_on(FIU))
+
+
+def serve(host: RunningHost) -> None:
+    uid, kerberos = host.run("id", "-u", USER).stdout.strip(), "nfs" in host.host.principals
+    host.put(CONFIGURATION, filled(
+        "ganesha.conf", port=PORT, mount_point=MOUNT_POINT, user=USER, uid=uid, kerberos=str(kerberos).lower(),
+        flavours="sys, krb5, krb5i, krb5p" if kerberos else "sys",
+    ))  # fmt: skip
     host.script([
         "mkdir -p /run/ganesha /var/lib/nfs/ganesha",
         "ln -sfn /proc/mounts /etc/mtab",  # in which it looks for what it exports
     ])  # fmt: skip
     host.daemon("ganesha", "ganesha.nfsd", "-F", "-f", CONFIGURATION, "-L", "STDOUT", "-p", "/run/ganesha/pid")
     host.wait_until(partial(listens, host, [PORT]), "the NFS server did not start", "ganesha.log")
-    at_once(mount, clients(bed))
 
 
 def mount(host: RunningHost) -> None:
@@ -86,7 +106,10 @@ def mounted(host: RunningHost) -> str:
 def questions(bed: Bed) -> Iterator[Question]:
     for client in clients(bed):
         yield Question(client, "mount", partial(mounted, client))
-    yield Question(bed[BESIDE_STORAGE], "NFS", partial(listens, bed[BESIDE_STORAGE], [PORT]), f"listens on port {PORT}")
+    for client in bridged(bed):
+        yield Question(client, "bridge", ("ls", f"{BRIDGED}{MOUNT_POINT}/{WRITABLE}"))
+    for server in (bed[BESIDE_STORAGE], bed[GATEWAY]):
+        yield Question(server, "NFS", partial(listens, server, [PORT]), f"listens on port {PORT}")
 
 
 NFS = Service(

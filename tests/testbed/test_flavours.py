@@ -17,7 +17,7 @@ from tests.testbed.runs import AccessPoint, marks_on_the_wire
 from tierbench import names
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services.filesystem import DATA, MOUNT_POINT
-from tierbench.testbed.services.nfs import MOUNT_COMMAND, PORT, TICKETS, USUAL
+from tierbench.testbed.services.nfs import BRIDGED, MOUNT_COMMAND, PORT, TICKETS, USUAL
 from tierbench.testbed.services.xrootd import KRB5_PORT, TLS_PORT
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
@@ -35,6 +35,14 @@ repeats = 1
 axes.flavour = { values = ["sys", "krb5p"], arranges = "nfs-flavour" }
 replicas.plain = { count = 1, size_mb = 64 }
 replicas.out = { size_mb = 64 }
+"""
+BRIDGE = """
+question = "Does the gateway's mount start cold when it is read by NFS again?"
+access = ["nfs-bridge"]
+batches = [2]
+repeats = 2
+workloads.dd = { client = "dd", replicas = "plain" }
+replicas.plain = { kind = "random", count = 2, size_mb = 64 }
 """
 
 
@@ -174,3 +182,13 @@ def test_the_flavours_are_an_axis_of_an_experiment(testbed: Testbed, tmp_path_fa
     assert rows.keys() == {(did, flavour) for did in ("read", "write") for flavour in ("sys", "krb5p")}
     assert {row["jobs_ok"] for row in rows.values()} == {"1"}
     assert {row["bytes_app"] for row in rows.values()} == {str(64 * 10**6)}
+
+
+def test_the_gateways_mount_is_read_by_nfs_and_flushed(
+    testbed: Testbed, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    marks = marks_seen(testbed.host("dgt"), testbed.host("vwfiu"), PORT, "cat", f"{BRIDGED}{PLAIN}")
+    assert marks > 0.5 * COPIES
+    ran = AccessPoint(testbed, tmp_path_factory.mktemp("runs")).measured("bridge", BRIDGE)
+    assert [row["jobs_ok"] for row in ran.rows(names.TRIALS_CSV)] == ["2", "2"]
+    assert all(0.95 < float(row["amplification"]) < 1.1 for row in ran.rows(names.TRIALS_CSV))

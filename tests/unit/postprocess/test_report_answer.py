@@ -165,11 +165,11 @@ def test_the_grid_has_each_point_with_its_fastest(tmp_path):
     assert [row["result"] for row in grid_rows(results, of_run)] == ["", "slower", "", "slower"]
 
 
-def limited(run, label, rates, **changes):
+def limited(run, label, rates, pool="public", **changes):
     """The answer of a run all of whose trials are limited by one thing, behind a link of 500 Mb/s."""
     made = write_run(run, Shape(rates=rates, batches=(8,), samples=False, **changes))
     rows = read_csv(made / "trials.csv")
-    write_csv(made / "trials.csv", [{**row, "bottleneck": label} for row in rows])
+    write_csv(made / "trials.csv", [{**row, "bottleneck": label, "pool": pool} for row in rows])
     return answer(read_results(made, silent), Panel({"workload": "root"})).sentence
 
 
@@ -189,6 +189,15 @@ def test_what_raises_a_common_limit_on_a_testbed_is_a_command(tmp_path):
     sentence = limited(tmp_path / "run", "storage", {"direct": 203.0, "lan-xrootd": 200.0}, site="testbed")
     command = r"`tierbench testbed down && tierbench testbed run \S+\.toml --set rates_mbps\.storage=2000`"
     assert re.search(rf"use faster storage, or fewer jobs \(batches\): {command}\.", sentence)
+
+
+@pytest.mark.parametrize(
+    ("pool", "end"),
+    [("public", "private_workers=8 --set public_workers=8`."), ("virtual", "use more or faster workers.")],
+)
+def test_more_workers_are_a_command_where_more_of_their_pool_can_be_had(tmp_path, pool, end):
+    rates = {"direct": 203.0, "lan-xrootd": 200.0}
+    assert limited(tmp_path / "run", "worker NIC", rates, pool, site="testbed").endswith(end)
 
 
 CPU = "client's own CPU"
