@@ -102,8 +102,8 @@ def deciding_place(results: Results, panel: Panel) -> str:
     return max(ladder, key=lambda x: (len(ranking(results, panel, x)), ladder.index(x)))
 
 
-def more_repetitions(results: Results) -> int | None:
-    """How many more would resolve 5 % wherever they can; None where nothing is open, or nobody can say."""
+def more_repetitions(results: Results) -> list[int | None]:
+    """How many more would resolve 5 %, for each comparison that they can answer; None where nobody can say."""
     question = Question(
         results.layout.lines, results.layout.x, results.rate, within(results), claims_of(results.experiment),
         expected_of(results.experiment), looks_of(results.plan, results.experiment),

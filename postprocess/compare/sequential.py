@@ -144,10 +144,9 @@ class Look:
         return {batch_name(dict(point)) for point in points}
 
     @property
-    def more(self) -> int | None:
-        """After how many more repetitions all would be answered that is open by the usable trials and can be."""
-        open_ = [each for each in self.comparisons if each.is_open and each.needs_repeats]
-        return max((each.more for each in open_ if each.more is not None), default=None)
+    def more(self) -> list[int | None]:
+        """How many more repetitions would answer each that is open by the usable trials and can be answered."""
+        return [each.more for each in self.comparisons if each.is_open and each.needs_repeats]
 
     @property
     def sentences(self) -> list[str]:

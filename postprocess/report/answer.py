@@ -253,7 +253,8 @@ def next_step(results: Results, points: Sequence[RunPoint], trials: Sequence[Tri
         limits = limit_of_lines(results, trials, {each.line: None for point in points for each in point.standings})
         if len(limits) == 1 and (label := next(iter(limits))):
             return _raise_limit(results, label, {trial.pool for trial in trials})
-    more = more_repetitions(results)
+    needed = more_repetitions(results)
+    more = max((each for each in needed if each is not None), default=0)
     if not more:
         return []
     resolved = limit_percent(within(results))
@@ -268,6 +269,8 @@ def next_step(results: Results, points: Sequence[RunPoint], trials: Sequence[Tri
         own = Path("runs", own.name)
     run = f"{'testbed ' if emulated else ''}run --more {more} {shlex.quote(str(own))}"
     would = f"{counted(more, 'more repetition')}{minutes} would resolve {resolved}, if the scatter stays"
+    if unknown := needed.count(None):
+        would += f" ({unknown} of {len(needed)} open comparisons cannot be foretold)"
     return [f"{would}: `tierbench {run}`."]
 
 

@@ -243,6 +243,22 @@ def test_an_open_comparison_says_how_many_repetitions_it_takes(tmp_path, scatter
     assert re.search(words, answer(read_results(run, silent), Panel({"workload": "root"})).sentence)
 
 
+def test_what_has_hardly_a_usable_trial_is_not_among_what_repetitions_would_resolve(tmp_path):
+    rates = {"direct": 203.0, "lan-xrootd": 200.0, "wan-xrootd-public": 200.0}
+    run = write_run(tmp_path / "run", Shape(rates=rates, batches=(8,), samples=False, interval=0.3))
+    rows = read_csv(run / "trials.csv")
+    for row in rows:
+        row |= {
+            "bottleneck": "",
+            "delivered_mbps": float(row["delivered_mbps"])
+            * (1.05 if row["repeat"] == "2" and row["access"] == "direct" else 1),
+        }
+        row |= {"verdict": "INVALID"} if row["access"] == "wan-xrootd-public" and row["repeat"] != "1" else {}
+    write_csv(run / "trials.csv", rows)
+    sentence = answer(read_results(run, silent), Panel({"workload": "root"})).sentence
+    assert re.search(r"would resolve 5.*if the scatter stays \(2 of 3 open comparisons cannot be foretold\)", sentence)
+
+
 SHAPE = Shape(
     rates={"gridftp": 100.0}, batches=(1,), axes={"session": {"one": 1.0, "each": 0.1}},
     report={"lines": "session", "x": "access"}, samples=False,
