@@ -9,9 +9,9 @@ from typing import Any
 from tierbench.host import NoInterface, find_interfaces, mono_ns, wall_ns
 from tierbench.monitors.source import Column, Refusal, Source, first_line
 
-# A virtual machine's cards state a speed, but may carry more or less.
-VIRTUAL = ("vmxnet3", "hv_netvsc", "virtio_net", "xen_netfront", "vif")
-REAL_KINDS = ("bond", "vlan", "team")  # their drivers state the speed of the cards below them
+# A virtual machine's cards state a speed, but may carry more or less; a part of a card has not all of it.
+VIRTUAL = ("vmxnet3", "hv_netvsc", "virtio_net", "xen_netfront", "vif", "ixgbevf", "iavf", "i40evf", "igbvf")
+REAL_KINDS = ("bond", "team")  # their drivers state the speed of the cards below them; so does a VLAN's, one of several
 MOST_BETWEEN_NS = 1000000  # more between the clocks and the counters: we were preempted
 UNKNOWN = (-1,) * 6
 CLOCKS = (Column("mono_ns", 18, "ns", "clock", "machine"), Column("wall_ns", 19, "ns", "clock", "machine"))

@@ -176,6 +176,7 @@ class Comparison:
     differing: Sequence[Difference] | None  # none: nobody can look any more
     lost: Sequence[str] = ()  # configurations of the first that have no usable trials in the second
     new: Sequence[str] = ()  # those that have none in the first
+    compared: str = "usable trials"  # or of which there are too few
 
     @property
     def exit_status(self) -> int:
@@ -260,7 +261,7 @@ def lines(made: Comparison) -> Iterator[str]:
             yield f"  {'':<{width}}  {row.strays}"
     if not made.judged:
         yield "  no configuration has usable trials in both"
-    usable_trials = "usable trials" if made.unit else f"usable trials with {made.metric}"
+    usable_trials = made.compared if made.unit else f"{made.compared} with {made.metric}"
     for name in made.lost:
         yield f"  {name:<{width}}  inconclusive: no {usable_trials} in {made.second}"
     for name in made.new:
@@ -303,12 +304,12 @@ def as_junit(made: Comparison) -> str:
         elif row.strays:
             ElementTree.SubElement(test, "system-out").text = row.strays
     for name in made.lost:
-        ElementTree.SubElement(case(name), "skipped", message=f"inconclusive: no usable trials in {made.second}")
+        ElementTree.SubElement(case(name), "skipped", message=f"inconclusive: no {made.compared} in {made.second}")
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
 def summary(made: Comparison) -> str:
     given = [row.judgement for row in made.judged]
     kinds = [f"{counted(given.count(kind), 'configuration')} {kind}" for kind in dict.fromkeys(given)]
-    kinds += [f"{counted(len(made.lost), 'configuration')} without usable trials"] if made.lost else []
+    kinds += [f"{counted(len(made.lost), 'configuration')} without {made.compared}"] if made.lost else []
     return ", ".join(kinds) or "nothing to compare"

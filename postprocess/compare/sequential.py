@@ -62,6 +62,12 @@ class Question:
     looks: Sequence[int] = ()  # after so many repetitions
     may_grow: bool = False  # beyond the last of them, by hand
 
+    @property
+    def later(self) -> float:
+        """By what a further look, at repetitions that are added, multiplies the number of comparisons."""
+        number = len(self.looks) or 1
+        return stats.over_looks(number + 1) / stats.over_looks(number)
+
 
 def question_of(plan: Mapping[str, Any], experiment: Mapping[str, Any]) -> Question:
     """What a run asks by its plan.json and experiment.json."""
@@ -203,7 +209,7 @@ def _of_lines(at: Trials, usable: Trials, question: Question) -> Iterator[Compar
             quantile = functools.partial(stats.tukey, len(points), together=number)
             result = functools.partial(outcome, same_within=question.same_within)
             made = Comparison(*pair, name(*pair), resolves=question.same_within)
-            yield _compared(made, model.ratio(*pair), usable, quantile, number * len(pairs), result)
+            yield _compared(made, model.ratio(*pair), usable, quantile, number * len(pairs), question.later, result)
 
 
 def _of_claims(at: Trials, usable: Trials, question: Question) -> Iterator[Comparison]:
@@ -228,7 +234,9 @@ def _of_claims(at: Trials, usable: Trials, question: Question) -> Iterator[Compa
             return answer(claim, ratio.over(steps))
 
         made = Comparison(*ends, str(claim.says), resolves=question.same_within)
-        made = _compared(made, compared, usable, functools.partial(stats.student, together=number), number, said)
+        made = _compared(
+            made, compared, usable, functools.partial(stats.student, together=number), number, question.later, said
+        )
         others = [at for end in ends for at in ceilings_at(question.expects, usable[end], planned) if not at.hit]
         result, obstacle = (NOT_TESTED, missed(others[:1])) if others else (made.result, "")  # a growth has one limit
         yield dataclasses.replace(made, result=result, obstacle=obstacle)
@@ -236,9 +244,9 @@ def _of_claims(at: Trials, usable: Trials, question: Question) -> Iterator[Compa
 
 def _compared(
     made: Comparison, compared: Compared | None, usable: Trials, quantile: Callable[[float], float],
-    together: float, result: Callable[[Interval], str],
+    together: float, later: float, result: Callable[[Interval], str],
 ) -> Comparison:  # fmt: skip
-    """A comparison with what its ratio says, or what keeps it open."""
+    """A comparison with what its ratio says, or what keeps it open; `later` counts a further look."""
     if compared is None or not compared.df:
         return made
     these, those = usable[made.first], usable[made.second]
@@ -247,7 +255,7 @@ def _compared(
     if enough and (said := result(ratio)) != INCONCLUSIVE:
         return dataclasses.replace(made, result=said, ratio=ratio, more=0)
     obstacle = _same_ceiling(these, those, made.resolves) if enough else ""
-    more = _repeats_to_resolve(compared, repeats, made.resolves, together)
+    more = _repeats_to_resolve(compared, repeats, made.resolves, together * later)
     return dataclasses.replace(made, ratio=ratio, obstacle=obstacle, more=more)
 
 

@@ -25,7 +25,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tierbench.postprocess.digits import Numbers
-from tierbench.postprocess.history.changepoints import Course, Rule, Segment, Single, course, line, winsorized
+from tierbench.postprocess.history.changepoints import (
+    LEAST_IN_ALL,
+    Course,
+    Rule,
+    Segment,
+    Single,
+    course,
+    line,
+    winsorized,
+)
 from tierbench.postprocess.history.database import Chronicle
 from tierbench.postprocess.history.rows import Acknowledgement, Night
 
@@ -113,6 +122,12 @@ class Series:
 def control_of(chronicle: Chronicle) -> str:
     """The reference configuration of the latest night that has one."""
     return next((night.control for night in reversed(chronicle.measured) if night.control), "")
+
+
+def few_nights(chronicle: Chronicle) -> list[str]:
+    """The configurations with values of too few nights for a change to be told."""
+    counted = chronicle.counts(chronicle.latest) if chronicle.latest else ()
+    return [name for name in counted if len(series(chronicle, name)) < LEAST_IN_ALL]
 
 
 def series(chronicle: Chronicle, configuration: str, begin_ns: int = 0) -> Series:
@@ -300,7 +315,7 @@ class _Nightly:
         above = [index for index in range(1, len(rate)) if not below[index] and not below[index - 1]]
         start = max(above) + 1 if above else 0
         first = start + int(np.argmax(below[start:]))
-        rates = np.exp(rate.rates[first:])
+        rates = np.exp(rate.rates[first:][below[first:]])
         seen = False
         for ack in _acknowledgements_of(self.chronicle, rate.configuration):
             until = rate.rates[first:][rate.planned[first:] <= max(ack.since_ns, ack.at_ns)]
@@ -403,7 +418,7 @@ class _Judged:
         slow = line(self.values[begin:], shown.planned[begin:] / DAY_NS, later)
         if slow is None or slow.slope * math.log(step.ratio[0]) <= 0 or abs(slow.difference) < self.size:
             return None
-        turn = max(begin + slow.index, 1)
+        turn = begin + max(slow.index, 1)
         since, last = shown.turn(turn)
         return replace(
             step,

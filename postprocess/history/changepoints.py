@@ -17,6 +17,7 @@ All values are natural logarithms, so that a difference is a ratio.
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,7 @@ import numpy as np
 from tierbench.dags.levels import SAME_WITHIN
 from tierbench.postprocess.digits import Integers, Numbers
 from tierbench.postprocess.stats import student
+from tierbench.postprocess.wording import listed
 
 LEAST = 2  # nights on either side of a change
 LEAST_IN_ALL = 7  # nights before anything is said: of fewer nobody knows how much they scatter
@@ -41,10 +43,11 @@ BACK = np.unique([*range(LEAST, 15), *(round(14 * 1.15**power) for power in rang
 CLEARLY = 10.0  # by how much Schwarz's criterion has to prefer a line to levels: "very strong", Kass and Raftery 1995
 
 
-def no_change(nights: int) -> str:
-    """What it means that no change was found in so many nights."""
-    few = f"nothing can be said yet: that takes {LEAST_IN_ALL} nights, and there are {nights}"
-    return few if nights < LEAST_IN_ALL else "nothing has changed"
+def no_change(nights: int, few: Sequence[str]) -> str:
+    """What it means that no change was found in so many nights; `few` have fewer values than that takes."""
+    if nights < LEAST_IN_ALL:
+        return f"nothing can be said yet: that takes {LEAST_IN_ALL} nights, and there are {nights}"
+    return "nothing has changed" + (f"; of {listed(few)} nothing can be said yet" if few else "")
 
 
 @dataclass(frozen=True)

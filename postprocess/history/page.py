@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from tierbench import files
 from tierbench.dags.levels import ACCESS
-from tierbench.postprocess.history.alarms import DAY_NS, Finding, Watch, control_of, findings, history_of
+from tierbench.postprocess.history.alarms import DAY_NS, Finding, Watch, control_of, few_nights, findings, history_of
 from tierbench.postprocess.history.changepoints import no_change
 from tierbench.postprocess.history.database import Chronicle
 from tierbench.postprocess.history.rows import MEASURED, Night, Value
@@ -63,7 +63,7 @@ def _standing(chronicle: Chronicle, watch: Watch) -> Iterator[Markup]:
         note = element("ul", element("li", "acknowledged")) if change.acknowledged else None
         yield answer_box(sentence(change, chronicle), change.certain and not change.acknowledged, note)
     if not changes:
-        said = no_change(chronicle.count)
+        said = no_change(chronicle.count, few_nights(chronicle))
         yield answer_box(f"{said.capitalize()}; last measured {chronicle.measured[-1].day}.")
 
 

@@ -217,7 +217,7 @@ def compare_with_baseline(
         )
     there = {each.configuration for each in judged}
     lost = [name for name in others.counts(latest) if name not in there and len(baseline(others, name))]
-    return Comparison(chronicle.nightly, run.name, metric, run.unit, judged, differing, lost)
+    return Comparison(chronicle.nightly, run.name, metric, run.unit, judged, differing, lost, compared="VALID trials")
 
 
 def _of_one_more(logs: Numbers, rate: float, together: int, fewer: float = 1.0) -> Interval:

@@ -24,7 +24,10 @@ BESIDE = 1  # nights by which what else changed may lie beside the night that is
 def sentence(finding: alarms.Finding, chronicle: Chronicle) -> str:
     """A finding in words, with what else changed."""
     beside = what_else(chronicle, finding.last, finding.since)
+    before = chronicle.before(finding.since)
     when = "when it began," if finding.kind == alarms.DRIFT else "that night"
+    if when == "that night" and before and before.planned_ns > finding.last.planned_ns:  # nights without its value
+        when = f"since the night of {day(finding.last, chronicle.measured[-1])}"
     more = f"; {when} {listed(beside[:MOST])}" if beside else ""
     left = f", and {counted(len(beside) - MOST, 'more thing')} changed" if len(beside) > MOST else ""
     return f"{_head(finding, chronicle)}{more}{left}."

@@ -205,8 +205,8 @@ def limiting_link(
                 candidates = common or candidates
     narrowest = min(candidates, key=lambda link: capacity(link, line), default=None)
     unstated = [link for link in candidates if capacity(link, line) == float("inf")]
-    # Several workers that together carry less than is stated of them may share one of the unstated links.
-    may_share = narrowest == "worker" and len(line["hosts"]) > 1 and line["mbps"] < AGREES * expected
+    # What together carries less than is stated of it may be held up by one of the unstated links.
+    may_share = (narrowest != "worker" or len(line["hosts"]) > 1) and line["mbps"] < AGREES * expected
     if narrowest and len(candidates) > 1 and (narrowest in unstated or (unstated and may_share)):
         return None
     return narrowest

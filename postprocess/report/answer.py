@@ -29,17 +29,17 @@ from tierbench.starts import IN_TURN
 MOST_MORE = 20  # repetitions that it is worth while to ask for
 FEW = 5  # with fewer repetitions than this the reader is reminded of what their intervals suppose
 WORKERS = "--set private_workers=8 --set public_workers=8"
-REMEDIES = {  # of what limits all lines: what would raise it, and the setting of a testbed that does
+REMEDIES = {  # of what limits all lines: what would raise it, and the rate of a testbed that does
     "worker NIC": ("more or faster workers", WORKERS),
     "worker CPU": ("more workers, or ones with more cores", WORKERS),
     "client's own CPU": ("faster cores, or clients that compute less", ""),
-    "storage": ("faster storage, or fewer jobs (batches)", "--set rates_mbps.storage=2000"),
-    "WAN link": ("a faster WAN, or fewer jobs (batches)", "--set rates_mbps.wan=2000"),
+    "storage": ("faster storage, or fewer jobs (batches)", "storage"),
+    "WAN link": ("a faster WAN, or fewer jobs (batches)", "wan"),
     "TCP window": ("larger TCP buffers where the receiver's window is full, or more jobs (batches)", ""),
     "latency": ("more jobs (batches), or clients that ask for larger pieces", ""),
-    "door NIC": ("a faster door, or more doors", "--set rates_mbps.server=2000"),
+    "door NIC": ("a faster door, or more doors", "server"),
     "door CPU": ("a door with more cores, or more doors", ""),
-    "gateway NIC": ("a faster gateway", "--set rates_mbps.gateway=2000"),
+    "gateway NIC": ("a faster gateway", "gateway"),
     "gateway CPU": ("a gateway with more cores", ""),
 }
 TESTBED = "testbed"  # the name of its site
@@ -252,7 +252,7 @@ def next_step(results: Results, points: Sequence[RunPoint], trials: Sequence[Tri
     if not any(other.result in (SLOWER, FASTER) for point in points for other in point.others):
         limits = limit_of_lines(results, trials, {each.line: None for point in points for each in point.standings})
         if len(limits) == 1 and (label := next(iter(limits))):
-            return _raise_limit(results, label, {trial.pool for trial in trials})
+            return _raise_limit(results, label, trials)
     needed = more_repetitions(results)
     more = max((each for each in needed if each is not None), default=0)
     if not more:
@@ -284,19 +284,36 @@ def _minutes_a_repetition(results: Results) -> float | None:
     return statistics.median_high((max(ends) - min(ends)) / 60e9 for ends in spans.values()) if spans else None
 
 
-def _raise_limit(results: Results, label: str, pools: set[str]) -> list[str]:
-    words, setting = REMEDIES[label]
-    remedies = [remedy for remedy in words.split(", or ") if results.layout.lines != JOBS or "jobs" not in remedy]
+def _raise_limit(results: Results, label: str, trials: Sequence[TrialRow]) -> list[str]:
+    words, raises = REMEDIES[label]
+    unfit = (
+        "jobs" if results.layout.lines == JOBS else "fewer jobs" if all(trial.jobs == 1 for trial in trials) else ","
+    )
+    remedies = [remedy for remedy in words.split(", or ") if unfit not in remedy]
     if not remedies:
         return []
     sentence = f"To compare them by themselves, use {', or '.join(remedies)}"
-    if setting == WORKERS and not pools <= {"private", "public"}:  # one virtual machine is all there is of a kind
-        setting = ""
+    setting = _setting(results, raises, [trial for trial in trials if trial.limit.bottleneck == label])
     if not setting or results.plan.get("site") != TESTBED:
         return [f"{sentence}."]
     name = str(results.plan.get("experiment"))
     file = name if name in shipped_experiments() else f"{name}.toml"
     return [f"{sentence}: `tierbench testbed down && tierbench testbed run {file} {setting}`."]
+
+
+def _setting(results: Results, raises: str, trials: Sequence[TrialRow]) -> str:
+    """The setting of a testbed that raises what limits; nothing where it would not, as where a core is full."""
+    if raises == WORKERS:
+        pools = results.plan.get("pools") or {}
+
+        def would_use_more(trial: TrialRow) -> bool:
+            used, there = len(json.loads(trial.clients_by_worker or "{}")), len(pools.get(trial.pool) or ())
+            return trial.pool in ("private", "public") and used == there < min(trial.jobs, 8)
+
+        return WORKERS if all(map(would_use_more, trials)) else ""
+    link = (results.site.get("links") or {}).get({"server": "door"}.get(raises, raises))
+    is_link = all("Mb/s" in trial.limit.bottleneck_evidence.partition(";")[0] for trial in trials)
+    return f"--set rates_mbps.{raises}={2 * link:g}" if link and is_link else ""
 
 
 def _doubts(results: Results, trials: list[TrialRow], deciding: list[TrialRow]) -> Iterator[str]:

@@ -167,7 +167,8 @@ def amplification_notes(results: Results, point: RunPoint) -> Iterator[str]:
         for standing in wasteful
     ]
     workload = (results.experiment.get("workloads") or {}).get(wasteful[0].row.workload) or {}
-    avoided = LARGER_CACHE if CACHE in (workload.get("options") or {}) else ELSE
+    asked = {**(workload.get("options") or {}), **wasteful[0].row.levels}.get(CACHE)
+    avoided = LARGER_CACHE if asked in ("default", "off") else ELSE
     yield (
         "Read amplification: the storage sent more than was delivered"
         f" {'over' if results.layout.lines == ACCESS else 'with'} {listed(each)}. The rest was read ahead"

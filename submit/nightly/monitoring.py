@@ -15,7 +15,7 @@ from tierbench.postprocess.history import alarms, database
 from tierbench.postprocess.history.alarms import Finding, Watch
 from tierbench.postprocess.history.changepoints import Rule, no_change
 from tierbench.postprocess.history.database import Chronicle, History, doubt_of_place
-from tierbench.postprocess.history.rows import FAILED, MEASURED, MISSED, Acknowledgement, Value
+from tierbench.postprocess.history.rows import FAILED, MISSED, Acknowledgement, Value
 from tierbench.postprocess.history.rows import Night as NightRow
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.record import Change, Night, Nightly, duration
@@ -103,9 +103,8 @@ def _chronicle(nightly: Nightly, watched: bool = False) -> Chronicle | None:
 
 
 def _no_change(nightly: Nightly) -> str:
-    with _history(nightly) as history:
-        measured = (night for night in database.nights(history, nightly.name) if night.outcome == MEASURED)
-        return no_change(len({night.planned_ns for night in measured}))
+    chronicle = _chronicle(nightly, watched=True)
+    return no_change(chronicle.count, alarms.few_nights(chronicle)) if chronicle else no_change(0, ())
 
 
 def acknowledge(nightly: Nightly, change: Change, by: str, note: str, accepted: bool) -> None:

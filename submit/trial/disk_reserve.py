@@ -7,6 +7,7 @@ until there is room again. Shipped to the run directory; stdlib only, Python 3.6
 import contextlib
 import errno
 import os
+import time
 from pathlib import Path
 
 from tierbench import names
@@ -17,6 +18,7 @@ LOW_BYTES = 64 << 20
 PROBE_BYTES = 1 << 14
 LOW_FILES = 1000
 POLL_SECONDS = 1.0
+WRITTEN_SECONDS = 0.2  # by then an event that is being written is there whole
 PATIENCE_SECONDS = 86_400.0
 
 
@@ -57,6 +59,16 @@ def hold_reserve(trial: Path) -> bool:
 def give_up_reserve(trial: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         (trial / names.RESERVE).unlink()
+
+
+def close_cut_event(log: Path) -> None:
+    """A full disk has cut off an event of HTCondor's: its end, or DAGMan would take it and the next one for one."""
+    with contextlib.suppress(OSError):
+        cut = log.read_bytes()
+        time.sleep(WRITTEN_SECONDS)
+        if cut and not cut.endswith(b"...\n") and log.read_bytes() == cut:
+            with log.open("ab") as file:
+                file.write(b"\n" if cut.endswith(b"\n...") else b"\n...\n")
 
 
 def wait_for_room(trial: Path, hold: bool = False) -> bool:

@@ -18,7 +18,7 @@ from tierbench import names, trials
 from tierbench.condition_state import condition_states
 from tierbench.files import replace
 from tierbench.starts import Go
-from tierbench.submit.trial.disk_reserve import LOW_BYTES, free_bytes, give_up_reserve, may_write
+from tierbench.submit.trial.disk_reserve import LOW_BYTES, close_cut_event, free_bytes, give_up_reserve, may_write
 from tierbench.submit.trial.joblog import HOLD, PAUSED, Cluster, last_record, report
 from tierbench.trials import Sampler, Trial, read_trial, record_or, record_text
 
@@ -196,6 +196,7 @@ class TrialMonitor:
             self._check_refused()
             if free_bytes(Path()) < LOW_BYTES or not may_write(Path()):
                 give_up_reserve(Path())
+                close_cut_event(Path(names.TRIAL_DAG + ".nodes.log"))
                 free = free_bytes(Path())
                 room = f"{free / 1e6:.0f} MB are free, with the reserve given up"
                 raise CalledOff(f"the access point's disk is full, or a quota is used up: {room}")

@@ -250,7 +250,7 @@ def _write_definitions(run, shape, trials):
         "flush": {"strategy": "fadvise"},
     }
     experiment = {"name": "synthetic", "repeats": shape.repeats, "sample_period_s": 1.0, "flush": True}
-    reading = {"client": "root", "replicas": "tree", "options": {"cache_mb": 0.0}}
+    reading = {"client": "root", "replicas": "tree", "options": {"cache_mb": "default"}}
     experiment["workloads"] = dict.fromkeys(shape.workloads, reading)
     for name, content in {"plan": plan, "site": site, "experiment": experiment}.items():
         (run / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")

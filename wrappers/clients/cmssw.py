@@ -96,6 +96,8 @@ class Cmssw(Client):
         yield "import FWCore.ParameterSet.Config as cms"
         yield f"process.source.fileNames = cms.untracked.vstring({url!r})"
         yield "process.maxEvents = cms.untracked.PSet(input=cms.untracked.int32(-1))"
+        yield "if hasattr(process, 'options'):  # a slot has one core"
+        yield "    process.options.numberOfThreads = process.options.numberOfStreams = cms.untracked.uint32(1)"
         yield "if not hasattr(process, 'Timing'):  # it puts the CPU times into the job report"
         yield "    process.Timing = cms.Service('Timing', summaryOnly=cms.untracked.bool(True))"
 

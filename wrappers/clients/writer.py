@@ -6,12 +6,12 @@ from typing import Any
 from tierbench.wrappers.child import Run
 from tierbench.wrappers.client import Client, Option, absent, python
 
-# The bytes are random, so that nothing on the way can compress them, and no page is like another. What it has written
-# it tells in a file, also where it could not write all of it.
+# The bytes are random and repeat after 16 MiB, so that nothing on the way can compress them; no page is like another.
+# What it has written it tells in a file, also where it could not write all of it.
 WRITE = """
 import subprocess, zlib
 report, target, offset, size, block, fsync = sys.argv[1:3] + [int(word) for word in sys.argv[3:]]
-data = bytearray(os.urandom(block))
+data = bytearray(os.urandom(max(block, 1 << 24)))
 wait_for_go()
 record = {"written": 0, "adler32": 1, "write_s": 0.0, "fsync_s": 0.0, "close_s": 0.0}
 
@@ -44,9 +44,10 @@ try:
         record["opened_wall_ns"] = int(time.time() * 1e9)
     while record["written"] < size:
         count = min(block, size - record["written"])
+        at = record["written"] % (len(data) - block + 1)
         for page in range(0, count, 4096):
-            data[page:page + 8] = (offset + record["written"] + page).to_bytes(8, "big")
-        piece = memoryview(data)[:count]
+            data[at + page:at + page + 8] = (offset + record["written"] + page).to_bytes(8, "big")
+        piece = memoryview(data)[at:at + count]
         timed("write_s", whole, file, piece)
         record.setdefault("first_wall_ns", int(time.time() * 1e9))
         record["written"] += count

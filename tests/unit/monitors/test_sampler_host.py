@@ -168,12 +168,16 @@ def test_a_hosts_own_cpu_is_read_from_its_control_group(host, files, used_ns, th
 
 
 @pytest.mark.parametrize(
-    ("made", "real"), [("device/", True), ("mlx5_core", True), ("vmxnet3", False), ("uevent", False), ("bond", True)]
-)
+    ("made", "real"),
+    [
+        ("device/", True), ("mlx5_core", True), ("vmxnet3", False), ("iavf", False), ("uevent", False), ("bond", True),
+        ("vlan", False),
+    ],
+)  # fmt: skip
 def test_only_hardware_states_a_real_speed(host, made, real):
     link = host.root / "sys/class/net/eth0"
     link.mkdir(parents=True)
-    if made in ("device/", "mlx5_core", "vmxnet3"):
+    if made not in ("uevent", "bond", "vlan"):
         (link / "device").mkdir()
         driver = host.root / "sys/bus/drivers" / made
         driver.mkdir(parents=True)

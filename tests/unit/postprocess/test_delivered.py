@@ -130,8 +130,15 @@ def test_the_wasteful_way_does_not_win_and_is_named(tmp_path):
     assert "direct is the fastest" in found.sentence
     notes = " ".join(found.notes)
     assert "the storage sent more than was delivered over lan-xrootd 1.43" in notes
-    assert "cache_mb" in notes
+    assert "cache_mb = 30" in notes
     assert "By what the storage sent, the thesis’ measure, lan-xrootd would come first" in notes
+
+
+def test_nobody_is_told_to_set_what_is_set(tmp_path):
+    results = results_of(tmp_path / "run", {"lan-xrootd": {"amplification": "1.43"}})
+    results.experiment["workloads"]["root"]["options"]["cache_mb"] = 30
+    (note, *_) = amplification_notes(results, point_at(results, PANEL))
+    assert note.endswith("a client that asks for larger pieces in their order.")
 
 
 def test_of_operations_nothing_is_read_in_vain(tmp_path):

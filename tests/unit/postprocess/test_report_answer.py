@@ -1,5 +1,6 @@
 """The answer on a report's page: it claims what the trials can bear, and tells what it rests on."""
 
+import json
 import re
 from dataclasses import replace
 
@@ -165,11 +166,13 @@ def test_the_grid_has_each_point_with_its_fastest(tmp_path):
     assert [row["result"] for row in grid_rows(results, of_run)] == ["", "slower", "", "slower"]
 
 
-def limited(run, label, rates, pool="public", **changes):
+def limited(run, label, rates, jobs=8, **changes):
     """The answer of a run all of whose trials are limited by one thing, behind a link of 500 Mb/s."""
-    made = write_run(run, Shape(rates=rates, batches=(8,), samples=False, **changes))
+    columns = {column: changes.pop(column, "") for column in ("bottleneck_evidence", "pool")}
+    made = write_run(run, Shape(rates=rates, batches=(jobs,), samples=False, **changes))
     rows = read_csv(made / "trials.csv")
-    write_csv(made / "trials.csv", [{**row, "bottleneck": label, "pool": pool} for row in rows])
+    columns |= {"bottleneck": label, "clients_by_worker": json.dumps({"wn01.private.fiu.test": jobs})}
+    write_csv(made / "trials.csv", [{**row, **columns} for row in rows])
     return answer(read_results(made, silent), Panel({"workload": "root"})).sentence
 
 
@@ -185,19 +188,25 @@ def test_what_limits_all_is_not_taken_for_the_methods_ceiling(tmp_path):
     assert sentence.endswith("What limited: direct by the client's own CPU.")
 
 
-def test_what_raises_a_common_limit_on_a_testbed_is_a_command(tmp_path):
-    sentence = limited(tmp_path / "run", "storage", {"direct": 203.0, "lan-xrootd": 200.0}, site="testbed")
-    command = r"`tierbench testbed down && tierbench testbed run \S+\.toml --set rates_mbps\.storage=2000`"
-    assert re.search(rf"use faster storage, or fewer jobs \(batches\): {command}\.", sentence)
+FULL = "the WAN link carried 990.0 of 1000.0 Mb/s (99 %), stated; next: oss: CPU, all cores 20 %"
 
 
 @pytest.mark.parametrize(
-    ("pool", "end"),
-    [("public", "private_workers=8 --set public_workers=8`."), ("virtual", "use more or faster workers.")],
-)
-def test_more_workers_are_a_command_where_more_of_their_pool_can_be_had(tmp_path, pool, end):
-    rates = {"direct": 203.0, "lan-xrootd": 200.0}
-    assert limited(tmp_path / "run", "worker NIC", rates, pool, site="testbed").endswith(end)
+    ("label", "evidence", "pool", "jobs", "end"),
+    [
+        ("WAN link", FULL, "private", 8, r"use a faster WAN, or fewer jobs \(batches\): `.*testbed down && "
+         r"tierbench testbed run \S+\.toml --set rates_mbps\.wan=2000`\."),
+        ("WAN link", FULL, "private", 1, r"use a faster WAN: `.*wan=2000`\."),
+        ("storage", "oss: CPU, all cores 97 %; next: NIC 20 Mb/s", "private", 8, r"fewer jobs \(batches\)\."),
+        ("worker NIC", FULL, "private", 8, r"more or faster workers: `.*private_workers=8 --set public_workers=8`\."),
+        ("worker NIC", FULL, "private", 1, r"use more or faster workers\."),
+        ("worker NIC", FULL, "virtual", 8, r"use more or faster workers\."),
+    ],
+)  # fmt: skip
+def test_what_raises_a_common_limit_on_a_testbed_is_a_command(tmp_path, label, evidence, pool, jobs, end):
+    """Where it would: rates that are known, and workers of which more can be had and used."""
+    rates, of = {"direct": 203.0, "lan-xrootd": 200.0}, {"bottleneck_evidence": evidence, "pool": pool}
+    assert re.search(f"{end}$", limited(tmp_path / "run", label, rates, jobs, site="testbed", **of))
 
 
 CPU = "client's own CPU"

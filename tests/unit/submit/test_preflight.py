@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
+import htcondor2
 import pytest
 
 from tests.unit.quick_plan import POOL, larger_quick
@@ -207,3 +208,29 @@ def test_a_shorter_period_needs_more_room():
     often, seldom = (dataclasses.replace(quick, sample_period_s=period_s) for period_s in (0.1, 1.0))
     plan = expand(site, quick, POOL)
     assert Planned(plan, site, often, "").run_bytes > 1.1 * Planned(plan, site, seldom, "").run_bytes
+
+
+EVENT = """005 (031.000.000) 2026-11-28 08:45:11.628 Job terminated.
+\t(1) Normal termination (return value 3)
+\t\tUsr 0 00:00:00, Sys 0 00:00:00  -  Run Remote Usage
+\t\tUsr 0 00:00:00, Sys 0 00:00:00  -  Run Local Usage
+\t\tUsr 0 00:00:00, Sys 0 00:00:00  -  Total Remote Usage
+\t\tUsr 0 00:00:00, Sys 0 00:00:00  -  Total Local Usage
+...
+"""
+
+
+@pytest.mark.parametrize("cut", [0, 30, 180, len(EVENT) - 1, len(EVENT)])
+def test_an_event_that_a_full_disk_has_cut_off_hides_none_after_it(tmp_path, cut, monkeypatch):
+    """As HTCondor's own reader sees it."""
+    monkeypatch.setattr(disk_reserve, "WRITTEN_SECONDS", 0)
+    log = tmp_path / "trial.dag.nodes.log"
+    log.write_text(EVENT + EVENT.replace("031", "033")[:cut], encoding="utf-8")
+    disk_reserve.close_cut_event(log)
+    with log.open("a", encoding="utf-8") as file:
+        file.write(EVENT.replace("031", "034"))
+    reader, clusters = htcondor2.JobEventLog(str(log)), []
+    for _ in range(2):
+        with suppress(htcondor2.HTCondorException):  # of the cut one; DAGMan, too, reads on
+            clusters.extend(event.cluster for event in reader.events(stop_after=0))
+    assert (clusters[0], clusters[-1]) == (31, 34)

@@ -89,7 +89,15 @@ def test_cmsrun_runs_in_the_release_that_was_set_up_and_reads_this_jobs_replica_
     assert (end["events"], end["bytes_app"]) == (18192, 312.5 * 2**20)
     seen, pset = ((job.folder / name).read_text() for name in ("environment", "pset-seen.py"))
     assert all(words in seen for words in ("CMSSET=done", "SCRAM_ARCH=slc7", "CMSSW_10_6_30/src"))
-    assert all(words in pset for words in (f"fileNames = cms.untracked.vstring('{URL}')", "int32(-1)", "user_pset.py"))
+    assert all(
+        words in pset
+        for words in (
+            f"fileNames = cms.untracked.vstring('{URL}')",
+            "int32(-1)",
+            "user_pset.py",
+            "numberOfStreams = cms.untracked.uint32(1)",
+        )
+    )
 
 
 def test_each_file_of_a_job_is_what_its_own_cmsrun_reads(job, cmssw):

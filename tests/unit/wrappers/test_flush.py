@@ -89,6 +89,15 @@ def test_files_that_are_not_here_are_no_warm_files(directory):
     assert (found["files"], found["status"]) == (0, "ok")
 
 
+def test_what_a_server_with_zfs_has_of_files_that_it_does_not_see_nobody_can_measure(helper, monkeypatch, capsys):
+    monkeypatch.setattr(flush_module, "ARC", __file__)
+    monkeypatch.setattr(
+        "sys.argv", ["flush", "--strategy", "lustre", "--directory", "", "--helper", str(helper("exit 0"))]
+    )
+    flush_module.main()
+    assert json.loads(capsys.readouterr().out)["status"] == "unmeasured"
+
+
 def test_the_helper_is_told_the_strategy_and_a_missing_one_is_reported(replicas, helper):
     told = replicas.parent / "told"
     told_all = helper(f'echo "$@" > {told}')

@@ -32,7 +32,7 @@ def test_no_block_is_like_another(job):
     content = (job.folder / "written").read_bytes()
     blocks = {content[at : at + 1024] for at in range(0, SIZE, 1024)}
     assert len(blocks) == -(-SIZE // 1024)
-    assert len(zlib.compress(content[: 1 << 10])) > 1 << 10
+    assert len(zlib.compress(content)) > 0.99 * SIZE  # of random bytes, but for a number in each
     (job.folder / "written").unlink()
     job.end("writer")  # nor is a page of a larger one
     content = (job.folder / "written").read_bytes()

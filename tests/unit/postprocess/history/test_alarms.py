@@ -15,6 +15,7 @@ from tierbench.postprocess.history.alarms import (
     STEP,
     WORSE,
     Watch,
+    few_nights,
     findings,
     series,
 )
@@ -138,6 +139,25 @@ def test_a_slow_drift_is_told_as_a_drift():
     assert (only.kind, only.direction, only.configuration) == (DRIFT, WORSE, WAN)
     assert only.per_night[1] < 0.997 < only.per_night[2]
     assert "a night" in sentence(only, known)
+
+
+def test_a_drift_that_begins_with_its_reference_has_a_level_before():
+    accepted = replace(ACCEPTED, since_ns=FIRST_NS + 30 * DAY_NS)
+    factors = {LAN: lambda n: 1.0 if n < 30 else 1.2 * 0.996 ** (n - 30)}
+    (only,) = findings(chronicle_of(80, noise=0.0, factors=factors, acks=[accepted]))
+    assert (only.kind, only.before) == (DRIFT, pytest.approx(180, rel=0.02))
+
+
+def test_what_has_too_few_values_is_not_called_unchanged():
+    assert few_nights(without(chronicle_of(20), LAN, lambda number, _: number < 16)) == [LAN]
+
+
+def test_what_changed_in_nights_without_a_value_is_not_told_of_the_night_that_shows_it():
+    fell, kernel = {LAN: slower_from(20, 0.3)}, {("dgt.fiu.test", "kernel"): "6.6"}
+    for since, words in ((10, "; since the night of "), (20, "; that night ")):
+        known = chronicle_of(22, factors=fell, environment=lambda n, at=since: kernel if n >= min(at + 2, 20) else {})
+        (only,) = findings(without(known, LAN, lambda n, _, at=since: at <= n < 20))
+        assert words in sentence(only, known)
 
 
 def test_each_night_that_was_not_measured_is_named():
@@ -326,6 +346,16 @@ def test_a_rerun_of_some_changes_neither_what_is_watched_nor_how_many_nights_the
     assert (known.metric, known.unit) == ("delivered_mbps", "Mb/s")
     known.nights[-1] = replace(known.nights[-1], outcome="failed")
     assert unmeasured(known) == []
+
+
+def test_what_is_below_its_floor_is_said_to_have_a_rate_below_it():
+    factors = {LAN: lambda n: 0.9 if n in (10, 12, 13) else 1.2}
+    (only,) = (
+        found
+        for found in findings(chronicle_of(14, factors=factors), Watch(floors={LAN: 140.0}))
+        if found.kind == FLOOR
+    )
+    assert only.after == pytest.approx(135, rel=0.02)
 
 
 def test_an_acknowledged_floor_is_told_again_where_the_rate_falls_further():

@@ -169,7 +169,7 @@ def test_a_rerun_of_the_doubtful_methods_alone_takes_none_out_of_the_baseline(tm
     night(make(runs / "again", rates={"direct": 400.0}), 4, rerun=True)
     assert main(["compare", without_lan(tmp_path / "lost"), *against(history_of(tmp_path))]) == 3
     out = capsys.readouterr().out
-    assert "1 configuration without usable trials" in out
+    assert "1 configuration without VALID trials" in out
     assert "differs" not in out  # the rerun has other methods, and is none of the nights that the run is held against
 
 
