@@ -17,6 +17,7 @@ RESERVE_BYTES = 32 << 20
 LOW_BYTES = 64 << 20
 PROBE_BYTES = 1 << 14
 LOW_FILES = 1000
+FULL = errno.EDQUOT, errno.ENOSPC
 POLL_SECONDS = 1.0
 WRITTEN_SECONDS = 0.2  # by then an event that is being written is there whole
 PATIENCE_SECONDS = 86_400.0
@@ -35,7 +36,7 @@ def may_write(trial: Path) -> bool:
     try:
         probe.write_bytes(bytes(PROBE_BYTES))
     except OSError as error:
-        return error.errno not in (errno.EDQUOT, errno.ENOSPC)
+        return error.errno not in FULL
     finally:
         with contextlib.suppress(OSError):
             probe.unlink()
@@ -52,7 +53,7 @@ def hold_reserve(trial: Path) -> bool:
             os.posix_fallocate(file.fileno(), 0, RESERVE_BYTES)
     except OSError as error:
         give_up_reserve(trial)
-        return error.errno not in (errno.EDQUOT, errno.ENOSPC)
+        return error.errno not in FULL
     return True
 
 

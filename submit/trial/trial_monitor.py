@@ -18,7 +18,7 @@ from tierbench import names, trials
 from tierbench.condition_state import condition_states
 from tierbench.files import replace
 from tierbench.starts import Go
-from tierbench.submit.trial.disk_reserve import LOW_BYTES, close_cut_event, free_bytes, give_up_reserve, may_write
+from tierbench.submit.trial.disk_reserve import FULL, LOW_BYTES, close_cut_event, free_bytes, give_up_reserve, may_write
 from tierbench.submit.trial.joblog import HOLD, PAUSED, Cluster, last_record, report
 from tierbench.trials import Sampler, Trial, read_trial, record_or, record_text
 
@@ -58,9 +58,23 @@ def watch(step: "Callable[[TrialMonitor], None]") -> int:
     try:
         step(monitor)
     except CalledOff as reason:
-        call_off(monitor, str(reason))
-        return CALLED_OFF
-    return DONE
+        why = str(reason)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        why = disk_full()
+    else:
+        return DONE
+    call_off(monitor, why)
+    return CALLED_OFF
+
+
+def disk_full() -> str:
+    """Why no trial goes on, with room to say so."""
+    give_up_reserve(Path())
+    close_cut_event(Path(names.TRIAL_DAG + ".nodes.log"))
+    room = f"{free_bytes(Path()) / 1e6:.0f} MB are free, with the reserve given up"
+    return f"the access point's disk is full, or a quota is used up: {room}"
 
 
 def gather(monitor: "TrialMonitor") -> None:
@@ -195,11 +209,7 @@ class TrialMonitor:
             self.moving.look()
             self._check_refused()
             if free_bytes(Path()) < LOW_BYTES or not may_write(Path()):
-                give_up_reserve(Path())
-                close_cut_event(Path(names.TRIAL_DAG + ".nodes.log"))
-                free = free_bytes(Path())
-                room = f"{free / 1e6:.0f} MB are free, with the reserve given up"
-                raise CalledOff(f"the access point's disk is full, or a quota is used up: {room}")
+                raise CalledOff(disk_full())
 
     def unready(self) -> "list[str]":
         """What the go waits for, beside samples."""

@@ -1,5 +1,7 @@
 """A trial that comes to nothing is called off, by gate or stop: nobody is waited for without end, and all hear why."""
 
+import errno
+
 import pytest
 
 from tests.unit.gate_process import WHEN, Over, Passing, monitor_of
@@ -7,6 +9,7 @@ from tests.unit.shipped import wait_until
 from tierbench import names
 from tierbench.dags.graphs import CALLED_OFF
 from tierbench.submit.trial import trial_monitor
+from tierbench.submit.trial.disk_reserve import hold_reserve
 from tierbench.submit.trial.stop import see_end
 from tierbench.submit.trial.trial_monitor import CalledOff
 
@@ -201,6 +204,18 @@ def test_without_a_gate_the_stop_watches_how_the_clients_begin(gate):
     trial.flushed()
     assert trial.stop.wait(120) == CALLED_OFF
     assert "clients 0, 1 without a slot" in (trial.trial / names.CALLED_OFF).read_text()
+
+
+def test_a_disk_on_which_the_gate_or_the_stop_finds_no_room_calls_the_trial_off(gate, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    trial = gate(at_work=False)
+    monkeypatch.chdir(trial.trial)
+    hold_reserve(trial.trial)
+    assert trial_monitor.watch(full) == CALLED_OFF
+    assert "disk is full, or a quota is used up" in (trial.trial / names.CALLED_OFF).read_text()
+    assert not (trial.trial / names.RESERVE).exists()
 
 
 def test_those_who_watch_have_the_exit_status_that_dagman_looks_for():
