@@ -1,6 +1,7 @@
 """What a bad day costs: faults on a testbed, and the seconds until each was told of and until the next trial began.
 
-usage: faults.py TESTBED [FAULT ...]      (as root; the testbed is up; without names all faults, some ten minutes)
+usage: faults.py TESTBED [FAULT ...]      (as root; a testbed of the usual settings is up; without names all faults,
+                                           some ten minutes)
        faults.py TESTBED --kills NUMBER   (the schedd is killed so often, at any time of a run)
 
 Each fault meets the first of two trials while its clients read. "told" is the first word of it in `tierbench watch`,
@@ -223,7 +224,8 @@ def told(name, fault, testbed):
     (row, *_) = csv.DictReader((scene.directory / "trials.csv").read_text().splitlines())
     print(f"    {row['verdict']}: {row['verdict_reasons']}")
     outcome, then = (json.loads((trial / names.OUTCOME).read_text()) for trial in (first, second))
-    go = json.loads((second / names.GO).read_text()).get("go_wall_ns", float("nan")) / 1e9
+    content = json.loads((second / names.GO).read_text()) if (second / names.GO).exists() else {}
+    go = content.get("go_wall_ns", float("nan")) / 1e9
     reason = (outcome["reasons"] or [outcome["state"]])[0]
     for when, line in scene.lines:
         print(f"    {when - struck:+7.1f} s  {line}")
