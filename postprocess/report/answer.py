@@ -286,10 +286,8 @@ def _minutes_a_repetition(results: Results) -> float | None:
 
 def _raise_limit(results: Results, label: str, trials: Sequence[TrialRow]) -> list[str]:
     words, raises = REMEDIES[label]
-    unfit = (
-        "jobs" if results.layout.lines == JOBS else "fewer jobs" if all(trial.jobs == 1 for trial in trials) else ","
-    )
-    remedies = [remedy for remedy in words.split(", or ") if unfit not in remedy]
+    fixed = "jobs" if results.layout.lines == JOBS else "fewer jobs" if all(row.jobs == 1 for row in trials) else None
+    remedies = [remedy for remedy in words.split(", or ") if fixed is None or fixed not in remedy]
     if not remedies:
         return []
     sentence = f"To compare them by themselves, use {', or '.join(remedies)}"
