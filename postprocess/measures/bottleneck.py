@@ -131,14 +131,15 @@ def explain(
         return WINDOW, "; ".join([windows.words, f"busiest: {busiest}", *sent_again])
     sent_again = [*([windows.words] if windows else []), *sent_again]
     # A full machine that hosts share, where none of them is to blame more than the others.
-    cores = sum(r.value for r in used if r.resource == "CPU" and r.unit == "cores")
+    cores = [r.value for r in used if r.resource == "CPU" and r.unit == "cores"]
     shared = [
-        f"the machine that all hosts share is {r.value:.0f} % busy, {cores:.2f} cores of it by sampled hosts"
+        f"the machine that all hosts share is {r.value:.0f} % busy, {sum(cores):.2f} cores of it by sampled hosts"
         for r in used
         if r.role == "machine" and (r.utilisation or 0) >= MACHINE_FULL
     ]
     waiting = why_latency((candidate.use for candidate in candidates), clients)
-    if waiting and not (unknown or no_ceiling or queue or shared):  # or one of those may be what is full
+    # Or one of those may be what is full, and a machine without its hosts' own CPU may be full of any of them.
+    if waiting and not (unknown or no_ceiling or queue or (shared and not cores)):
         return LATENCY, "; ".join([waiting, f"busiest: {busiest}", *sent_again])
     missing = [f"the samples of {listed(unknown)} are missing or not whole"] if unknown else []
     missing += [f"no ceiling is known of {listed(no_ceiling)} ([links] of the site's file)"] if no_ceiling else []

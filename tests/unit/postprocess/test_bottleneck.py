@@ -113,6 +113,7 @@ CASES = {
     "ten workers hardly held back": (TEN_HELD_BACK, WAITING, "latency", ""),
     "a machine that one uses": (ONE_USES_IT, WAITING, "gateway CPU", ""),
     "a machine that all use": (ALL_USE_IT, UNKNOWN, "unexplained", ""),
+    "a machine that others fill": ([*IDLE, MACHINE, own_cpu("worker", 0.1, 2, SHARED)], WAITING, "latency", ""),
     "a full machine of which nothing is known by host": ([*IDLE, MACHINE], WAITING, "unexplained", "99 % busy"),
     "a machine with a virtual one": (
         [MACHINE, own_cpu("gateway", 1.9, 2, SHARED), VIRTUAL], WAITING, "gateway CPU", "1.90 cores of it",
