@@ -7,6 +7,7 @@ until there is room again. Shipped to the run directory; stdlib only, Python 3.6
 import contextlib
 import errno
 import os
+import re
 import time
 from pathlib import Path
 
@@ -21,6 +22,7 @@ FULL = errno.EDQUOT, errno.ENOSPC
 POLL_SECONDS = 1.0
 WRITTEN_SECONDS = 0.2  # by then an event that is being written is there whole
 PATIENCE_SECONDS = 86_400.0
+HEADS = re.compile(rb"\d{3} \(\d+\.\d+\.\d+\) \d\d")  # of HTCondor's events
 
 
 def free_bytes(directory: Path) -> int:
@@ -70,6 +72,19 @@ def close_cut_event(log: Path) -> None:
         if cut and not cut.endswith(b"...\n") and log.read_bytes() == cut:
             with log.open("ab") as file:
                 file.write(b"\n" if cut.endswith(b"\n...") else b"\n...\n")
+
+
+def has_cut_event(log: Path) -> bool:
+    """Whether an event was cut off while the disk was full for a moment: DAGMan missed the one that followed."""
+
+    def cut() -> bool:
+        text = log.read_bytes() if log.exists() else b""
+        return len(HEADS.findall(text)) > text.count(b"\n...\n")
+
+    if not cut():
+        return False
+    time.sleep(WRITTEN_SECONDS)
+    return cut()
 
 
 def wait_for_room(trial: Path, hold: bool = False) -> bool:

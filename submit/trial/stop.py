@@ -24,6 +24,7 @@ from tierbench import names
 from tierbench.condition_state import wait_until_restored
 from tierbench.files import replace, text_of
 from tierbench.starts import Go
+from tierbench.submit.trial.disk_reserve import has_cut_event
 from tierbench.submit.trial.joblog import Cluster
 from tierbench.submit.trial.lock import release_lock
 from tierbench.submit.trial.trial_monitor import CalledOff, TrialMonitor, clients, gather, watch
@@ -45,6 +46,10 @@ def stop(monitor: TrialMonitor) -> None:
     if monitor.go.called_off is not None:
         return  # DAGMan removes us with the others
     see_end(monitor, starts)
+    if has_cut_event(Path(names.TRIAL_DAG + ".nodes.log")):
+        raise CalledOff(
+            "the access point's disk was full for a moment: DAGMan has missed an event, and would wait for it"
+        )
     # One interval is under way when the last client ends, and the next one shall be whole.
     idle = max(IDLE_SECONDS, 2 * monitor.trial.sample_period_s + SETTLE_SECONDS)
     conditions, writes = monitor.trial.conditions, monitor.trial.writes
