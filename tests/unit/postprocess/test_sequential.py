@@ -86,6 +86,16 @@ def test_what_scatters_is_open_and_says_what_it_takes():
     assert np.exp(width) - 1 == pytest.approx(0.05, abs=0.02)
 
 
+def test_what_it_takes_counts_the_look_that_is_added(monkeypatch):
+    """Repetitions that are added are looked at once more, so that each interval is wider."""
+    rows = trials({"direct": 400, "wan": 404}, scatter=0.08)
+    [wide] = look_at(rows, QUESTION).open
+    monkeypatch.setattr(Question, "later", 1.0)
+    [narrow] = look_at(rows, QUESTION).open
+    assert wide.ratio == narrow.ratio
+    assert wide.more > narrow.more
+
+
 LINK = {"bottleneck": "worker NIC", "ceiling_mbps": 190.0}
 
 
