@@ -43,6 +43,7 @@ NIGHT = "night.json"  # which night of which nightly the run is
 
 # A trial's directory, as it is written
 TRIAL_DAG = "trial.dag"
+NODES_LOG = TRIAL_DAG + ".nodes.log"  # HTCondor's events, which DAGMan reads
 TRIAL = "trial.json"
 REPLICAS = "replicas.txt"
 CLIENTS = "clients"

@@ -34,7 +34,7 @@ from tierbench.postprocess.history.changepoints import (
     course,
     line,
     winsorized,
-)
+)  # fmt: skip
 from tierbench.postprocess.history.database import Chronicle
 from tierbench.postprocess.history.rows import Acknowledgement, Night
 

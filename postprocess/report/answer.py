@@ -311,7 +311,7 @@ def _setting(results: Results, raises: str, trials: Sequence[TrialRow]) -> str:
         return WORKERS if all(map(would_use_more, trials)) else ""
     link = (results.site.get("links") or {}).get({"server": "door"}.get(raises, raises))
     is_link = all("Mb/s" in trial.limit.bottleneck_evidence.partition(";")[0] for trial in trials)
-    return f"--set rates_mbps.{raises}={2 * link:g}" if link and is_link else ""
+    return f"--set rates_mbps.{raises}={2 * link:g}" if isinstance(link, int | float) and is_link else ""
 
 
 def _doubts(results: Results, trials: list[TrialRow], deciding: list[TrialRow]) -> Iterator[str]:

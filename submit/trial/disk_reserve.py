@@ -22,7 +22,7 @@ FULL = errno.EDQUOT, errno.ENOSPC
 POLL_SECONDS = 1.0
 WRITTEN_SECONDS = 0.2  # by then an event that is being written is there whole
 PATIENCE_SECONDS = 86_400.0
-HEADS = re.compile(rb"\d{3} \(\d+\.\d+\.\d+\) \d\d")  # of HTCondor's events
+HEADS = re.compile(rb"\d{3} \(\d+\.\d+\.\d+\) (\d{4}-|\d\d/)\d\d")  # of HTCondor's events
 
 
 def free_bytes(directory: Path) -> int:
@@ -64,8 +64,9 @@ def give_up_reserve(trial: Path) -> None:
         (trial / names.RESERVE).unlink()
 
 
-def close_cut_event(log: Path) -> None:
+def close_cut_event(trial: Path) -> None:
     """A full disk has cut off an event of HTCondor's: its end, or DAGMan would take it and the next one for one."""
+    log = trial / names.NODES_LOG
     with contextlib.suppress(OSError):
         cut = log.read_bytes()
         time.sleep(WRITTEN_SECONDS)
@@ -74,8 +75,10 @@ def close_cut_event(log: Path) -> None:
                 file.write(b"\n" if cut.endswith(b"\n...") else b"\n...\n")
 
 
-def has_cut_event(log: Path) -> bool:
+def has_cut_event(trial: Path) -> bool:
     """Whether an event was cut off while the disk was full for a moment: DAGMan missed the one that followed."""
+
+    log = trial / names.NODES_LOG
 
     def cut() -> bool:
         text = log.read_bytes() if log.exists() else b""

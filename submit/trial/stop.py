@@ -46,7 +46,7 @@ def stop(monitor: TrialMonitor) -> None:
     if monitor.go.called_off is not None:
         return  # DAGMan removes us with the others
     see_end(monitor, starts)
-    if has_cut_event(Path(names.TRIAL_DAG + ".nodes.log")):
+    if has_cut_event(Path()):
         raise CalledOff(
             "the access point's disk was full for a moment: DAGMan has missed an event, and would wait for it"
         )

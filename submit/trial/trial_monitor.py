@@ -72,7 +72,7 @@ def watch(step: "Callable[[TrialMonitor], None]") -> int:
 def disk_full() -> str:
     """Why no trial goes on, with room to say so."""
     give_up_reserve(Path())
-    close_cut_event(Path(names.TRIAL_DAG + ".nodes.log"))
+    close_cut_event(Path())
     room = f"{free_bytes(Path()) / 1e6:.0f} MB are free, with the reserve given up"
     return f"the access point's disk is full, or a quota is used up: {room}"
 

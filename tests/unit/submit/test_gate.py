@@ -96,7 +96,7 @@ def test_samplers_see_the_idle_storage_before_they_are_stopped(trial):
 def test_an_event_that_was_cut_off_calls_the_trial_off_for_which_dagman_would_wait_for_ever(trial):
     trial.open()
     cut = "005 (7.000.000) 2026-11-28 08:45:10 Job termi005 (7.001.000) 2026-11-28 08:45:11 Job terminated.\n...\n"
-    (trial.trial / "trial.dag.nodes.log").write_text(cut)
+    (trial.trial / names.NODES_LOG).write_text(cut)
     trial.says_end(0, 1)
     assert "DAGMan has missed an event" in trial.why
 

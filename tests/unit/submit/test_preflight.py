@@ -224,12 +224,12 @@ EVENT = """005 (031.000.000) 2026-11-28 08:45:11.628 Job terminated.
 def test_an_event_that_a_full_disk_has_cut_off_hides_none_after_it(tmp_path, cut, monkeypatch):
     """As HTCondor's own reader sees it."""
     monkeypatch.setattr(disk_reserve, "WRITTEN_SECONDS", 0)
-    log = tmp_path / "trial.dag.nodes.log"
+    log = tmp_path / names.NODES_LOG
     log.write_text(EVENT + EVENT.replace("031", "033")[:cut] + EVENT, encoding="utf-8")
-    assert disk_reserve.has_cut_event(log) is (0 < cut < len(EVENT))
+    assert disk_reserve.has_cut_event(tmp_path) is (0 < cut < len(EVENT))
     log.write_text(EVENT + EVENT.replace("031", "033")[:cut], encoding="utf-8")
-    disk_reserve.close_cut_event(log)
-    assert not disk_reserve.has_cut_event(log)
+    disk_reserve.close_cut_event(tmp_path)
+    assert not disk_reserve.has_cut_event(tmp_path)
     with log.open("a", encoding="utf-8") as file:
         file.write(EVENT.replace("031", "034"))
     reader, clusters = htcondor2.JobEventLog(str(log)), []
