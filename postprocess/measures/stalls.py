@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tierbench.postprocess.digits import Numbers
-from tierbench.postprocess.measures.traffic import MEGABITS, MOST_AT_REST_MBPS, Counted, by_storage, idle_mbps
+from tierbench.postprocess.measures.traffic import MEGABITS, MOST_AT_REST_MBPS, Counted, by_storage, without_clients
 from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import TrialData
 
@@ -104,7 +104,7 @@ def _flow(data: TrialData, at_rest_mbps: float) -> _Flow | None:
     if data.far_end:
         counted = Counted(data.far_end, data.measure.far_counter)
         far = sum((curve.rates(times) * MEGABITS for curve in counted.curves(data.begin_ns)), np.zeros(len(rates)))
-        far_rest = min((mbps for mbps in idle_mbps(data, counted) if mbps is not None), default=0.0)
+        far_rest = min((mbps for mbps in without_clients(data, counted) if mbps is not None), default=0.0)
     still = rates <= at_rest_mbps + NOTHING * expected  # false where the rate is not known
     still &= ~(far > max(MOST_AT_REST_MBPS, far_rest) + NOTHING * expected)
     moving = np.flatnonzero(~still)

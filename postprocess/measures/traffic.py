@@ -218,13 +218,13 @@ LEAST_IDLE_S = 0.5  # over a shorter time a single keepalive would be a rate
 MOST_AT_REST_MBPS = 0.5  # of a storage server: HTCondor's and the sampler's own are 0.1 to 0.4
 
 
-def idle_mbps(data: TrialData, counted: Counted) -> tuple[float | None, float | None]:
+def without_clients(data: TrialData, counted: Counted, factor: float = MEGABITS) -> tuple[float | None, float | None]:
     """The rates of some hosts without clients, before the window and after it; None unless known of each."""
     idle = []
     for edge_ns, rate_of in ((data.begin_ns, _idle_before), (data.end_ns, _idle_after)):
         curves = [] if edge_ns is None else counted.curves(edge_ns)
         rates = [rate for curve in curves if (rate := rate_of(curve)) is not None]
-        idle.append(sum(rates) * MEGABITS if rates and len(rates) == len(curves) else None)
+        idle.append(sum(rates) * factor if rates and len(rates) == len(curves) else None)
     return idle[0], idle[1]
 
 

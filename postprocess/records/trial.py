@@ -169,9 +169,8 @@ class TrialData:
 
     @cached_property
     def begin_ns(self) -> int | None:
-        """The window begins at the go time, or where there is none with the first client's begin."""
-        begins = [job.go.wall_ns for job in self.jobs if job.go]
-        return self.go_wall_ns or min(begins, default=None)
+        """The window begins with the first client, as the rate is of the time in which clients were at work."""
+        return min((job.go.wall_ns for job in self.jobs if job.go), default=self.go_wall_ns)
 
     @cached_property
     def end_ns(self) -> int | None:

@@ -279,7 +279,7 @@ class MainRow(OfTrial):
     closure: Amount = number("1", "excess: bytes_server over what the clients moved, less 1", 5)
     # times
     submit_wall_ns: Count = count("clients submitted, since 1970 UTC", "ns")
-    go_wall_ns: Count = count("the window begins: start signal, or the first client's begin", "ns")
+    go_wall_ns: Count = count("the window begins, with the first client", "ns")
     end_wall_ns: Count = count("the window ends: last client's end", "ns")
     natural_skew_ms: Amount = number("ms", "first to last client's process start", better="less")
     start_skew_ms: Amount = number("ms", "first to last begin, each from its own start time", better="less")

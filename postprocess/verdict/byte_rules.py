@@ -21,15 +21,24 @@ from tierbench.postprocess.measures.closure import (
     together,
     usual_excess,
 )
+from tierbench.postprocess.measures.resources import shares_machine
 from tierbench.postprocess.measures.server_reports import software_caches
 from tierbench.postprocess.measures.stalls import longest_at_an_edge, longest_stall
-from tierbench.postprocess.measures.traffic import at_rest_bytes, bytes_late, counter_curve, idle_rates
+from tierbench.postprocess.measures.traffic import (
+    Counted,
+    at_rest_bytes,
+    bytes_late,
+    counter_curve,
+    idle_rates,
+    without_clients,
+)
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 from tierbench.postprocess.schema.rows import TrialRow
-from tierbench.postprocess.verdict.rules import Limits, Measured, bytes_rule, of_window
+from tierbench.postprocess.verdict.rules import Limits, Measured, bytes_rule, of_window, worst_rule
 from tierbench.postprocess.wording import abridged
 
 ON_THE_PATH = 0.5  # of what the storage moved: a door that carries less is not the trial's
+BUSIEST = "disk_busiest_ms"
 WHOLE = 0.9  # and who carried this much, all of it
 
 
@@ -385,6 +394,21 @@ def slow_beside_rest(data: TrialData, row: TrialRow) -> Measured:
         share = min(100 * least / row.mean_mbps, _no_client_had(data))
         what = f"the storage {data.measure.direction} {least:.2f} Mb/s {when} the trial"
         yield share, f"{what}, at rest, {share:.1f} % of its rate in it"
+
+
+@worst_rule(
+    Limits("% of the time", suspect=25),
+    remedy="somebody else uses them, as a check of a RAID does (/proc/mdstat): repeat when they are quiet",
+)
+def busy_disks(data: TrialData, row: TrialRow) -> Measured:
+    """How long a storage server's busiest disk was busy before the go and after the last end, whichever is less; not of
+    servers that share their machine with another host of the trial."""
+    for server, *_ in by_host(data.storage):
+        if BUSIEST in server.intervals.differences and not shares_machine(server, data):
+            before, after = without_clients(data, Counted([server], BUSIEST), 0.1)
+            if before is not None and after is not None:
+                share, host = min(before, after), server.samples.host
+                yield share, f"a disk of {host} was busy for {share:.0f} % of the time without clients, too"
 
 
 def _no_client_had(data: TrialData) -> float:

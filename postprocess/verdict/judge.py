@@ -13,7 +13,7 @@ from typing import Any
 
 from tierbench.dags.measure import RECEIVED, SENT
 from tierbench.postprocess.measures.bottleneck import LATENCY, UNEXPLAINED
-from tierbench.postprocess.measures.traffic import by_storage, idle_mbps
+from tierbench.postprocess.measures.traffic import by_storage, without_clients
 from tierbench.postprocess.records import clocks, host_settings
 from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.schema.rows import TrialRow
@@ -174,7 +174,7 @@ RULES = (
 
 def judge(data: TrialData, row: TrialRow) -> TrialRow:
     """The trial's row of trials.csv with its verdict."""
-    idle_before, idle_after = idle_mbps(data, by_storage(data))
+    idle_before, idle_after = without_clients(data, by_storage(data))
     row = replace(
         row,
         idle_before_mbps=idle_before,

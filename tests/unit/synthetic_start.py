@@ -15,7 +15,7 @@ def begin_anew(folder, begins_s, start, go, each_s):
     synthetic.edit_json(folder / "go.json", **go)
     for client, begin_s in enumerate(begins_s):
         path = folder / f"clients/{client}.jsonl"
-        synthetic.write_client(path, begin_s=begin_s + 0.001, end_s=begin_s + each_s, size=size)
+        synthetic.write_client(path, begin_s=begin_s, end_s=begin_s + each_s, size=size)
         synthetic.edit_events(path, "go", lambda told, begin_s=begin_s: {**told, "go_wall_ns": at(begin_s)})
 
     def sent(time):

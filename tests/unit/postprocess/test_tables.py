@@ -338,7 +338,7 @@ def test_what_a_run_came_to_is_not_read_from_tables_that_are_older_than_a_trial(
     assert words == []
     for client in range(4):
         size = before[0].bytes_app // 4
-        synthetic.write_client(run / f"{TRIAL}/clients/{client}.jsonl", begin_s=0.001, end_s=19 - client, size=size)
+        synthetic.write_client(run / f"{TRIAL}/clients/{client}.jsonl", begin_s=0, end_s=19 - client, size=size)
     trial_tables(run / TRIAL)
     (after,) = (row for row in read_results(run, words.append).trials if row.trial_id == Path(TRIAL).name)
     assert after.window_s == pytest.approx(19)
