@@ -2,13 +2,13 @@
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from tierbench.checked_text import Line, Setting
-from tierbench.dags.levels import JOBS, SAME_WITHIN, Factors, level_text, unknown_levels
+from tierbench.dags.levels import ACCESS, JOBS, PAIR, SAME_WITHIN, Factors, level_text, unknown_levels
 from tierbench.errors import ConfigError, refuse
 from tierbench.spec import Checked, bounded, build, merge_tables, read_toml
 
@@ -140,7 +140,7 @@ def _at_each_level(table: Any, path: str, key: str) -> Iterator[Any]:
         yield from _at_each_level(one, path, key)
 
 
-def check_claims(path: Path, claims: Sequence[Claim], factors: Factors) -> None:
+def check_claims(path: Path, claims: Sequence[Claim], factors: Factors, pairs: Collection[tuple[str, str]]) -> None:
     """Refuse claims beside an experiment about what it does not vary; those of another that it extends may be."""
     source = reference_of(path)
     if not source.is_file():
@@ -152,6 +152,11 @@ def check_claims(path: Path, claims: Sequence[Claim], factors: Factors) -> None:
             asked.append(("against", str(claim.factor), claim.against))
         for key, factor, level in asked:
             problems += _unknown(f'claim "{claim.says}": {key}', factor, [level], factors)
+        ends = [{(at, work) for at, work in pairs if at == end} for end in (claim.at.get(ACCESS), claim.against)]
+        if claim.factor == ACCESS and all(ends) and not set.intersection(*({work for _, work in own} for own in ends)):
+            own, other = ("/".join(min(end)) for end in ends)
+            remedy = f'say at.{PAIR} = "{own}", factor = "{PAIR}", against = "{other}"'
+            problems.append(f'claim "{claim.says}": against: the two have no workload in common; {remedy}')
     refuse(problems, str(source))
 
 

@@ -20,6 +20,7 @@ from tierbench.dags.levels import (
     Levels,
     Report,
     Scaling,
+    are_apart,
     is_level,
     named_levels,
     points,
@@ -232,7 +233,8 @@ def load_experiment(path: Path) -> Experiment:
         problems += expected_problems(first.expects, factors)
     refuse(problems, source)
     first = dataclasses.replace(first, claims=read_claims(lineage(path)))
-    check_claims(path, first.claims, with_pairs if first.report.lines == PAIR else factors)
+    pairs = {(use.access, use.name) for use in first.uses()}
+    check_claims(path, first.claims, with_pairs if first.report.lines == PAIR or are_apart(pairs) else factors, pairs)
     return dataclasses.replace(first, axes=axes, left_out=left_out, variants=tuple(variants)) if axes else first
 
 

@@ -278,6 +278,12 @@ def no_difference(within: float) -> tuple[float, float]:
     return 1 - within, 1 / (1 - within)
 
 
+def are_apart(pairs: Iterable[tuple[str, str]]) -> bool:
+    """Whether there are several accesses, by pairs of an access and its workload, and no two share a workload."""
+    accesses, workloads = map(set, zip(*(pairs := set(pairs)), strict=True))
+    return len(workloads) == len(pairs) > 1 < len(accesses)
+
+
 def layout(report: Report, factors: Sequence[Factor], *, apart: bool = False) -> Layout:
     """The layout that a report asks for, or that suggests itself; `apart`: no two accesses share a workload.
 

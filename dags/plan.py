@@ -18,7 +18,17 @@ from typing import Any, NotRequired, TypedDict
 from tierbench import json_files, names, version
 from tierbench.checked_text import shown
 from tierbench.dags.experiment import Experiment, Use, shipped_experiments
-from tierbench.dags.levels import SIMULTANEOUS, Factor, Layout, Level, Levels, layout, level_text, named_levels
+from tierbench.dags.levels import (
+    SIMULTANEOUS,
+    Factor,
+    Layout,
+    Level,
+    Levels,
+    are_apart,
+    layout,
+    level_text,
+    named_levels,
+)
 from tierbench.dags.limits import ahead_problems
 from tierbench.dags.replicas import Entry, WrittenFiles
 from tierbench.dags.shipping import submission_problems
@@ -192,11 +202,13 @@ def expand(
     unplaced = (placement_problems(placement, name, pools[name], jobs) for placement, name, jobs in places)
     refuse(dict.fromkeys(itertools.chain.from_iterable(unplaced)), where)
     factors = tuple(_factors(experiment, cells))
+    apart = are_apart((own.access, own.workload) for own in configurations)
     replicas = {files.folder: files for files in _replica_sets(site, experiment, catalogue or {})}
     return Plan(
         site=site.name, experiment=experiment.name, question=experiment.question,
         scale=experiment.scale or site.scale, seed=experiment.seed,
-        factors=factors, report=layout(experiment.report, factors, apart=_apart(configurations)),
+        factors=factors,
+        report=layout(experiment.report, factors, apart=apart),
         pools=pools, replicas=replicas, configurations=configurations,
         trials=tuple(_trials(experiment, cells, replicas)), left_out=dict(left_out), cores=dict(cores or {}),
     )  # fmt: skip
@@ -253,12 +265,6 @@ def _factors(experiment: Experiment, cells: Sequence[_Cell]) -> Iterator[Factor]
     yield Factor("jobs", tuple(sorted({cell.jobs for cell in cells})), SIMULTANEOUS)
     for axis in experiment.axes:
         yield Factor(axis.name, axis.levels, axis.label, axis.arranged)
-
-
-def _apart(configurations: Sequence[Configuration]) -> bool:
-    """Whether there are several accesses, and no two of them share a workload."""
-    pairs = {(own.workload, own.access) for own in configurations}
-    return len({workload for workload, _ in pairs}) == len(pairs) > 1 < len({access for _, access in pairs})
 
 
 def _access_not_offered(site: Site, experiment: Experiment) -> Iterator[str]:

@@ -67,7 +67,8 @@ QUERIES = (
     ("dpkg-query", "-W", "-f", "${Package} ${Version}\\n"),
     ("rpm", "-q", "--qf", "%{NAME} %{VERSION}-%{RELEASE}\\n"),
 )
-FARAWAY = ("nfs", "lustre", "ceph", "gpfs", "beegfs", "afs", "cvmfs2", "glusterfs", "9p", "cifs", "fuse.")
+OWN = ("fuse.lxcfs", "fuseblk", "fusectl")
+FARAWAY = ("nfs", "lustre", "ceph", "gpfs", "beegfs", "afs", "cvmfs2", "glusterfs", "9p", "cifs", "fuse")
 
 
 def main() -> int:
@@ -400,7 +401,7 @@ def lines_of(*command: str) -> "list[str]":
 def mounts(proc: Path) -> "dict[str, str]":
     """File systems that come over a network, or from a program: their type and options, by where they are."""
     lines = [line.split() for line in read_text(str(proc / "self/mounts")).splitlines()]
-    faraway = [line for line in lines if len(line) >= 4 and line[2].startswith(FARAWAY) and line[2] != "fuse.lxcfs"]
+    faraway = [line for line in lines if len(line) >= 4 and line[2].startswith(FARAWAY) and line[2] not in OWN]
     return {line[1]: line[2] + " " + line[3] for line in faraway}
 
 

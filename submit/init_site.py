@@ -30,7 +30,7 @@ EXAMPLES = """\
 """
 # By a URL's scheme: the protocol, how the prefix begins, and the port that is meant where none is said.
 SCHEMES = {
-    "root": ("xrootd", "root", 1094), "roots": ("xrootd", "root", 1094), "xroot": ("xrootd", "root", 1094),
+    "root": ("xrootd", "root", 1094), "xroot": ("xrootd", "root", 1094),
     "http": ("http", "http", 80), "https": ("http", "https", 443),
     "dav": ("http", "http", 80), "davs": ("http", "https", 443), "gsiftp": ("gridftp", "gsiftp", 2811),
 }  # fmt: skip
@@ -96,7 +96,9 @@ def server_of(url: str) -> Server:
         protocol, scheme, usual = SCHEMES[parts.scheme]
         port, host = parts.port or usual, parts.hostname or ""
     except (KeyError, ValueError):
-        raise ConfigError(f"--url {shown(url)}: must be SCHEME://HOST:PORT/PATH, {', '.join(SCHEMES)}") from None
+        known = f"must be SCHEME://HOST:PORT/PATH, {', '.join(SCHEMES)}"
+        known = "write root://: a door that wants TLS asks for it" if url.startswith("roots:") else known
+        raise ConfigError(f"--url {shown(url)}: {known}") from None
     prefix = f"{scheme}://{host}:{port}/"
     if not Host.fits(host) or not Prefix.fits(prefix):
         raise ConfigError(f"--url {shown(url)}: its host must be {Host.must_be}")

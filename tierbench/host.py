@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 MOUNTS = "/proc/self/mounts"
 NETWORK = ("9p", "afs", "beegfs", "ceph", "cifs", "gpfs", "lustre", "nfs", "nfs4", "panfs", "smb3")  # and of FUSE all
-NO_STORAGE = ("fuse.cvmfs2", "fuse.gvfsd-fuse", "fuse.lxcfs", "fuse.portal", "fuse.snapfuse")  # but these
+NO_STORAGE = {"cvmfs2", "fuse.cvmfs2", "fuse.gvfsd-fuse", "fuse.lxcfs", "fuse.portal", "fuse.snapfuse"}  # but these
 CLOCK_SECONDS = 0.03  # three steps of /proc/uptime
 CLOCK_READS = 12
 CLOCK_PATIENCE_NS = 10**9  # far from the access point fewer reads have to do: others wait for them
@@ -76,7 +76,7 @@ class Mount(NamedTuple):
     @property
     def by_network(self) -> bool:
         """Whether others see the same files."""
-        return self.kind in NETWORK or (self.kind.startswith("fuse.") and self.kind not in NO_STORAGE)
+        return self.kind in NETWORK or (self.kind.split(".")[0] == "fuse" and not {self.kind, self.device} & NO_STORAGE)
 
 
 def mounts(table: str = MOUNTS) -> "list[Mount]":
@@ -113,13 +113,17 @@ def find_interfaces(wanted: str, proc: Path = Path("/proc")) -> "list[str]":
 
 
 def default_interface(proc: Path) -> str:
-    """The interface of the IPv4 default route with the lowest metric; empty if there is none."""
+    """The interface of the default route with the lowest metric, of IPv4 if it has any; empty if there is none."""
     up, reject = 0x1, 0x200
     routes = []
     for line in read_text(f"{proc}/self/net/route").splitlines()[1:]:
         name, destination, _, flags, _, _, metric, mask = line.split()[:8]
         if int(destination, 16) == int(mask, 16) == 0 and int(flags, 16) & (up | reject) == up:
             routes.append((int(metric), name))
+    for line in read_text(f"{proc}/self/net/ipv6_route").splitlines() if not routes else ():
+        destination, length, _, _, _, metric, _, _, flags, name = line.split()
+        if int(destination, 16) == int(length, 16) == 0 and int(flags, 16) & (up | reject) == up and name != "lo":
+            routes.append((int(metric, 16), name))
     return min(routes)[1] if routes else ""
 
 

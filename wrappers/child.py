@@ -1,6 +1,7 @@
 """The process that does a client's work: started, held, released, watched, pinned, ended, and counted from outside."""
 
 import contextlib
+import functools
 import os
 import re
 import select
@@ -21,6 +22,7 @@ TELL_S = 0.25  # a line on standard output sets HTCondor to work; not while the 
 # open as descriptor 3 until it ends, which is how its end is noticed at once.
 HOLD = 'echo ready; read -r go || exit 125; exec "$@" 3>&1 >&2'
 USUAL_GRACE_S = 4
+THREADS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 CLAIM = "\0tierbench-core-{}"  # a socket without a file: one process of the host can have it, and it goes with that
 
 
@@ -300,14 +302,23 @@ class Interrupts:
             signal.alarm(self.grace_s)
 
 
+@functools.lru_cache(maxsize=1)
+def own_name() -> str:
+    """This host's, which may take a while to be found."""
+    return socket.getfqdn()
+
+
 def take_core(index: int) -> socket.socket:
     """Pin this process, and whatever it starts, to a core that nobody has claimed; the claim lasts until it is closed.
 
-    Clients begin to look at different cores, so that those of hosts that share a machine seldom meet.
+    Clients begin to look at different cores, so that those of hosts that share a machine seldom meet. A core's second
+    thread comes after all cores.
     """
     allowed = sorted(os.sched_getaffinity(0))
-    for place in range(len(allowed)):
-        core = allowed[(index + place) % len(allowed)]
+    threads = {core: read_text(THREADS.format(core)) or core for core in allowed}
+    firsts = [core for core in allowed if core == min(one for one in allowed if threads[one] == threads[core])]
+    seconds = [core for core in allowed if core not in firsts]
+    for core in [cores[(index + place) % len(cores)] for cores in (firsts, seconds) for place in range(len(cores))]:
         claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             claim.bind(CLAIM.format(core))

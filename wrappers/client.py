@@ -126,6 +126,7 @@ class Client:
     programs: "tuple[str, ...]" = ()  # that it needs on a worker's PATH
     remedy = "install it there"  # where something that it needs is missing
     caveat = ""  # what has to be read with its rates
+    hurried = False  # whether other processes' ends wait until it has told of its own: it then asks no server
     ships: "tuple[str, ...]" = ()  # files beside its own that travel with it; C++ ones (.C) are compiled for ROOT
 
     FOR_ALL: "ClassVar[Mapping[str, Option]]" = {

@@ -156,6 +156,8 @@ def pages_of(path: str, unseen: "set[int]") -> "Pages | None":
         return None
     except OSError:  # a folder that nobody may look into can hold a file that is in memory
         return Pages(0, None)
+    if stat.S_ISDIR(status.st_mode):  # what is in it was not emptied, nor is it looked at
+        return Pages(0, None)
     if not stat.S_ISREG(status.st_mode):
         return None
     # Of anybody else's file the kernel says that all of it is in memory.

@@ -213,7 +213,8 @@ class PoolProcess:
         read = end.get("bytes_client") if end.get("bytes_app") is None else end["bytes_app"]
         rest = None if read is None else max(0, read - sum(fetch["bytes"] for fetch in each) - late)
         # What came before the first one began, as it was reported when the last one ended, is time of the first one.
-        told_at = ended + self.stderr.stat().st_mtime - time.time() if each else ended
+        told = self.stderr.stat()
+        told_at = ended + told.st_mtime - time.time() if each and told.st_size else ended
         before = max(0.0, told_at - self.begin - sum(fetch["seconds"] or 0.0 for fetch in each))
         is_cut, timed = self.was_cut, all(fetch["seconds"] is not None for fetch in each)
         under_way = max(0.0, self.cut_s - (told_at if each else self.begin)) if timed else None

@@ -128,7 +128,9 @@ class _Leader:
             folder.mkdir()
             job = Job(*files[0], task["options"], folder)
             turn = (task["index"] + task["jobs"] * number) / (task["jobs"] * work.processes)
-            self.processes.append(PoolProcess(kind(job), share, work.fetch_every_s, turn))
+            client = kind(job)
+            client.hurried = True
+            self.processes.append(PoolProcess(client, share, work.fetch_every_s, turn))
         self.tally = Tally()
         self.counts: collections.Counter[str] = collections.Counter()
         self.bytes_client: int | None = 0

@@ -141,10 +141,13 @@ class Disk(Source):
 def is_disk(block: Path) -> bool:
     """Whether a device is behind it, as of no partition, loop, RAID or LVM; and no empty drive of a virtual machine.
 
-    Of NVMe with several paths these are hidden, and counted by what stands for all of them.
+    Of NVMe with several paths these count: the kernel long kept nothing for what stands for all of them. Fixed disks
+    may call themselves removable.
     """
-    removable, size, hidden = (first_line(block / name) for name in ("removable", "size", "hidden"))
-    return (block / "device").exists() and removable != "1" and size != "0" and hidden != "1"
+    nvme = re.match(r"nvme(\d+)n(\d+)$", block.name)
+    has_paths = nvme and any(block.parent.glob("nvme{}c*n{}".format(*nvme.groups())))
+    is_there = (block / "device").exists() and first_line(block / "size") != "0"
+    return is_there and not has_paths and not block.name.startswith(("sr", "fd"))
 
 
 class OwnDisk(Source):

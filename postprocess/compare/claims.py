@@ -29,7 +29,7 @@ from tierbench.postprocess.schema.run_rows import RatioRow
 from tierbench.postprocess.stats import Interval, mean_interval, student
 from tierbench.postprocess.tables.factors import Point, batch_name, level_of, rows_at
 from tierbench.postprocess.tables.load_run import Results, ran
-from tierbench.postprocess.verdict.counting import counts, valid, values_of
+from tierbench.postprocess.verdict.counting import counts, telling, valid, values_of
 from tierbench.postprocess.wording import listed, numbered
 from tierbench.spec import build, unknown_name
 
@@ -204,7 +204,8 @@ def _why_not(trials: Sequence[TrialRow], points: Sequence[Point], metric: str) -
         return "not measured"
     without = [those[0] for those in at if not values_of(filter(counts, those), metric)]
     if without:
-        return f"no usable trials of {listed([batch_name(trial.levels) for trial in without])}"
+        what = f"{metric} is not known" if all(any(map(counts, those)) for those in at) else "no usable trials"
+        return f"{what} of {listed([batch_name(trial.levels) for trial in without])}"
     return "no repetition has usable trials of both"
 
 
@@ -215,7 +216,7 @@ def answer(claim: Claim, ours: Interval) -> str:
 
 def _means(trials: Sequence[TrialRow], claim: Claim, looks: float) -> tuple[Interval, Interval | None]:
     """The mean at a point, and that of the VALID trials alone."""
-    having = [trial for trial in trials if trial[claim.metric] is not None]
+    having = telling(trials, claim.metric)
 
     def mean(of: Sequence[TrialRow]) -> Interval:
         made = mean_interval(values_of(of, claim.metric))

@@ -19,7 +19,7 @@ from tierbench.postprocess.schema.rows import TrialRow, trial_column
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import batch_name, level_of
 from tierbench.postprocess.tables.load_run import Results
-from tierbench.postprocess.verdict.counting import SUSPECT, counts, verdict
+from tierbench.postprocess.verdict.counting import SUSPECT, counts, telling, verdict
 from tierbench.postprocess.wording import change_percent, counted, far_off, figures, with_interval
 
 METHOD = "moderated t of the logarithms, 95 % for all of them together"
@@ -110,7 +110,7 @@ def left_out(first: Results, second: Results, metric: str) -> list[str]:
 
 def usable(trials: Iterable[TrialRow], metric: str) -> list[TrialRow]:
     """The usable trials that have the metric, and so may be compared."""
-    return [trial for trial in trials if counts(trial) and (trial[metric] or 0) > 0]
+    return [trial for trial in telling(filter(counts, trials), metric) if trial[metric] > 0]
 
 
 def _trials(results: Results, metric: str) -> dict[tuple[Hashable, Hashable], TrialRow]:

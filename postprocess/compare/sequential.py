@@ -38,7 +38,7 @@ from tierbench.postprocess.measures.bottleneck import LATENCY, NIC, UNEXPLAINED,
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, TrialRow
 from tierbench.postprocess.stats import ApartBlocks, Compared, Interval
 from tierbench.postprocess.tables.factors import access_of, batch_name, level_of, rows_at, workload_of
-from tierbench.postprocess.verdict.counting import LEAST_REPEATS, SUSPECT, counts, looks_of, values_of, verdict
+from tierbench.postprocess.verdict.counting import LEAST_REPEATS, SUSPECT, counts, looks_of, telling, values_of, verdict
 from tierbench.postprocess.wording import INTERVAL, bounds, counted, factor
 from tierbench.starts import IN_TURN
 
@@ -223,6 +223,8 @@ def _of_claims(at: Trials, usable: Trials, question: Question) -> Iterator[Compa
         if any(len(those) != 1 for those in points):
             continue  # nothing of this plan is about it
         ends = points[0][0], points[-1][0]
+        if claim.factor != PAIR and {name for name, _ in set(ends[0]) ^ set(ends[1])} - {claim.factor}:
+            continue  # they differ in more, as access methods of unlike workloads do
         if claim.factor:
             compared = _model(usable, claim.metric, claim.factor).ratio(*ends)
         else:
@@ -273,7 +275,7 @@ def outcome(ratio: Interval, same_within: float = SAME_WITHIN) -> str:
 def _model(usable: Mapping[Point, Sequence[TrialRow]], metric: str, factor: str) -> ApartBlocks:
     values: dict[tuple[Hashable, Hashable], float] = {
         (point, trial.repeat): trial[metric]
-        for point, rows in usable.items() for trial in rows if (trial[metric] or 0) > 0
+        for point, rows in usable.items() for trial in telling(rows, metric) if trial[metric] > 0
     }  # fmt: skip
     return ApartBlocks(values, (lambda _: None) if factor in (WORKLOAD, PAIR) else workload_of, access_of)
 

@@ -120,7 +120,7 @@ class JobRow(OfTrial):
     opened_wall_ns: Count = count("had opened its file", "ns")
     first_byte_wall_ns: Count = count("had its first byte", "ns")
     end_wall_ns: Count = count("ended", "ns")
-    begin_after_go_ms: Amount = number("ms", "begin relative to the go time of the gate")
+    begin_after_go_ms: Amount = number("ms", "begin relative to its own start time")
     open_s: Amount = number("s", "begin to opened, by the wall clock", 6)
     first_byte_s: Amount = number("s", "begin to first byte, by the wall clock", 6)
     run_s: Amount = number("s", "begin to end, by the monotonic clock", 6)
@@ -132,7 +132,7 @@ class JobRow(OfTrial):
     rate_mbps: Amount = rate("bytes_app over run_s")
     processes: Count = count("processes at once; empty for a job that reads one file once, as are the next ones")
     files: Count = count("files that were read whole, each counted once")
-    last_begin_after_go_ms: Amount = number("ms", "begin of the last of its processes relative to the go time")
+    last_begin_after_go_ms: Amount = number("ms", "begin of the last of its processes relative to its own start time")
     fetched: Fetches = part(Fetches)
     reads: Count = count("read calls: how often it asked for data, where it counts them")
     bytes_per_read: Amount = number("B", "bytes_client over reads", 0)
@@ -377,7 +377,9 @@ class ResourceRow(OfTrial):
     role: str = text("what the host does on the path; or wan, client, machine")
     resource: str = text("what was used")
     interface: str = text("its interface, if it is an interface's")
-    value: Amount = number("", "mean use while all clients were at work", 4)
+    value: Amount = number(
+        "", "mean use while all clients were at work, in turn one; where that is short, in the window's middle", 4
+    )
     unit: str = text("unit of value and ceiling")
     ceiling: Amount = number("", "the most there is", 4)
     utilisation: Amount = number("1", "value over ceiling", 4)

@@ -64,12 +64,12 @@ class SummaryRow(Row):
     file, per = names.SUMMARY_CSV, "configuration and batch size"
     configuration: str = text(CONFIGURATION)
     levels: Mapping[str, Any] = factor_levels()
-    trials: Count = count("usable trials, complete and not INVALID; the rest is over these")
+    trials: Count = count("usable trials, complete and not INVALID; the rest is over those of them that have a value")
     trials_left_out: Count = count("trials that are not usable")
     valid: Count = count("trials with the verdict VALID")
     suspect: Count = count("trials with the verdict SUSPECT")
     invalid: Count = count("trials with the verdict INVALID")
-    method: str = text("how the intervals were made: t; resolution, of equal values")
+    method: str = text("how the interval of delivered_mbps was made: t; resolution, of equal values")
     means: Mapping[str, Mean] = means()
     by_valid: Interval = bounded(
         "delivered_valid_mbps", "Mb/s", "delivered_mbps over the VALID trials alone; empty where none is SUSPECT"
@@ -92,12 +92,12 @@ class RatioRow(Row):
         "difference", "", "level less against, in the metric's unit", 4, "; empty with a single pair"
     )
     df: float | None = number("1", "degrees of freedom of the ratio's interval")
-    pairs: Count = count("repetitions of which both trials are usable")
+    pairs: Count = count("repetitions of which both trials are usable and have the metric")
     by_valid: Interval = bounded(
         "valid_ratio", "1", "ratio by VALID trials alone; empty where all are", 6, OF_SINGLE_TRIALS
     )
     valid_df: float | None = number("1", "degrees of freedom of the interval by VALID trials; empty where all are")
-    valid_pairs: Count = count("repetitions of which both trials are VALID")
+    valid_pairs: Count = count("repetitions of which both trials are VALID and have the metric")
     method: str = text("how the interval was made: moderated t; resolution, where trials differ by less than that")
 
     @property

@@ -28,7 +28,7 @@ from tierbench.postprocess.schema.run_rows import (
 )
 from tierbench.postprocess.stats import ApartBlocks, Compared, Interval, Values, mean_interval
 from tierbench.postprocess.tables.factors import access_of, order, workload_of
-from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, VALID, counts, grouped, valid, values_of
+from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, VALID, counts, grouped, telling, valid, values_of
 from tierbench.starts import OVERLAPPING
 
 RESOLVED = "resolution"  # trials that are more alike than they resolve say no more than that
@@ -118,7 +118,7 @@ class _Model:
 
     def __init__(self, trials: Iterable[TrialRow], metric: str, across: bool = False) -> None:
         self.metric = metric
-        having = {(_point(row), row.repeat): row for row in trials if counts(row) and (row[metric] or 0) > 0}
+        having = {(_point(row), row.repeat): row for row in telling(filter(counts, trials), metric) if row[metric] > 0}
         values: Values = {at: row[metric] for at, row in having.items()}
         self._blocks = ApartBlocks(values, (lambda _: None) if across else workload_of, access_of)
         self.strays = [having[at] for at in self._blocks.strays]  # type: ignore[index]

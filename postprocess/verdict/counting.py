@@ -16,6 +16,7 @@ from tierbench.spec import build
 VALID, SUSPECT, INVALID, UNJUDGED = "VALID", "SUSPECT", "INVALID", "not judged"
 ANSWERED, LEAST_REPEATS = "answered", 3  # of `repeats.until`, and how many repetitions an answer takes
 STREAM = "iperf3"  # protocol of clients that send what is no file, and for a time where their set has no size
+SLOWEST = ("latency_p50_s", "latency_p95_s", "latency_p99_s", "fetch_s", "round_trips_per_fetch")  # are left empty
 RUNNING = "running"  # a state, and all that can be said of such a trial
 
 
@@ -40,7 +41,14 @@ def valid(row: TrialRow) -> bool:
 
 def values_of(rows: Iterable[TrialRow], column: str) -> list[float]:
     """The values of a column, of the trials that have one."""
-    return [row[column] for row in rows if row[column] is not None]
+    return [row[column] for row in telling(rows, column)]
+
+
+def telling(rows: Iterable[TrialRow], column: str) -> list[TrialRow]:
+    """The trials that have a value; none of a point where one is empty for being too slow, and the others the fast."""
+    rows = list(rows)
+    too_slow = [row.point for row in rows if row[column] is None and row["fetches"] is not None and column in SLOWEST]
+    return [row for row in rows if row[column] is not None and row.point not in too_slow]
 
 
 def grouped(rows: Iterable[TrialRow], key: Callable[[TrialRow], Any]) -> Iterator[list[TrialRow]]:

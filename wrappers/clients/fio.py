@@ -51,6 +51,9 @@ class Fio(Client):
         if not self.block:
             blocks = f"blocks of {PAGE} to {self.job.options['block_kb'] * 1024} bytes"
             raise Failure("failed", f"{self.job.path}: {self.job.expected_bytes} bytes are no whole number of {blocks}")
+        if self.job.options["direct"] and self.block % PAGE:
+            why = f"past the page cache goes what is a whole number of {PAGE} bytes, as size_mb = 104.8576"
+            raise Failure("failed", f"{self.job.path}: blocks of {self.block} bytes: {why}")
 
     @property
     def block(self) -> int:

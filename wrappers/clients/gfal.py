@@ -1,10 +1,9 @@
 """gfal-copy copies files by the protocol of their URLs: SRM, GridFTP, XRootD or WebDAV."""
 
 import re
-import socket
 from typing import Any
 
-from tierbench.wrappers.child import Run, run_program
+from tierbench.wrappers.child import Run, own_name, run_program
 from tierbench.wrappers.client import Client, Option
 
 PLUGINS = {"srm": "srm", "gridftp": "gridftp", "xrootd": "xrootd", "webdav": "http"}  # gfal2's names for them
@@ -43,7 +42,7 @@ class Gfal(Client):
     def command(self) -> "list[str]":
         to, name = self.job.options["to"], self.job.url.rpartition("/")[2]
         target = f"{to}/{name}" if to else f"file://{self._nowhere}"
-        said = ["env", f"GLOBUS_HOSTNAME={socket.getfqdn()}", "gfal-copy", "-f", "-t", str(FOR_EVER_S)]
+        said = ["env", f"GLOBUS_HOSTNAME={own_name()}", "gfal-copy", "-f", "-t", str(FOR_EVER_S)]
         return [*said, "-n", str(self.job.options["streams"]), self.job.url, target]
 
     def outcome(self, run: Run) -> "dict[str, Any]":

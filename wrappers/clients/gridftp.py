@@ -2,11 +2,10 @@
 
 import collections
 import re
-import socket
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tierbench.wrappers.child import Failure, Run, total
+from tierbench.wrappers.child import Failure, Run, own_name, total
 from tierbench.wrappers.client import Client, Option, check_size
 
 MOST_FILES = 2000  # that one process is given
@@ -76,7 +75,7 @@ class Gridftp(Client):
     def command(self) -> "list[str]":
         options = self.job.options
         # It looks its own name up, and may not find it.
-        said = ["env", f"GLOBUS_HOSTNAME={socket.getfqdn()}", "globus-url-copy", "-dbg"]
+        said = ["env", f"GLOBUS_HOSTNAME={own_name()}", "globus-url-copy", "-dbg"]
         said += PROTECTION[options["protection"]]
         said += ["-p", str(options["streams"]), "-cc", str(options["sessions"])]
         said += ["-fast"] if options["fast"] else []

@@ -56,7 +56,18 @@ class Http(Client):
         through = ["--proxy", f"http://{proxy}"] if proxy else ["--noproxy", "*"]
         form = "%{stderr}fetched %{http_code} %{size_download} %{time_total}\\n"
         files = [word for url, _ in self.job.files for word in ("-o", "/dev/null", url)]
-        flags = ["-q", "--silent", "--show-error", "--fail", "--globoff", *through, *self._shown(), "-w", form]
+        flags = [
+            "-q",
+            "--silent",
+            "--show-error",
+            "--fail",
+            "--globoff",
+            "--location",
+            *through,
+            *self._shown(),
+            "-w",
+            form,
+        ]
         return ["curl", *flags, *files]
 
     def _shown(self) -> "list[str]":

@@ -1,5 +1,6 @@
 """Stage-in: the file is copied to the worker's disk, and ROOT reads the copy from there."""
 
+import functools
 import json
 import os
 from pathlib import Path
@@ -104,5 +105,6 @@ class Staged(Root):
         return {**end, **copied, "bytes_source": "copy", "detail": {**end.get("detail", {}), **staged, **local}}
 
 
+@functools.lru_cache(maxsize=1)
 def _plugin() -> str:
     return run_program("condor_config_val", "LIBEXEC", env=JOBS_OWN).output.strip() + "/curl_plugin"

@@ -233,3 +233,20 @@ def test_it_reads_replicas_that_can_be_made_and_its_files_and_the_meanings_of_it
     assert set(file.client.kinds or ()) <= set(KINDS)
     assert [path.name for path in file.ships if not path.is_file()] == []
     assert [key for key, option in file.client.options.items() if not option.meaning] == []
+
+
+def test_a_claim_about_access_methods_without_a_workload_in_common_is_one_about_pairs(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'name = "mine"\nquestion = "?"\naccess = ["door", "mount"]\nbatches = [4]\nrepeats = 3\n'
+        '[workloads.copy]\nclient = "xrdcp"\nreplicas = "files"\naccess = ["door"]\n'
+        '[workloads.read]\nclient = "dd"\nreplicas = "files"\naccess = ["mount"]\n'
+        '[replicas.files]\nkind = "random"\nsize_mb = 8\ncount = 4\n'
+    )
+    claim = '[[claims]]\nsays = "first"\nkind = "faster"\nmetric = "delivered_mbps"\n'
+    beside = path.with_suffix(".reference.toml")
+    beside.write_text(f'{claim}at = {{ access = "door", jobs = 4 }}\nfactor = "access"\nagainst = "mount"\n')
+    with pytest.raises(ConfigError, match=r'say at\.pair = "door/copy", factor = "pair", against = "mount/read"'):
+        load_experiment(path)
+    beside.write_text(f'{claim}at = {{ pair = "door/copy", jobs = 4 }}\nfactor = "pair"\nagainst = "mount/read"\n')
+    assert load_experiment(path).claims[0].factor == "pair"

@@ -15,6 +15,7 @@ import pytest
 from tests.unit.sampler_process import Samples, finish, read, records_in, until
 from tests.unit.shipped import PYTHON, ship
 from tests.unit.stand_ins import run
+from tierbench.host import Mount
 from tierbench.monitors.sampler import mounts, packages
 
 
@@ -126,12 +127,12 @@ def test_retransmits_are_found_by_their_name(host):
 
 
 def test_disks_are_added_up_without_partitions_and_loops(host, out):
-    for disk in ("sda/device", "sdb/device", "sr0/device", "sdc/device", "loop0", "sdd/device"):
+    for disk in ("sda/device", "sdb/device", "sr0/device", "sdc/device", "loop0", "nvme0n1/device", "nvme0c1n1/device"):
         (host.root / "sys/block" / disk).mkdir(parents=True)
-    (host.root / "sys/block/sr0/removable").write_text("1\n")
+    (host.root / "sys/block/sda/removable").write_text("1\n")  # as of disks behind some controllers
     (host.root / "sys/block/sdc/size").write_text("0\n")  # an empty drive
-    (host.root / "sys/block/sdd/hidden").write_text("1\n")  # one of an NVMe's paths
-    busy_ms = {"sda": 7, "sda1": 1, "sdb": 5, "sr0": 1, "sdc": 1, "loop0": 1, "sdd": 5}
+    (host.root / "sys/block/nvme0c1n1/hidden").write_text("1\n")  # its path
+    busy_ms = {"sda": 7, "sda1": 1, "sdb": 5, "sr0": 1, "sdc": 1, "loop0": 1, "nvme0n1": 0, "nvme0c1n1": 3}
 
     def write_stats():
         host.write("diskstats", "".join(f"8 0 {name} 0 0 2 0 0 0 4 0 0 {ms} 0\n" for name, ms in busy_ms.items()))
@@ -143,7 +144,7 @@ def test_disks_are_added_up_without_partitions_and_loops(host, out):
 
     write_stats()
     samples = host.sampled(meanwhile=work)
-    assert (samples["disk_read_bytes"][-1], samples["disk_busy_ms"][-1]) == (2 * 2 * 512, 1112)
+    assert (samples["disk_read_bytes"][-1], samples["disk_busy_ms"][-1]) == (3 * 2 * 512, 1115)
     assert (samples["disk_busiest_ms"][0], samples["disk_busiest_ms"][-1]) == (0, 1000)
 
 
@@ -205,6 +206,13 @@ def test_auto_takes_the_default_route_of_lowest_metric(host):
     assert host.sampled("--interface", "auto").header["interface"] == "eth0"
 
 
+def test_auto_takes_the_default_route_of_ipv6_where_ipv4_has_none(host):
+    to, near, gone = "0" * 32, "fe8" + "0" * 29, "00000200"
+    routes = [f"{near} 40 {to} 00 {to} 00000100 1 0 00000001 lo", f"{to} 00 {to} 00 {to} ffffffff 1 0 {gone} lo"]
+    host.write("self/net/ipv6_route", "\n".join([*routes, f"{to} 00 {to} 00 {near} 00000400 1 0 00000003 eth0"]))
+    assert host.sampled("--interface", "auto").header["interface"] == "eth0"
+
+
 def test_each_of_several_interfaces_has_its_own_columns(host):
     header = host.sampled("--interface", "eth0+lo").header
     sent = [column["name"] for column in header["columns"] if column["name"].startswith("tx_bytes")]
@@ -218,18 +226,24 @@ def test_an_interface_twice_or_auto_without_a_default_route_is_exit_3(start, hos
     assert finish(start(*host.options, "--interface", interface))[0] == 3
 
 
+FUSE = [("eosxd", "fuse"), ("cvmfs2", "fuse"), ("fusectl", "fusectl")]
 MOUNTS = """\
 /dev/vda1 / ext4 rw,relatime 0 0
 proc /proc proc rw 0 0
 oss.uf.test:/export /mnt/uf nfs4 rw,sec=krb5,rsize=1048576 0 0
 mfs#mds.uf.test:9421 /mnt/mfs fuse.mfs rw,allow_other 0 0
+cvmfs2 /cvmfs/sw fuse ro 0 0
+fusectl /sys/fs/fuse/connections fusectl rw 0 0
 """
 
 
 def test_file_systems_over_the_network_are_told_with_their_options(tmp_path):
     (tmp_path / "self").mkdir()
     (tmp_path / "self/mounts").write_text(MOUNTS)
-    assert mounts(tmp_path) == {"/mnt/uf": "nfs4 rw,sec=krb5,rsize=1048576", "/mnt/mfs": "fuse.mfs rw,allow_other"}
+    assert mounts(tmp_path) == {
+        "/mnt/uf": "nfs4 rw,sec=krb5,rsize=1048576", "/mnt/mfs": "fuse.mfs rw,allow_other", "/cvmfs/sw": "fuse ro",
+    }  # fmt: skip
+    assert [Mount(device, "/", kind).by_network for device, kind in FUSE] == [True, False, False]
     assert mounts(tmp_path / "nowhere") == {}
 
 

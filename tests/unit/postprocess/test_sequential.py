@@ -39,6 +39,12 @@ def trials(rates, repeats=4, scatter=0.01, seed=1, **changes):
     ]
 
 
+def test_a_claim_between_points_that_differ_in_more_than_its_factor_is_no_question():
+    of = claim(at={"access": "direct", "jobs": 8})
+    rows = [*trials({"direct": 400}), *trials({"wan": 200}, workload="dd")]
+    assert look_at(rows, asked(of)).comparisons == ()
+
+
 def test_looks_are_few_and_each_a_third_later():
     assert looks(3, 10) == (3, 4, 6, 8, 10)
     assert looks(3, 3) == (3,)

@@ -1,5 +1,6 @@
 """Confidence intervals over repetitions: their true coverage, and what they are taken over."""
 
+import dataclasses
 import itertools
 import math
 
@@ -9,7 +10,7 @@ from scipy import stats
 
 from tests.unit import synthetic_run as synthetic
 from tierbench.postprocess.schema.columns import row_of
-from tierbench.postprocess.schema.rows import TrialRow
+from tierbench.postprocess.schema.rows import Fetches, TrialRow
 from tierbench.postprocess.stats import ApartBlocks, Interval, blocks, changes, mean_interval, simultaneous, tukey
 from tierbench.postprocess.stats import round_trips as fitted
 from tierbench.postprocess.tables.run_tables import ratio_rows, summary_rows
@@ -150,6 +151,16 @@ def test_a_trial_without_a_counting_partner_is_in_no_ratio():
 def test_what_neither_has_measured_has_no_ratio():
     rows = [trial("direct", 1, 200.0), trial("wan", 1, 100.0)]
     assert {row["metric"] for row in ratio_rows(rows)} == {"delivered_mbps", "window_s"}
+
+
+def test_a_latency_that_is_empty_for_being_too_long_leaves_no_mean_of_the_others_and_no_ratio():
+    rows = trials_of({"direct": (200.0, 201.0, 199.0), "wan": (100.0, 101.0, 102.0)})
+    rows = [dataclasses.replace(row, fetched=Fetches(fetches=90, latency_p99_s=1.0 + row.repeat / 9)) for row in rows]
+    assert ratio_of(rows, "wan", "direct", "latency_p99_s")["pairs"] == 3
+    rows[4] = dataclasses.replace(rows[4], fetched=Fetches(fetches=90, fetches_overdue=10))
+    assert "latency_p99_s" not in {row["metric"] for row in ratio_rows(rows)}
+    means = {row["access"]: row["latency_p99_s"] for row in summary_rows(rows)}
+    assert (means["wan"], means["direct"]) == (None, pytest.approx(1.111, rel=0.001))
 
 
 def drawn(chance, points, repeats, scatter=0.05, hours=0.1):

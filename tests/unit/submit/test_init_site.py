@@ -99,6 +99,7 @@ def test_without_a_pool_it_says_what_was_not_asked(monkeypatch, port):
         (["there.toml"], "is there already"),
         (["mine"], "must be called NAME.toml"),
         (["mine.toml", "--url", "ftp://door.example/x"], "must be SCHEME://HOST:PORT/PATH"),
+        (["mine.toml", "--url", "roots://door.example//x"], "write root://: a door that wants TLS asks for it"),
         (["mine.toml", "--url", 'root://a"b//x'], "its host must be"),
         (["mine.toml", "--mount", "data"], "--mount"),
     ],

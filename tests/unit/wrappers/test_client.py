@@ -5,11 +5,13 @@ import signal
 import subprocess
 import sys
 import zlib
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
 from tests.unit.client_process import PATIENCE_S, SIZE, URL, events, is_running, until
 from tests.unit.shipped import PYTHON
+from tests.unit.stand_ins import serving
 from tierbench.wrappers.child import USUAL_GRACE_S, Interrupts, cpu_of, run_program
 from tierbench.wrappers.clients import dd
 
@@ -195,6 +197,28 @@ def test_what_xrdcp_has_copied_from_server_to_server_is_what_the_server_has_then
     if copies == "exit 0":
         assert end["bytes_app"] == told
         assert (job.folder / "asked").read_text() == "root://other:1098 stat /copies/replica.root\n"
+
+
+def test_of_several_processes_none_waits_for_what_a_server_says_of_anothers_copy(job):
+    job.script("bin/xrdcp", "exit 0")
+    job.script("bin/xrdfs", f"echo asked >>{job.folder}/asked", "echo Size: 5")
+    job.offer(URL, SIZE)
+    end = job.end("xrdcp", options={"to": "root://other:1098//copies"}, processes=2)
+    assert (end["status"], end["bytes_app"], (job.folder / "asked").exists()) == ("ok", 2 * SIZE, False)
+
+
+def test_a_door_may_send_on_to_the_server_that_has_the_file(job):
+    class Door(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(307 if self.path.startswith("/store") else 200)
+            self.send_header("Location", "/pool" + self.path)
+            self.end_headers()
+            self.wfile.write(b"x" * SIZE if self.path.startswith("/pool") else b"moved")
+
+    with serving(Door) as url:
+        job.offer(f"{url}/store/1", SIZE)
+        end = job.end("http")
+    assert (end["status"], end["bytes_app"]) == ("ok", SIZE)
 
 
 def test_no_ticket_no_read(job):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import time
@@ -11,6 +12,7 @@ import pytest
 from tests.unit.client_process import PATIENCE_S, SIZE, events, until
 from tierbench import files
 from tierbench.starts import LOOKS_PER_S, Go, lead, pause_between_looks, settling
+from tierbench.wrappers import child
 from tierbench.wrappers.child import CLAIM
 
 MOST_LATE_NS = 60e9  # of a busy machine; how late a quiet one is the testbed's tests tell
@@ -98,6 +100,18 @@ def claimed(core):
         claim.close()
         return None
     return claim
+
+
+def test_a_second_thread_of_a_core_is_taken_when_all_cores_have_a_client(monkeypatch):
+    taken = []
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})  # of which 0 and 2, and 1 and 3, are one core
+    monkeypatch.setattr(os, "sched_setaffinity", lambda _, cores: taken.extend(cores))
+    monkeypatch.setattr(child, "read_text", lambda path: ["0,2\n", "1,3\n"][int(re.search(r"cpu(\d)/", path)[1]) % 2])
+    monkeypatch.setattr(child, "CLAIM", "\0tierbench-test-core-{}")
+    claims = [child.take_core(index) for index in (0, 2, 4, 6)]
+    assert (taken[:2], sorted(taken)) == ([0, 1], [0, 1, 2, 3])
+    for claim in claims:
+        claim.close()
 
 
 def test_a_pinned_client_and_its_process_keep_to_one_core(job):

@@ -93,6 +93,12 @@ def test_each_file_of_a_job_has_blocks_that_fit_it(job):
     assert "--bs=1000000 " in asked(job)
 
 
+def test_past_the_page_cache_go_whole_pages(job):
+    job.offer(job.folder / "mine", 8_000_000)
+    end = job.end("fio", options={"direct": True})
+    assert (end["status"], "blocks of 1000000 bytes: past the page cache" in end["message"]) == ("failed", True)
+
+
 @pytest.mark.parametrize(
     ("options", "flags"), [({}, "-e -c"), ({"fsync": False, "close": False, "direct": True}, "-I")]
 )

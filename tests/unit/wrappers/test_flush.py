@@ -98,6 +98,11 @@ def test_what_a_server_with_zfs_has_of_files_that_it_does_not_see_nobody_can_mea
     assert json.loads(capsys.readouterr().out)["status"] == "unmeasured"
 
 
+def test_what_lies_in_a_folder_within_is_not_emptied_and_nobody_says_so(replicas):
+    (replicas / "run1").mkdir()
+    assert report("--strategy", "fadvise", "--directory", replicas)["status"] == "unmeasured"
+
+
 def test_the_helper_is_told_the_strategy_and_a_missing_one_is_reported(replicas, helper):
     told = replicas.parent / "told"
     told_all = helper(f'echo "$@" > {told}')

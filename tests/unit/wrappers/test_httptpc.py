@@ -32,13 +32,14 @@ class Servers(BaseHTTPRequestHandler):
     """Both in one: answers as it is told, and keeps what it was asked."""
 
     protocol_version = "HTTP/1.1"
-    code, said, size, removal, cut, hangs = 201, SUCCESS, SIZE, 200, False, ""
+    code, said, size, removal, cut, hangs, takes_s = 201, SUCCESS, SIZE, 200, False, "", 0.0
 
     def do_COPY(self):
         self.asked.append(("COPY", self.path, dict(self.headers)))
         if self.path.startswith("/manager"):
             self.answer(307, location=self.path.replace("/manager", "/copies"))
             return
+        time.sleep(self.takes_s)
         self.send_response(self.code)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
@@ -120,6 +121,13 @@ def test_the_destination_fetches_or_the_source_writes(servers, job, push):
     assert headers.get("Source") == (None if push else f"{servers.url}/data/replica.root")
     assert headers.get("Destination") == (f"{servers.url}{copy}" if push else None)
     assert headers["X-Number-Of-Streams"] == "4"
+
+
+def test_who_is_behind_the_timetable_waits_from_when_a_copy_was_due(servers, job):
+    servers.takes_s, due_s = 0.5, 0.1
+    end = job.end("httptpc", options={"to": f"{servers.url}/copies"}, for_s=2.5, fetch_every_s=due_s)
+    copies = end["work"]["fetches"]
+    assert end["work"]["latency_s"]["max"] > 0.95 * (copies * servers.takes_s - (copies - 1) * due_s) > servers.takes_s
 
 
 def test_a_clusters_manager_sends_on(servers, job):
