@@ -6,8 +6,9 @@ Each line of the first table is for one kind of scatter: for so many repetitions
 that hold the true ratio, and their median width over that of Student's t from pairs. The second is of two workloads
 with a scatter of their own, four points each: that share for each, and the width over that of one model for both. The
 third is of access methods with scatters of their own, three points each. The next has the share of runs in which
-nothing differs and something is said to: by the answer, and by `compare`. The last is of runs that end when they are
-answered: one of so many lines is better by a true ratio, and 5 % are no difference.
+nothing differs and something is said to: by the answer, and by `compare`; after it that of the answer about lines whose
+scatters differ. The last is of runs that end when they are answered: one of so many lines is better by a true ratio,
+and 5 % are no difference.
 """
 
 import itertools
@@ -15,7 +16,7 @@ import itertools
 import numpy as np
 from frame import options
 
-from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER
+from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, SLOWER
 from tierbench.postprocess.compare.sequential import Question, look_at
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.stats import ApartBlocks, blocks, changes, simultaneous, student, tukey
@@ -103,6 +104,16 @@ def false_answer(chance, kind, points, panels, repeats, runs):
     return f"{100 * wrong / runs:.1f} %"
 
 
+def false_look(chance, scatters, repeats, runs):
+    wrong = 0
+    for _ in range(runs):
+        rates = 400 * np.exp(chance.normal(0, np.array(scatters)[:, None], (len(scatters), repeats)))
+        rows = [trial(f"way{line}", repeat, float(rate)) for (line, repeat), rate in np.ndenumerate(rates)]
+        said = look_at(rows, Question("access", "jobs")).comparisons
+        wrong += any(each.result in (FASTER, SLOWER) for each in said)
+    return f"{100 * wrong / runs:.1f} %"
+
+
 def false_change(chance, kind, points, repeats, runs):
     wrong = 0
     for _ in range(runs):
@@ -158,6 +169,10 @@ def main():
         answer = false_answer(chance, kind, points, panels, 3, runs)
         change = false_change(chance, kind, points, 3, runs)
         print(f"| {points} | {panels} | {kind} | {answer} | {change} |", flush=True)
+    print("\n| scatter of equal lines | n = 3 | 4 | 5 |\n|---|---|---|---|")
+    for scatters in ((0.01,) * 3, (0.01, 0.01, 0.05), (0.01, 0.01, 0.1), (0.005,) * 5 + (0.1,)):
+        cells = (false_look(chance, scatters, n, runs) for n in (3, 4, 5))
+        print(f"| {', '.join(f'{each:.1%}' for each in scatters)} |", " | ".join(cells), "|", flush=True)
     print("\n| lines | true ratio | scatter | wrong | open | repetitions |\n|---|---|---|---|---|---|")
     for lines, ratio, scatter in itertools.product((2, 4, 8), (1.0, 1.05, 1.2), (0.02, 0.05)):
         cells = until_answered(chance, lines, ratio, scatter, 10, runs)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tierbench.dags.levels import SAME_WITHIN, no_difference
 from tierbench.postprocess.digits import Numbers
 
 MOST_LOG = 700.0  # of a ratio: the largest number has little more
@@ -25,6 +26,7 @@ FAR_NOISIER = 100.0  # times the variance: of less nobody knows by three trials 
 STRAY = 0.01  # how often a run without a stray trial is said to have one
 DOUBT, DOUBT_OF_STRAYS = 1.5, 0.5  # standard errors by which variances may differ more than they seem to
 LEAST_TRIALS, LEAST_POINTS = 3, 3  # of a point, and in a repetition, to tell a stray trial from its neighbours
+LEAST_DF = 0.5  # below it an interval says nothing, and its ends are no numbers
 LARGEST_DF = 1000.0  # beyond, Student's distribution is the normal one
 SUMMED = np.linspace(-8.5, 8.5, 171)  # standard deviations: the normal density in steps that leave no error to speak of
 HALVED = 30  # times, an interval to find a root in
@@ -261,7 +263,7 @@ class ApartBlocks:
                 self._add(rest, Blocks(rest), strays)
             else:
                 self._add(of_kind, model, strays)
-        self._values = _without(values, self.strays)
+        self._every, self._values = values, _without(values, self.strays)
 
     def _add(self, values: Values, model: Blocks, strays: Sequence[Trial]) -> None:
         apart, others = _noisy_apart(values, model, strays)
@@ -269,10 +271,23 @@ class ApartBlocks:
         self.strays += [key for key in dict.fromkeys((*strays, *others)) if key not in self.strays]
 
     def ratio(self, point: Hashable, against: Hashable) -> Compared | None:
-        """The one over the other."""
+        """The one over the other; where a trial decides it by being left out, by the pairs of both with all trials."""
         both = (model for model in self._models if point in model.points and against in model.points)
-        pairs = {key: value for key, value in self._values.items() if key[0] in (point, against)}
-        return (next(both, None) or Blocks(pairs)).ratio(point, against)
+        pairs, every = (
+            {key: value for key, value in values.items() if key[0] in (point, against)}
+            for values in (self._values, self._every)
+        )
+        ratio = (next(both, None) or Blocks(pairs)).ratio(point, against)
+        whole = Blocks(every).ratio(point, against) if ratio and len(every) > len(pairs) else None
+        return whole if ratio and whole and _is_other(ratio.ratio, whole.ratio) else ratio
+
+
+def _is_other(ratio: Interval, whole: Interval) -> bool:
+    """Whether a ratio says faster, slower or alike, and the one of all trials is on the other side, or not alike."""
+    if ratio.interval is None or whole.value is None:
+        return False
+    (low, high), value, (least, most) = ratio.interval, whole.value, no_difference(SAME_WITHIN)
+    return low > 1 >= value or high < 1 <= value or (least < low and high < most and not least < value < most)
 
 
 def _without(values: Values, strays: Sequence[Trial]) -> Values:
@@ -393,7 +408,7 @@ def _compared(log: float, parts: Numbers, dfs: Numbers, most: float) -> Compared
     variance = float(parts.sum())
     used = (parts > 0) & (dfs > 0)
     df = min(variance**2 / float((parts[used] ** 2 / dfs[used]).sum()), most) if used.any() else most
-    if df < 1e-9:
+    if df < LEAST_DF:
         return Compared(Interval(math.exp(log)))
     reach = student(df) * math.sqrt(variance)
     return Compared(Interval(math.exp(log), math.exp(log - reach), math.exp(log + reach)), df)

@@ -193,14 +193,17 @@ def _decided(run: Path, plan: dict[str, Any], experiment: dict[str, Any], rule: 
     from tierbench.postprocess.compare.sequential import look_at, question_of
     from tierbench.postprocess.schema.columns import read_rows
     from tierbench.postprocess.schema.rows import TrialRow
+    from tierbench.postprocess.verdict.judge import judge_run
 
     measured, question = decision.repeats, question_of(plan, experiment)
     to_come = [trial for trial in plan["trials"] if trial["repeat"] > measured]
     after = f"after {measured} of {rule.at_most} repetitions"
     at = max((number for number in question.looks if number <= measured), default=0)
     if at > decision.look:
-        folders = (_folder(run, trial) for trial in plan["trials"] if trial["repeat"] <= at)
-        look = look_at((row for folder in folders for row in read_rows(TrialRow, folder)), question)
+        folders = [_folder(run, trial) for trial in plan["trials"] if trial["repeat"] <= at]
+        rows = [(row, folder / names.CONDITIONS) for folder in folders for row in read_rows(TrialRow, folder)]
+        hosts = {row.trial: json_files.read_table(under) for row, under in rows if under.exists()}
+        look = look_at(judge_run([row for row, _ in rows], hosts), question)  # as the run's tables do
         spared = [trial["id"] for trial in to_come if trial["name"].rpartition(" #")[0] not in look.needed]
         decision = dataclasses.replace(decision, look=at, spared=spared)
         if look.is_enough:

@@ -24,13 +24,16 @@ BESIDE = 1  # nights by which what else changed may lie beside the night that is
 def sentence(finding: alarms.Finding, chronicle: Chronicle) -> str:
     """A finding in words, with what else changed."""
     beside = what_else(chronicle, finding.last, finding.since)
-    before = chronicle.before(finding.since)
     when = "when it began," if finding.kind == alarms.DRIFT else "that night"
-    if when == "that night" and before and before.planned_ns > finding.last.planned_ns:  # nights without its value
+    if when == "that night" and _is_gap(finding):  # nights without its value, or that measured nothing
         when = f"since the night of {day(finding.last, chronicle.measured[-1])}"
     more = f"; {when} {listed(beside[:MOST])}" if beside else ""
     left = f", and {counted(len(beside) - MOST, 'more thing')} changed" if len(beside) > MOST else ""
     return f"{_head(finding, chronicle)}{more}{left}."
+
+
+def _is_gap(finding: alarms.Finding) -> bool:
+    return finding.since.planned_ns - finding.last.planned_ns > 1.5 * alarms.DAY_NS
 
 
 def _head(finding: alarms.Finding, chronicle: Chronicle) -> str:
@@ -55,7 +58,8 @@ def _head(finding: alarms.Finding, chronicle: Chronicle) -> str:
     if finding.latest:
         change += f"; the present level since the night of {day(finding.latest, nights[-1])}"
     if kind != alarms.SINGLE:
-        return f"{better} since the night of {since}: {change})"
+        unknown = f" or some night after that of {day(finding.last, nights[-1])}" if _is_gap(finding) else ""
+        return f"{better} since the night of {since}{unknown}: {change})"
     alone = "one night is no change until the next night confirms it"
     return f"{better} in the night of {since} alone, so far: {change}); {alone}"
 

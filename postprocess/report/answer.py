@@ -319,7 +319,7 @@ def _doubts(results: Results, trials: list[TrialRow], deciding: list[TrialRow]) 
     across = results.layout.lines in (WORKLOAD, PAIR)
     if far := [trial for trial in strays(results.trials, results.rate, across=across) if trial in trials]:
         rates = [f"{trial.trial} ({figures(trial[results.rate], results.unit)})" for trial in far]
-        yield f"{far_off(rates)} of ratios."
+        yield f"{far_off(rates)} of ratios, unless that decides them."
     yield from _workers_apart(results, deciding)
     if 1 < (repeats := len({trial.repeat for trial in deciding})) < FEW:
         yield f"{repeats} repetitions: intervals are wide."

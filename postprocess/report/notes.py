@@ -185,6 +185,8 @@ def amplification_notes(results: Results, point: RunPoint) -> Iterator[str]:
 
 def saturation_notes(results: Results, point: RunPoint) -> list[str]:
     """From how many jobs on more bring nothing, by the lines of a panel; and why that is unknown of others."""
+    if results.rate == OPERATIONS:  # a ladder is fitted to bytes
+        return []
     points: list[str] = []
     unknown: dict[str, list[str]] = {}
     lines = results.layout.lines

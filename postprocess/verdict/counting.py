@@ -87,7 +87,9 @@ def looks_of(plan: Mapping[str, Any], experiment: Mapping[str, Any]) -> tuple[in
     at_most = max((int(trial["repeat"]) for trial in plan["trials"]), default=LEAST_REPEATS)
     if asked is None:
         return (*extended, at_most)
-    return looks(max(LEAST_REPEATS, int(asked.get("at_least") or LEAST_REPEATS)), at_most)
+    at_least = max(LEAST_REPEATS, int(asked.get("at_least") or LEAST_REPEATS))
+    each = [*extended, at_most]  # time that more were asked for is one more
+    return (*looks(at_least, each[0]), *each[1:])
 
 
 def enough_without(run: Path, trial_id: str) -> bool:

@@ -211,7 +211,7 @@ def test_a_method_that_scatters_less_has_narrow_ratios_of_its_own_and_the_others
         ((method, jobs), repeat): float(np.exp(chance.normal(0, scatter)))
         for method, scatter in enumerate(scatters) for jobs in range(4) for repeat in range(5)
     }  # fmt: skip
-    values[(0, 0), 0] *= 1.3  # far off in its method, and not beside the other one
+    values[(0, 0), 0] *= 1.2  # far off in its method, and not beside the other one
     together = ApartBlocks(values, lambda _: None)
     apart = ApartBlocks(values, lambda _: None, lambda point: point[0])
     assert (together.strays, apart.strays) == ([], [((0, 0), 0)])
@@ -273,6 +273,27 @@ def test_a_stray_trial_is_named_and_left_out():
     model, strays = blocks(values)
     assert strays == [(4, 1)]
     assert model.ratio(4, 0).ratio.value == pytest.approx(1, abs=0.06)
+
+
+def test_a_stray_trial_whose_leaving_out_decides_stays_in():
+    rates = {
+        "direct": (135.0, 48.0, 138.0, 137.0),
+        "lan": (130.0, 131.0, 130.0, 130.0),
+        "wan": (65.0, 66.0, 65.0, 66.0),
+    }
+    rows = trials_of(rates)
+    undecided, far = ratio_of(rows, "direct", "lan"), ratio_of(rows, "direct", "wan")
+    assert undecided["low"] < 0.8 < undecided["high"]
+    assert (far["ratio"], far["low"] > 1.9) == (pytest.approx(2.09, rel=0.01), True)  # with it and without
+
+
+def test_a_ratio_of_next_to_no_degrees_of_freedom_has_no_interval():
+    """A calm point whose repetitions are else a noisy point's."""
+    chance = np.random.default_rng(283)
+    logs = chance.normal(0, 1, (4, 4)) * np.array([[0.002], [0.002], [0.002], [0.1]])
+    there = chance.random((4, 4)) >= 0.15
+    rows = [trial(f"a{n}", r, 100 * math.exp(logs[n, r])) for r in range(4) for n in range(4) if there[n, r]]
+    assert any(row["ratio"] and row["low"] is None for row in ratio_rows(rows))
 
 
 @pytest.mark.parametrize("points", [4, 12, 24])

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from tests.unit.postprocess import test_uncertainty as uncertain
 from tests.unit.quick_plan import WORKERS, written
 from tierbench import json_files, names
 from tierbench.dags.experiment import load_experiment
@@ -68,6 +69,21 @@ def test_a_look_is_at_the_repetitions_up_to_it_and_at_no_others(tmp_path, looks,
     measure(run, 3)
     decide(run)
     assert sorted(read) == sorted(trial["id"] for trial in trials(run) if trial["repeat"] <= 3)
+
+
+def test_a_look_judges_the_trials_as_the_runs_tables_do(tmp_path, monkeypatch):
+    """A rule that takes all trials of a run sees them there, too."""
+    rows, seen = [uncertain.trial("direct", 1, 400.0, verdict="VALID")], []
+    monkeypatch.setattr("tierbench.postprocess.schema.columns.read_rows", lambda *_: rows[:1])
+    monkeypatch.setattr(
+        "tierbench.postprocess.verdict.judge.judge_run", lambda rows, hosts: ["judged", len(rows), *hosts]
+    )
+    monkeypatch.setattr(sequential, "look_at", lambda rows, _: seen.extend(rows) or Look(3, (OPEN, FASTER)))
+    run = made(tmp_path)
+    measure(run, 3)
+    (run / names.trial_directory(trials(run)[0]["id"]) / names.CONDITIONS).write_text('{"format": 1}')
+    decide(run)
+    assert seen == ["judged", 9, rows[0].trial]
 
 
 def point(access):

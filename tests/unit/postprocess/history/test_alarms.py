@@ -88,6 +88,16 @@ def test_a_method_that_falls_is_named_after_two_nights_with_what_else_changed():
     assert words.endswith("; that night xrootd-server went from 5.8.1 to 5.8.4 on dgt.")
 
 
+def test_a_change_within_nights_that_measured_nothing_is_dated_to_none_of_them():
+    packages = lambda night: {("oss.uf.test", "package xrootd-server"): "5.8.1" if night < 33 else "5.8.4"}  # noqa: E731
+    nights = chronicle_of(60, missed=range(30, 50), environment=packages, factors={LAN: slower_from(36, 0.15)})
+    (found,) = findings(nights)
+    words = sentence(found, nights)
+    assert " or some night after that of " in words
+    assert "; since the night of " in words
+    assert "that night" not in words
+
+
 def test_of_many_changes_beside_a_change_three_are_named_and_the_others_counted():
     def environment(night):
         return {("dgt.fiu.test", f"setting {number}"): str(night >= 40) for number in range(5)}
