@@ -232,10 +232,10 @@ def load_experiment(path: Path) -> Experiment:
     if "expects" in read_toml(path):  # what another file expects may be of levels that this one has not
         problems += expected_problems(first.expects, factors)
     refuse(problems, source)
-    first = dataclasses.replace(first, claims=read_claims(lineage(path)))
+    first = dataclasses.replace(first, claims=read_claims(lineage(path)), left_out=left_out)
     pairs = {(use.access, use.name) for use in first.uses()}
     check_claims(path, first.claims, with_pairs if first.report.lines == PAIR or are_apart(pairs) else factors, pairs)
-    return dataclasses.replace(first, axes=axes, left_out=left_out, variants=tuple(variants)) if axes else first
+    return dataclasses.replace(first, axes=axes, variants=tuple(variants)) if axes else first
 
 
 def _at_one_point(tables: Mapping[str, Any], source: str) -> Experiment:

@@ -12,6 +12,7 @@ from tierbench.dags.nodes import item
 from tierbench.dags.plan import Configuration, Plan, Trial
 from tierbench.dags.replicas import StreamedBytes
 from tierbench.dags.trial_settings import EVENLY, place_lines, places
+from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Condition, Sampler, Site
 
 
@@ -41,10 +42,14 @@ def flushed_hosts(site: Site, experiment: Experiment, plan: Plan, configuration:
         place = str(replicas.reads)
     workers = plan.pools[configuration.pool] if access.protocol == "file" else ()
     seen_by_workers = access.url(place) if place else ""
-    return [
-        *(FlushedHost(host, seen_by_workers) for host in workers),
-        *(FlushedHost(host, place) for host in access.path),
-    ]
+    every = dict.fromkeys([FlushedHost(host, seen_by_workers) for host in workers])
+    every |= dict.fromkeys(FlushedHost(host, place) for host in access.path)
+    both = next((each.host for each in every if each.host in workers and each.host in access.path), None)
+    if both and len(every) > len({each.host for each in every}):
+        why = f"is a worker of pools.{configuration.pool}, too, which sees the files at {seen_by_workers}"
+        remedy = "leave it out of path, or out of the pool by its requirements"
+        raise ConfigError(f"{site.name}: access.{configuration.access}.path: {both} {why}; {remedy}")
+    return list(every)
 
 
 def sampled_hosts(site: Site, plan: Plan, configuration: Configuration) -> list[Sampler]:
@@ -61,7 +66,8 @@ def sampled_hosts(site: Site, plan: Plan, configuration: Configuration) -> list[
 def ways_to_sample(site: Site, configuration: Configuration) -> list[str]:
     """How the sampled hosts are reached: as members of the pool, or over ssh."""
     workers = {"pool"} if site.pools[configuration.pool].interface else set()
-    return sorted({sampler.via for sampler in site.samplers.values()} | workers)
+    on_the_way = (sampler for sampler in site.samplers.values() if sampler.is_of({configuration.access}))
+    return sorted({sampler.via for sampler in on_the_way} | workers)
 
 
 def condition_hosts(condition: Condition, workers: Mapping[str, Iterable[str]]) -> list[str]:

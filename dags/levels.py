@@ -204,6 +204,8 @@ def _axis(name: str, table: Any, source: str) -> Axis:
     key = f"axes.{printable(name)}"
     if not NAME.fullmatch(name):
         raise ConfigError(f'{source}: {key}: a factor is named by small letters, digits and "_", like cache_mb')
+    if name == PAIR:
+        raise ConfigError(f"{source}: {key}: stands for an access method with its workload; name the axis otherwise")
     if isinstance(table, Mapping) and isinstance(table.get("values"), Mapping):
         named = build(_Named, table, source, key)
         levels, settings, label = tuple(named.values), tuple(named.values.values()), named.label

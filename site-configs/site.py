@@ -387,6 +387,9 @@ def _host_problems(site: Site, storage: Sequence[Host]) -> Iterator[str]:
     sampled = {sampler.host: name for name, sampler in site.samplers.items()}
     for name, access in site.access.items():
         key = f"access.{name}"
+        if storage and not access.on_disk and not any(site.samplers[sampled[host]].is_of({name}) for host in storage):
+            why = "is in no storage server's samplers.NAME.access, so none of its trials could be VALID"
+            yield f"{key}: {why}"
         if access.to and access.to.host not in sampled:
             yield unknown_name(f"{key}.to.host", access.to.host, sampled)
         for server in access.servers:

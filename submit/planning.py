@@ -83,7 +83,8 @@ class Planned:
         links, in_turn = self.site.links, own.start == IN_TURN
         placed = set(places(own.placement, pool, trial.jobs))
         workers = 1 if in_turn else min(len(placed or pool) or trial.jobs, trial.jobs)
-        ceilings = list(filter(None, (links.wan, links.storage, links.worker and links.worker * workers)))
+        wan = links.wan if self.site.pools[trial.configuration.pool].over_wan else None
+        ceilings = list(filter(None, (wan, links.storage, links.worker and links.worker * workers)))
         work_s = (trial.bytes or trial.nominal_bytes) * 8 / 1e6 / min(ceilings) if ceilings else 0.0
         if trial.work.for_s is not None:
             work_s = trial.work.for_s * (trial.jobs if in_turn else 1)

@@ -180,7 +180,10 @@ def with_access(experiment: Experiment, access: str) -> Experiment:
     first, *_ = experiment.workloads
     own = experiment.workloads[first]
     wider = dataclasses.replace(own, access=(*experiment.access_of(first), access))  # type: ignore[arg-type]
-    return dataclasses.replace(experiment, workloads={**experiment.workloads, first: wider}, variants=())
+    points = [
+        dataclasses.replace(each, experiment=with_access(each.experiment, access)) for each in experiment.variants
+    ]
+    return dataclasses.replace(experiment, workloads={**experiment.workloads, first: wider}, variants=tuple(points))
 
 
 def variant(name: str, extended: str, experiment: Experiment, added: tuple[str, ...]) -> Iterator[str]:

@@ -10,6 +10,7 @@ import os
 import re
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -59,10 +60,12 @@ def watch(step: "Callable[[TrialMonitor], None]") -> int:
         step(monitor)
     except CalledOff as reason:
         why = str(reason)
-    except OSError as error:
-        if error.errno not in FULL:
-            raise
-        why = disk_full()
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in FULL:
+            why = disk_full()
+        else:
+            traceback.print_exc()
+            why = f"{Path(sys.argv[0]).stem} failed: {error!r}"
     else:
         return DONE
     call_off(monitor, why)

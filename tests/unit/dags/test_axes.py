@@ -1,5 +1,6 @@
 """An experiment's axes: what they may be, the product they make, and what a plan makes of it."""
 
+import dataclasses
 import itertools
 import re
 import sys
@@ -7,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.quick_plan import POOL
+from tierbench.dags.hosts import ways_to_sample
 from tierbench.dags.levels import COMMON
 from tierbench.dags.plan import expand
 from tierbench.errors import ConfigError
@@ -191,3 +194,37 @@ def test_the_docs_name_what_no_axis_can_set():
     listed = re.search(r"the same for all trials \(([^)]*)\)", text)
     assert listed
     assert set(re.findall(r"`(\w+)`", listed[1])) == set(COMMON) - {"axes", "except", "extends", "without"}
+
+
+def test_what_is_left_out_is_so_without_axes_too(site, load):
+    bare = CACHES.partition("[axes")[0].replace('"lan-xrootd"', '"lan-xrootd", "direct"')
+    where = '[[except]]\nwhere = { access = "direct", jobs = 6 }\nbecause = "it is in production"\n'
+    plan = expand(site, load(bare + where), POOL)
+    assert {(trial.configuration.access, trial.jobs) for trial in plan.trials} == {
+        ("lan-xrootd", 2), ("lan-xrootd", 6), ("direct", 2),
+    }  # fmt: skip
+    assert plan.left_out == {"it is in production": 1}
+
+
+def test_pair_is_no_name_of_an_axis(load):
+    with pytest.raises(ConfigError, match=r"axes\.pair: stands for an access method with its workload"):
+        load(CACHES.replace("axes.cache_mb", "axes.pair"))
+
+
+def test_a_way_that_does_not_lead_over_the_wan_is_not_planned_at_its_rate(site, load):
+    experiment = load(CACHES)
+    plan = expand(site, experiment, POOL)
+
+    def seconds(over_wan):
+        pools = {name: dataclasses.replace(pool, over_wan=over_wan) for name, pool in site.pools.items()}
+        own = dataclasses.replace(site, pools=pools, links=dataclasses.replace(site.links, wan=1.0))
+        return Planned(plan, own, experiment, "").trial_s(plan.trials[0])
+
+    assert seconds(over_wan=False) < seconds(over_wan=True) / 10
+
+
+def test_a_trial_has_samplers_by_ssh_where_its_own_access_method_does(site, load):
+    plan = expand(site, load(CACHES), POOL)
+    own, *_ = plan.configurations
+    far = dataclasses.replace(next(iter(site.samplers.values())), host="far.example", via="ssh", access=("direct",))
+    assert ways_to_sample(dataclasses.replace(site, samplers={**site.samplers, "far": far}), own) == ["pool"]

@@ -1,5 +1,6 @@
 """Where an experiment places its clients: asked for, planned, written for HTCondor, looked at by the verdict."""
 
+import dataclasses
 import json
 import re
 
@@ -191,6 +192,21 @@ def test_caches_are_emptied_on_all_workers_wherever_clients_are_placed(site, loa
     own = next(each for each in plan.configurations if site.access[each.access].protocol == "file")
     flushed = {host.host for host in flushed_hosts(site, experiment, plan, own)}
     assert flushed >= set(WORKERS)
+
+
+def test_a_server_that_is_a_worker_too_is_flushed_once_or_not_at_all(site, load, planned):
+    experiment = load('placement = "one-worker"')
+    plan = planned(experiment)
+    own = next(each for each in plan.configurations if site.access[each.access].protocol == "file")
+    way = site.access[own.access]
+
+    def flushed(**changes):
+        access = {**site.access, own.access: dataclasses.replace(way, path=(WORKERS[0],), **changes)}
+        return [host.host for host in flushed_hosts(dataclasses.replace(site, access=access), experiment, plan, own)]
+
+    assert len(flushed()) == len(plan.pools[own.pool])
+    with pytest.raises(ConfigError, match=rf"path: {WORKERS[0]} is a worker of pools\.{own.pool}, too"):
+        flushed(prefix="/mnt")
 
 
 HOST = "wn01.private.fiu.test"

@@ -218,5 +218,12 @@ def test_a_disk_on_which_the_gate_or_the_stop_finds_no_room_calls_the_trial_off(
     assert not (trial.trial / names.RESERVE).exists()
 
 
+def test_a_gate_that_fails_leaves_no_clients_waiting(gate, monkeypatch):
+    trial = gate(at_work=False)
+    monkeypatch.chdir(trial.trial)
+    assert trial_monitor.watch(lambda _: [][0]) == CALLED_OFF
+    assert "IndexError" in (trial.trial / names.CALLED_OFF).read_text()
+
+
 def test_those_who_watch_have_the_exit_status_that_dagman_looks_for():
     assert trial_monitor.CALLED_OFF == CALLED_OFF

@@ -121,6 +121,11 @@ def test_the_testbeds_own_table_is_left_to_it(load):
             r'access\.bridge\.to\.host: there is no "far\.example"',
         ),
         (STORAGE, STORAGE + DOOR, r'access\.bridge\.path: "door\.example" is flushed by a job'),
+        (
+            'role = "storage"',
+            'role = "storage"\naccess = ["mount"]',
+            r"access\.bridge: is in no storage server's samplers",
+        ),
         (STORAGE, STORAGE + AGAIN, r'"oss\.example" is sampled by samplers\.oss already'),
         *(
             ('interface = "eth0"', f"interface = {several}", r"samplers\.oss.*interface")

@@ -81,6 +81,14 @@ def test_a_floor_of_what_is_not_measured_is_refused():
         check_floors(site, quick, (), {"direct/rot ×4": 1.0})  # noqa: RUF001 -- as trials are named
 
 
+def test_a_floor_has_the_levels_of_axes_too(variant):
+    experiment = variant('[axes.cache_mb]\nvalues = ["off", 30]\nsets = "workloads.root.options.cache_mb"\n')
+    name = "direct/root cache_mb=30 ×4"  # noqa: RUF001 -- as trials are named
+    check_floors(find_site("testbed"), experiment, ("lan-xrootd",), {name: 1.0})
+    with pytest.raises(ConfigError, match="--floor: there is no"):
+        check_floors(find_site("testbed"), experiment, ("lan-xrootd",), {WAY: 1.0})
+
+
 @pytest.mark.parametrize("text", ["direct", "=5", "direct=fast", "direct=0"])
 def test_a_floor_that_is_none_is_refused(text, capsys):
     with pytest.raises(SystemExit) as refused:
