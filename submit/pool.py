@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import sysconfig
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -13,6 +12,7 @@ from typing import Any
 
 from tierbench.checked_text import Host
 from tierbench.errors import TierbenchError
+from tierbench.host import own_name
 
 DAG = " && JobUniverse == 7"  # HTCondor's scheduler universe, DAGMan's
 HOW_TO_GET_BINDINGS = "pip install 'htcondor>=24.12'"
@@ -130,7 +130,7 @@ def jobs(constraint: str, attributes: list[str]) -> list[dict[str, Any]]:
 
 def is_elsewhere(host: str) -> bool:
     """Whether what was submitted on a host is in another queue than this one's."""
-    hosts = (host, socket.getfqdn())
+    hosts = (host, own_name())
     if not all("." in name for name in hosts):  # no name server answered
         hosts = (host.partition(".")[0], hosts[1].partition(".")[0])
     return host != "" and hosts[0] != hosts[1]

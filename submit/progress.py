@@ -7,7 +7,6 @@ import csv
 import dataclasses
 import functools
 import re
-import socket
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from tierbench import files, json_files, names
 from tierbench.dags.plan import PlannedTrial, read_plan
 from tierbench.dags.records import read_outcome
 from tierbench.errors import ConfigError
+from tierbench.host import own_name
 from tierbench.postprocess.schema.columns import parted
 from tierbench.postprocess.schema.rows import EVENTS, OPERATIONS, RATE, SUMMED, trial_column
 from tierbench.postprocess.verdict.counting import INVALID
@@ -203,9 +203,7 @@ class Run:
         return json_files.read_as(Submission, path) if path.is_file() else None
 
     def record_submission(self, cluster: int, wall_s: float) -> None:
-        record = Submission(
-            cluster, str(self.directory.resolve()), socket.getfqdn(), wall_s, self.directory.stat().st_ino
-        )
+        record = Submission(cluster, str(self.directory.resolve()), own_name(), wall_s, self.directory.stat().st_ino)
         json_files.write(self.directory / names.SUBMITTED, record)
 
     @property

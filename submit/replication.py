@@ -19,7 +19,7 @@ from typing import Any, TypedDict
 from tierbench import json_files, names
 from tierbench.dags.replicas import CopiedReplicas, DoublingReplicas, Entry, HiggsReplicas, Replicas, TreeReplicas
 from tierbench.errors import ConfigError, TierbenchError, UnmetNeed
-from tierbench.host import mounts, read_text
+from tierbench.host import mounts, own_name, read_text
 from tierbench.site_configs.site import find_site
 from tierbench.spec import unknown_name
 from tierbench.submit import catalogue, programs
@@ -67,7 +67,7 @@ def _replicas(arguments: argparse.Namespace) -> int:
         complaints = [line for replicas in sets for line in verify(replicas, parent, arguments.processes)]
         print("\n".join(complaints) or "all replicas are there and intact")
         return 1 if complaints else 0
-    if not (arguments.directory or arguments.access or site.server.host in (socket.gethostname(), socket.getfqdn())):
+    if not (arguments.directory or arguments.access or site.server.host in (socket.gethostname(), own_name())):
         _refuse_own_disk(parent, site.server.host)
     for replicas in sets:
         if arguments.access:

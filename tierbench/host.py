@@ -4,6 +4,7 @@ the access point by chirp.
 Stdlib only, Python 3.6 or newer.
 """
 
+import functools
 import importlib
 import os
 import re
@@ -127,6 +128,12 @@ def default_interface(proc: Path) -> str:
     return min(routes)[1] if routes else ""
 
 
+@functools.lru_cache(maxsize=1)
+def own_name() -> str:
+    """This host's in full: where no name server answers it takes a minute to learn that there is none."""
+    return socket.getfqdn()
+
+
 class NoChirp(Exception):
     """HTCondor's chirp client is not there."""
 
@@ -140,7 +147,7 @@ def machine() -> "tuple[str, str | None]":
     ad = read_text(os.environ.get("_CONDOR_MACHINE_AD", ""))
     names = dict(re.findall(r'^(Machine|Name) = "(.*)"$', ad, re.MULTILINE))
     own = socket.gethostname()
-    return names.get("Machine") or (own if "." in own else socket.getfqdn()), names.get("Name")
+    return names.get("Machine") or (own if "." in own else own_name()), names.get("Name")
 
 
 def condor_version() -> "str | None":

@@ -1,7 +1,6 @@
 """The process that does a client's work: started, held, released, watched, pinned, ended, and counted from outside."""
 
 import contextlib
-import functools
 import os
 import re
 import select
@@ -300,12 +299,6 @@ class Interrupts:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.group, how)
             signal.alarm(self.grace_s)
-
-
-@functools.lru_cache(maxsize=1)
-def own_name() -> str:
-    """This host's, which may take a while to be found."""
-    return socket.getfqdn()
 
 
 def take_core(index: int) -> socket.socket:

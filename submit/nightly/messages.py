@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import smtplib
-import socket
 import subprocess
 import threading
 import urllib.error
@@ -23,6 +22,7 @@ from email.message import EmailMessage
 
 from tierbench import files, names
 from tierbench.errors import ConfigError
+from tierbench.host import own_name
 from tierbench.submit import pool
 from tierbench.submit.nightly import record
 from tierbench.submit.nightly.record import DELIVERED, NOBODY, Change, Night, Nightly
@@ -97,7 +97,7 @@ class Message:
             "format": 1, "nightly": self.nightly.name, "site": self.nightly.terms.site,
             "night": self.night.planned.isoformat(), "outcome": self.night.outcome, "state": self.state,
             "text": "\n".join(self.sentences), "sentences": self.sentences, "changes": changes,
-            "report": self.report, "host": socket.getfqdn(),
+            "report": self.report, "host": own_name(),
         }  # fmt: skip
 
 
@@ -196,7 +196,7 @@ def _mail(address: str, message: Message) -> None:
     """By the pool's own mailer, whichever of its settings says which that is."""
     mail = EmailMessage()
     mail["Subject"], mail["To"] = " ".join(message.subject.split()), address
-    mail["From"] = pool.setting("MAIL_FROM") or f"tierbench@{socket.getfqdn()}"
+    mail["From"] = pool.setting("MAIL_FROM") or f"tierbench@{own_name()}"
     mail.set_content(message.text)
     sendmail, mailer, server = mailers()
     if sendmail:

@@ -7,7 +7,6 @@ the night's record and its message, and holds up nothing else.
 
 import csv
 import dataclasses
-import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -22,6 +21,7 @@ from tierbench.dags.plan import Trial, from_json
 from tierbench.dags.trial_settings import Until
 from tierbench.dags.write import write_run
 from tierbench.errors import BusyError, TierbenchError, UnmetNeed, held_back, in_words
+from tierbench.host import own_name
 from tierbench.json_files import Damaged
 from tierbench.postprocess.history.rows import NightMark, write_night_mark
 from tierbench.postprocess.schema.columns import parted
@@ -140,7 +140,7 @@ def _start(nightly: Nightly, now: datetime, asked_for: bool) -> Night | None:
             raise
         return finish_unmeasured(nightly, night.now(outcome="failed", reason=str(error)))
     nightly.say(f"the night of {night.label} is at work as job {cluster}")
-    return night.now(cluster=cluster, host=socket.getfqdn())
+    return night.now(cluster=cluster, host=own_name())
 
 
 def _put_on_record(nightly: Nightly, night: Night) -> None:
@@ -208,7 +208,7 @@ def _submitted(nightly: Nightly, night: Night, ready: Planned) -> int:
     with held_back():
         cluster = pool.submit_dag(dag)
         Run(dag.parent / names.NIGHT_RUN).record_submission(cluster, submitted)
-        record.write(nightly, night.now(cluster=cluster, host=socket.getfqdn()))
+        record.write(nightly, night.now(cluster=cluster, host=own_name()))
     return cluster
 
 

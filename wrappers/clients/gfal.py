@@ -3,7 +3,8 @@
 import re
 from typing import Any
 
-from tierbench.wrappers.child import Run, own_name, run_program
+from tierbench.host import own_name
+from tierbench.wrappers.child import Run, run_program
 from tierbench.wrappers.client import Client, Option
 
 PLUGINS = {"srm": "srm", "gridftp": "gridftp", "xrootd": "xrootd", "webdav": "http"}  # gfal2's names for them

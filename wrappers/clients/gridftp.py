@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tierbench.wrappers.child import Failure, Run, own_name, total
+from tierbench.host import own_name
+from tierbench.wrappers.child import Failure, Run, total
 from tierbench.wrappers.client import Client, Option, check_size
 
 MOST_FILES = 2000  # that one process is given

@@ -34,7 +34,7 @@ def run(tmp_path):
     ("here", "elsewhere"), [("ap", False), ("ap.site.org", False), ("ap2", True), ("ap.site2.org", True)]
 )
 def test_a_run_is_elsewhere_by_its_hosts_name_also_where_no_name_server_answers(monkeypatch, here, elsewhere):
-    monkeypatch.setattr("socket.getfqdn", lambda: here)
+    monkeypatch.setattr("tierbench.submit.pool.own_name", lambda: here)
     assert Submission(1, host="ap.site.org").is_elsewhere == elsewhere
 
 

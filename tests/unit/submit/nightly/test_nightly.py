@@ -255,7 +255,7 @@ def test_a_night_that_another_access_point_has_at_work_is_left_to_that(define, m
     """With a home that both have; but not for ever."""
     nightly = define()
     monkeypatch.setattr(pool, "in_queue", lambda _: False)
-    monkeypatch.setattr(pool.socket, "getfqdn", lambda: "ap2.example")
+    monkeypatch.setattr(pool, "own_name", lambda: "ap2.example")
     begun = {"cluster": 7, "host": "ap1.example", "begun_wall_s": time.time() - ago_s}
     record.write(nightly, Night(LAST.timestamp(), "running", **begun))
     assert (record.finish_dead_nights(nightly) is not None) is (outcome == "running")
