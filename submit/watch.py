@@ -18,7 +18,7 @@ from tierbench.submit.console import add_command, as_json, coloured, document, f
 from tierbench.submit.pool import PoolError
 from tierbench.submit.progress import Judged, Run, Stage, TrialProgress, hopeless
 from tierbench.submit.trial.disk_reserve import LOW_BYTES, RESERVE_BYTES, free_bytes
-from tierbench.submit.trial.trial_monitor import SENT, counted, last_samples
+from tierbench.submit.trial.trial_monitor import RECEIVED, SENT, counted, last_samples
 from tierbench.trials import SKIPPED, read_trial
 
 COLUMNS, LINES = 80, 24  # of a terminal that does not say how many it has
@@ -188,11 +188,12 @@ class View:
         block = []
         for name, rate in [*rates.items()][hidden:]:  # the trials above tell of the others
             room = max(8, min(max(map(len, rates)), columns - len(rate) - 5))
-            block.append(f"  {name[:room]:<{room}}  {rate}")
-        shown = [fitting(printable(line), columns - 1, self._out) for line in (*block, last)]
+            shown = name if len(name) <= room else f"{name[: room // 3]}..{name[room // 3 + 2 - room :]}"
+            block.append(f"  {shown:<{room}}  {rate}")
+        written = [fitting(printable(line), columns - 1, self._out) for line in (*block, last)]
         self.clear()
-        self._out.write("".join(f"{coloured(line, self._out)}\n" for line in shown[:-1]))
-        self._out.write(f"\r\033[K{shown[-1]}")
+        self._out.write("".join(f"{coloured(line, self._out)}\n" for line in written[:-1]))
+        self._out.write(f"\r\033[K{written[-1]}")
         self._out.flush()
         self._above = len(block)
 
@@ -251,11 +252,13 @@ def _working_line(trial: TrialProgress) -> str:
         return f"{trial.name}: {trial.ready} of {trial.jobs} clients ready"
     if trial.stage is Stage.READING:
         try:
-            storage = [sampler.host for sampler in read_trial(trial.directory).samplers if sampler.of_storage]
+            own = read_trial(trial.directory)
         except (OSError, ValueError):  # which its gate and its tables tell of
-            storage = []
-        rate = current_rate_mbps([trial.directory / names.sample_file(host) for host in storage])
-        sending = f", storage sends {rate:.0f} Mb/s" if rate is not None else ""
+            return f"{trial.name}: {trial.done} of {trial.jobs} clients done"
+        storage = [trial.directory / names.sample_file(sampler.host) for sampler in own.samplers if sampler.of_storage]
+        rate = current_rate_mbps(storage, RECEIVED if own.does == "writes" else SENT)
+        does = "receives" if own.does == "writes" else "sends"
+        sending = f", storage {does} {rate:.0f} Mb/s" if rate is not None else ""
         return f"{trial.name}: {trial.done} of {trial.jobs} clients done{sending}"
     return f"{trial.name}: {trial.stage.value}"
 
@@ -275,13 +278,15 @@ def _when(path: Path) -> float:
         return 0.0
 
 
-def current_rate_mbps(files: Sequence[Path]) -> float | None:
-    """What all the servers sent between the last two samples of each, if each has two."""
+def current_rate_mbps(files: Sequence[Path], counter: str = SENT) -> float | None:
+    """What all the servers sent, or received, between the last two samples of each, if each has two."""
     rates = []
     for samples in files:
         try:
             before, after = last_samples(samples, 2)
-            rates.append((counted(after, SENT) - counted(before, SENT)) * 8e3 / (after["mono_ns"] - before["mono_ns"]))
+            rates.append(
+                (counted(after, counter) - counted(before, counter)) * 8e3 / (after["mono_ns"] - before["mono_ns"])
+            )
         except (KeyError, ValueError, ZeroDivisionError):
             return None
     return sum(rates) if rates else None

@@ -63,6 +63,7 @@ OTHERS = (
     Look("#5f5f66", "#a8a8b0", "p"),
 )
 LOOKS = (*PAPER_METHODS.values(), *OTHERS)
+AGAIN = tuple(replace(look, marker=other.marker) for look, other in zip(LOOKS, (*LOOKS[3:], *LOOKS), strict=False))
 LINES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))  # one for each of several runs
 STYLE: Any = {
     "font.family": ["DejaVu Sans"],
@@ -106,9 +107,9 @@ def looks(factor: str, levels: Iterable[str]) -> dict[str, Look]:
     """The look of each level of the factor whose levels are lines."""
     names = list(dict.fromkeys(levels))
     if factor != ACCESS:
-        return dict(zip(names, itertools.cycle((*OTHERS, *PAPER_METHODS.values())), strict=False))
+        return dict(zip(names, itertools.cycle((*OTHERS, *PAPER_METHODS.values(), *AGAIN)), strict=False))
     # Access methods that are in no paper take the others' looks in the order of their names, then the papers'.
-    free = itertools.cycle((*OTHERS, *(look for name, look in PAPER_METHODS.items() if name not in names)))
+    free = itertools.cycle((*OTHERS, *(look for name, look in PAPER_METHODS.items() if name not in names), *AGAIN))
     assigned = dict(zip(sorted(set(names) - PAPER_METHODS.keys()), free, strict=False))
     return {name: PAPER_METHODS.get(name) or assigned[name] for name in names}
 

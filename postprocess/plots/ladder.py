@@ -263,26 +263,28 @@ def slope_ladder(plots: Sequence[Plot]) -> Figure:
     """The thesis' rate of increase: its mean with its interval, and of each repetition."""
     full = ladder_of(plots)
     batches, ladder = [int(level) for level in full.factor.levels], full.from_second()
-    linear = slopes({jobs: jobs for jobs in batches}, batches)  # if each job brought its share
     dashed: dict[str, Any] = {"color": canvas.MUTED, "linestyle": (0, (3, 3)), "linewidth": 1}
 
     def draw(axes: Axes, plot: Plot) -> None:
         axes.axhline(1, color=canvas.INK, linewidth=0.9)
+        own = [jobs for jobs in batches if any(trial.jobs == jobs for trial in plot.trials)]
+        linear = slopes({jobs: jobs for jobs in own}, own)  # if each job brought its share
         places, factors = zip(*((ladder.place(str(jobs)), factor) for jobs, factor in linear), strict=True)
         axes.plot(places, factors, marker="_", markersize=14, **dashed)
         for number, line in enumerate(plot.series):
             place = (number, len(plot.series))
             rows = [row for row in line.summary if row.growth.value is not None]
             draw_line(axes, line, [(ladder.dodged(row, *place), row.growth) for row in rows])
-            steps = [(ladder.dodged(str(jobs), *place, BESIDE), step) for jobs, step in _of_repetitions(line, batches)]
+            steps = [(ladder.dodged(str(jobs), *place, BESIDE), step) for jobs, step in _of_repetitions(line, own)]
             marks: dict[str, Any] = {"color": line.look.color, "marker": line.look.marker, "markersize": canvas.DOT}
             axes.plot([x for x, _ in steps], [step for _, step in steps], linestyle="none", **marks)
-        axes.set_ylim(bottom=0)
 
     dashes = Line2D([], [], label="each job brings its share", **dashed)
     level = Line2D([], [], color=canvas.INK, linewidth=0.9, label="more jobs bring nothing")
     handles = [*line_handles(plots), dashes, level]
-    return drawn(plots, ladder, "rate over that with fewer jobs", draw, handles, from_zero=False)
+    figure = drawn(plots, ladder, "rate over that with fewer jobs", draw, handles, from_zero=False)
+    figure.axes[0].set_ylim(bottom=0)  # at last: it ends the scaling of all panels, which share it
+    return figure
 
 
 def gain_ladder(plots: Sequence[Plot]) -> Figure:

@@ -56,7 +56,7 @@ def timelines(courses: Sequence[tuple[TrialRow, canvas.Look, OverTime]]) -> Figu
             window_s = trial.window_s or float(moved.edges[-1])
             axes.plot([0, window_s], [trial.delivered_mbps] * 2, color=canvas.INK, linewidth=1.1)
         axes.set_title(trial.trial, loc="left", pad=3)
-        axes.set_ylim(bottom=0)
+    panels[0].set_ylim(bottom=0)  # at last: it ends the scaling of all panels, which share it
     panels[-1].set_xlabel("time since the window began [s]")
     figure.supylabel("rate [Mb/s]", fontsize=10)
     by_storage = worded("sent by the storage", [trial.direction for trial, *_ in courses])

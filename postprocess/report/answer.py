@@ -22,7 +22,7 @@ from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import Panel, level_name, level_of, rows_at
 from tierbench.postprocess.tables.load_run import Results, why
 from tierbench.postprocess.tables.run_tables import strays
-from tierbench.postprocess.verdict.counting import INVALID, RUNNING, SUSPECT, UNJUDGED, counts, verdict
+from tierbench.postprocess.verdict.counting import INVALID, NOT_RUN, RUNNING, SUSPECT, UNJUDGED, counts, verdict
 from tierbench.postprocess.wording import CI, bounds, counted, far_off, figures, limit_percent, listed, worded
 from tierbench.starts import IN_TURN
 
@@ -60,7 +60,7 @@ def answer(results: Results, panel: Panel, alone: bool = True) -> Answer:
 
     `alone`: no other sentence says what to change.
     """
-    trials = [trial for trial in results.trials_at(panel.levels) if verdict(trial) != RUNNING]
+    trials = [trial for trial in results.trials_at(panel.levels) if verdict(trial) not in (RUNNING, NOT_RUN)]
     usable = list(filter(counts, trials))
     if not usable:
         all_of = "its one trial is" if len(trials) == 1 else f"all {len(trials)} of its trials are"
@@ -91,7 +91,9 @@ def answer(results: Results, panel: Panel, alone: bool = True) -> Answer:
     sentences += next_step(results, [point], there) if point.others and alone else []
     directions = {trial.direction for trial in usable}
     notes = [worded(note, directions) for notes in NOTES for note in notes(results, point)]
-    doubts = _doubts(results, trials, there)
+    doubts = [*_doubts(results, trials, there)]
+    if to_come := sum(verdict(trial) in (RUNNING, NOT_RUN) for trial in results.trials_at(panel.levels)):
+        doubts.insert(0, f"{counted(to_come, 'planned trial')} of it {'has' if to_come == 1 else 'have'} not ended.")
     return Answer(clear, worded(" ".join(sentences), directions), (*notes, *doubts), compares=bool(point.others))
 
 
@@ -158,9 +160,9 @@ def _compared(results: Results, point: RunPoint, where: str) -> Said:
         parts += [f"equivalent within {limit_percent(within(results))} to {alike}"] if alike else []
         single = [other.name for other in point.others if not other.result]
         parts += [f"without an interval against {listed(single)}"] if single else []
-        sentence = (
-            f"{where}, no {what} is distinguishably the fastest: {best} {leads} ({its_rate}), {' and '.join(parts)}."
-        )
+        by = f"by more than {limit_percent(within(results))}"
+        is_it = "distinguishably the fastest" if unclear or single else f"the fastest {by}"
+        sentence = f"{where}, no {what} is {is_it}: {best} {leads} ({its_rate}), {' and '.join(parts)}."
         sentence += f" It is faster than {slower}." if slower else ""
     sentence += higher
     if doubted := [f"{best} against {other.name} {_alone(other.by_valid)}" for other in point.others if other.by_valid]:
@@ -255,7 +257,7 @@ def next_step(results: Results, points: Sequence[RunPoint], trials: Sequence[Tri
             return _raise_limit(results, label, trials)
     needed = more_repetitions(results)
     more = max((each for each in needed if each is not None), default=0)
-    if not more:
+    if not more or any(verdict(trial) in (RUNNING, NOT_RUN) for trial in results.trials):  # more of them are to come
         return []
     resolved = limit_percent(within(results))
     if more > MOST_MORE:

@@ -78,7 +78,11 @@ def headline(results: Results, points: Sequence[RunPoint]) -> tuple[bool, str]:
     partly = [(name, point, slower) for name, point, slower in unclear if slower]
     for name, point, slower in partly[:NAMED]:
         first = point.reference.name
-        sentences.append(f"At {name}, {first} is {leads_over(slower)}, but not certainly faster than all others.")
+        alike = not point.without and {each.sure for each in point.others} == {SLOWER, EQUIVALENT}
+        others = (
+            f"equivalent within {limit_percent(within(results))} to the" if alike else "not certainly faster than all"
+        )
+        sentences.append(f"At {name}, {first} is {leads_over(slower)}, but {others} others.")
     if len(partly) > NAMED:
         sentences.append(f"At {len(partly) - NAMED} more points some differ, none is certainly faster than all others.")
     level = [(name, point) for name, point, slower in unclear if not slower]
@@ -87,7 +91,8 @@ def headline(results: Results, points: Sequence[RunPoint]) -> tuple[bool, str]:
         sentences.append(_nobody_faster(results, [point for _, point in level], at(level), at(level, everywhere)))
     doubted = [name for name, point in named if any(other.by_valid for other in point.others)]
     if doubted:
-        sentences.append(f"Results at {listed(doubted[:NAMED])} rest on SUSPECT trials and are not counted.")
+        rest = [counted(len(doubted) - NAMED, "more point")] if len(doubted) > NAMED else []
+        sentences.append(f"Results at {listed([*doubted[:NAMED], *rest])} rest on SUSPECT trials and are not counted.")
     return whole and len(wins) == 1 and all(point.clear for point in points), " ".join(sentences)
 
 

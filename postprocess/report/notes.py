@@ -203,7 +203,8 @@ def saturation_notes(results: Results, point: RunPoint) -> list[str]:
 
     for row in rows_at(results.saturations, point.panel.without(JOBS).levels):
         plateau = f"a plateau of {bounded(row.plateau)}"
-        further = f"; beyond, one further brings {bounded(row.further)}" if row.further.value is not None else ""
+        last = f"; over the ladder’s last step, one further brings {bounded(row.further)}"
+        further = last if row.further.value is not None else ""
         sentences = {
             FULL: f"with {bounded(row.full_with, 'jobs')}, {plateau}; each job before brings"
             f" {figures(row.each.value, 'Mb/s')}{further}",

@@ -22,7 +22,7 @@ from tierbench.postprocess.report.papers import papers_table
 from tierbench.postprocess.report.trials import badge, trial_list
 from tierbench.postprocess.schema.rows import trial_column
 from tierbench.postprocess.tables.load_run import Results
-from tierbench.postprocess.verdict.counting import INVALID, RUNNING, SUSPECT, UNJUDGED, VALID, verdict
+from tierbench.postprocess.verdict.counting import INVALID, NOT_RUN, RUNNING, SUSPECT, UNJUDGED, VALID, verdict
 from tierbench.postprocess.wording import NOTHING, abridged, counted, listed, moment
 
 KINDS = 5  # columns of hosts beside each other, so that a printed page holds them
@@ -102,7 +102,7 @@ def began_at(results: Results) -> str:
 
 def verdicts_of(results: Results) -> Iterator[Markup]:
     numbers = Counter(verdict(trial) for trial in results.trials)
-    for word in (VALID, SUSPECT, INVALID, UNJUDGED, RUNNING):
+    for word in (VALID, SUSPECT, INVALID, UNJUDGED, RUNNING, NOT_RUN):
         if numbers[word]:
             yield joined([element("span", numbers[word], class_="number"), " ", badge(word), " "])
 

@@ -31,7 +31,7 @@ from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 from tierbench.postprocess.schema.rows import JobRow, Sampling, TrialRow
 from tierbench.postprocess.tables.factors import levels_on_axes
-from tierbench.postprocess.verdict.counting import RUNNING
+from tierbench.postprocess.verdict.counting import HAS_NOT_RUN, RUNNING
 from tierbench.postprocess.verdict.sampling_rules import uncovered
 
 CLIENTS_NAMED = 8
@@ -221,7 +221,7 @@ def _reasons(data: TrialData) -> list[str]:
     if data.at_work:
         return ["has not ended"]
     if not data.sampled and data.go_wall_ns is None and not any(job.starts for job in data.jobs):
-        return data.outcome or ["has not run"]
+        return data.outcome or [HAS_NOT_RUN]
     reasons = [*data.outcome, *data.troubles]
     failed = sorted((job.status, job.index) for job in data.jobs if not job.ok)
     for status, group in itertools.groupby(failed, key=lambda pair: pair[0]):

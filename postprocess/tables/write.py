@@ -358,7 +358,9 @@ def write_parquet(run: Path) -> Iterator[Path]:
         options = pyarrow.csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True)
         path = (run / table).with_suffix(".parquet")
         try:
-            pyarrow.parquet.write_table(pyarrow.csv.read_csv(run / table, convert_options=options), path)
+            lines = pyarrow.csv.ParseOptions(newlines_in_values=True)  # clients' messages have some
+            read = pyarrow.csv.read_csv(run / table, parse_options=lines, convert_options=options)
+            pyarrow.parquet.write_table(read, path)
         except (OSError, pyarrow.ArrowException) as error:
             raise TierbenchError(
                 f"{path}: cannot be written: {error}; is there room, and may you write there?"

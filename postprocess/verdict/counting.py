@@ -18,12 +18,15 @@ ANSWERED, LEAST_REPEATS = "answered", 3  # of `repeats.until`, and how many repe
 STREAM = "iperf3"  # protocol of clients that send what is no file, and for a time where their set has no size
 SLOWEST = ("latency_p50_s", "latency_p95_s", "latency_p99_s", "fetch_s", "round_trips_per_fetch")  # are left empty
 RUNNING = "running"  # a state, and all that can be said of such a trial
+NOT_RUN, HAS_NOT_RUN = "not run", "has not run"  # of a run that goes on, or was stopped; and the reason of such a trial
 
 
 def verdict(row: TrialRow) -> str:
     """What to make of a trial; one that is not complete is invalid, whatever else it is."""
     if row.state == RUNNING:
         return RUNNING
+    if row.reasons == (HAS_NOT_RUN,):
+        return NOT_RUN
     if row.state != "complete":
         return INVALID
     return row.verdict or UNJUDGED
@@ -31,7 +34,7 @@ def verdict(row: TrialRow) -> str:
 
 def counts(row: TrialRow) -> bool:
     """Whether a trial is complete, and no verdict speaks against it; how far it lies from others is no reason."""
-    return verdict(row) not in (INVALID, RUNNING)
+    return verdict(row) not in (INVALID, RUNNING, NOT_RUN)
 
 
 def valid(row: TrialRow) -> bool:

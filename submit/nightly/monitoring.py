@@ -121,6 +121,9 @@ def rates(nightly: Nightly) -> tuple[str, list[Value]]:
     except TierbenchError:
         return "", []
     latest = chronicle and chronicle.latest
+    ended = next((night for night in record.newest_first(nightly) if night.outcome != "running"), None)
+    if ended and ended.outcome in UNMEASURED:  # the numbers are of an earlier night
+        return "", []
     return (latest.unit, chronicle.values.get(latest.id, [])) if chronicle and latest else ("", [])
 
 

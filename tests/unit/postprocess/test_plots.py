@@ -253,8 +253,16 @@ def test_an_access_has_one_colour_in_all_figures(drawn):
 
 
 def test_seven_access_methods_of_a_site_have_looks_of_their_own():
-    looking = looks("access", [f"way-{number}" for number in range(10)]).values()
-    assert len({look.color for look in looking}) == 10
+    looking = [*looks("access", [f"way-{number:02}" for number in range(20)]).values()]
+    assert len({look.color for look in looking[:10]}) == 10
+    assert len({(look.color, look.marker) for look in looking}) == 20
+
+
+def test_no_trial_is_beyond_the_scale_of_its_figure_whichever_line_is_first(tmp_path):
+    slow_first = dict(sorted(RATES.items(), key=lambda rate: rate[1]))
+    drawn = by_name(pictures(read(tmp_path, replace(SHAPE, rates=slow_first))))
+    for axes in drawn["over-time.root"].figure.axes:
+        assert max(max(line.get_ydata(), default=0) for line in axes.lines) <= axes.get_ylim()[1]
 
 
 def test_looks_do_not_depend_on_what_else_is_there():

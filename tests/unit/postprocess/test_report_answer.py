@@ -16,7 +16,7 @@ from tierbench.postprocess.report.grid import grid_rows, grid_table, grid_text
 from tierbench.postprocess.tables.factors import Panel
 from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.run_tables import ratio_rows, summary_rows
-from tierbench.postprocess.verdict.counting import RUNNING
+from tierbench.postprocess.verdict.counting import HAS_NOT_RUN, RUNNING
 from tierbench.postprocess.wording import figures, limit_percent, listed
 
 
@@ -26,6 +26,24 @@ def said(run, shape):
 
 
 NBSP = "\N{NO-BREAK SPACE}"
+
+
+def test_trials_that_are_still_to_come_are_not_invalid_and_no_more_are_asked_for(tmp_path):
+    results = read_results(write_run(tmp_path / "run", replace(SMALL, samples=False)), silent)
+    to_come = [
+        replace(trial, state="incomplete", verdict="INVALID", reasons=(HAS_NOT_RUN,)) if trial.repeat == 3 else trial
+        for trial in results.trials
+    ]
+    rows = {"trials": to_come, "summary": summary_rows(to_come), "ratios": ratio_rows(to_come)}
+    found = answer(replace(results, **rows), results.panels[0])
+    assert [note for note in found.notes if "INVALID" in note] == []
+    assert any("planned trials of it have not ended." in note for note in found.notes)
+    assert "--more" not in found.sentence
+
+
+def test_who_is_equivalent_to_the_fastest_is_not_called_undistinguished(tmp_path):
+    shape = Shape(rates={"direct": 207.0, "lan-xrootd": 200.0}, interval=0.001, repeats=6)
+    assert "no access method is the fastest by more than 5" in said(tmp_path / "run", shape).sentence
 
 
 @pytest.mark.parametrize(

@@ -376,6 +376,18 @@ def test_without_pyarrow_parquet_is_refused_before_tables_are_made(run, monkeypa
     assert not (run / names.TRIALS_CSV).exists()
 
 
+def test_parquet_of_many_clients_has_what_they_said_in_several_lines(run):
+    parquet = pytest.importorskip("pyarrow.parquet", exc_type=ImportError)
+    message = 'Error in <TFile>:\nline two, with a comma\n"quoted"'
+    synthetic.edit_clients(run / TRIAL, "end", status="failed", message=message)
+    tables(run)
+    header, *rows = csv.reader((run / names.JOBS_CSV).read_text().splitlines(keepends=True))
+    with (run / names.JOBS_CSV).open("w", newline="") as file:
+        csv.writer(file).writerows([header, *rows * 1000])
+    assert {path.name for path in write_parquet(run)} >= {"jobs.parquet"}
+    assert parquet.read_table(run / "jobs.parquet").num_rows == 1000 * len(rows)
+
+
 def test_parquet_has_the_rows_and_types_of_the_tables(run):
     parquet = pytest.importorskip("pyarrow.parquet", exc_type=ImportError)
     tables(run)

@@ -196,6 +196,19 @@ def test_each_configuration_has_a_line_with_rate_interval_and_verdicts_as_wide_a
     assert out.live.startswith(f"2/{len(run.trial_directories)}, ")
 
 
+def test_rows_that_are_too_long_keep_what_tells_them_apart(run, monkeypatch):
+    class Wide(Terminal):
+        def fileno(self):
+            return 1
+
+    monkeypatch.setattr(watching.os, "get_terminal_size", lambda _: os.terminal_size((60, 24)))
+    long = "wan-xrootd-private/root cache_mb=default rtt_ms=47 x"
+    monkeypatch.setattr(watching, "so_far", lambda _: [(f"{long}{jobs}", "150 +- 2 Mb/s  3/3") for jobs in (4, 16)])
+    out = Wide()
+    View(out).show(list(run.trials()))
+    assert [len([line for line in out.getvalue().split("\n") if f"x{jobs} " in line]) for jobs in (4, 16)] == [1, 1]
+
+
 WARM, WRITTEN = "MB of {} MB that the clients read: a cache was warm", "{} Mb/s: somebody else writes to the storage"
 
 

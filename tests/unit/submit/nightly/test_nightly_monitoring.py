@@ -271,3 +271,13 @@ def test_one_that_is_damaged_hides_no_other_in_the_list(define, monkeypatch, cap
         "quick: 02:30 every day at testbed, by condor",
     )
     assert nights[-1].endswith("measured: 6 VALID")
+
+
+def test_the_text_file_has_no_earlier_nights_rates_for_one_that_measured_nothing(define, tmp_path):
+    nightly = define(textfile=str(tmp_path))
+    close(nightly, measured(nightly, LAST - timedelta(days=1)))
+    file = tmp_path / "tierbench_nightly_quick.prom"
+    assert "tierbench_nightly_value{" in file.read_text()
+    record.write(nightly, Night(LAST.timestamp(), "failed", ended_wall_s=LAST.timestamp() + 60))
+    write_textfile(nightly, [])
+    assert "tierbench_nightly_value{" not in file.read_text()
