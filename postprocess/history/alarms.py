@@ -298,13 +298,14 @@ class _Nightly:
     def _lost(self) -> Iterator[Finding]:
         """What the last night planned, or has a floor, and has had no VALID trial in it or in the one before."""
         nan, floors = math.nan, self.watch.floors  # of what its experiment plans no longer, too
-        for name in dict.fromkeys([*self.names, *floors]):
-            gone = _without_valid(self.chronicle, name, name in floors)
+        control = control_of(self.chronicle)
+        for name in dict.fromkeys([*self.names, *floors, *filter(None, [control])]):
+            gone = _without_valid(self.chronicle, name, name in floors or name == control)
             if len(gone) >= LEAST_LOST:
                 nights = gone[0], self.chronicle.before(gone[0]) or gone[0]
                 seen = any(ack.since_ns == gone[0].planned_ns for ack in _acknowledgements_of(self.chronicle, name))
                 yield Finding(LOST, LOST, name, *nights, nan, nan, (nan, nan, nan), acknowledged=seen,
-                              is_control=name == self.control_name)  # fmt: skip
+                              is_control=name == control)  # fmt: skip
 
     def _floor(self, rate: Series) -> Iterator[Finding]:
         """Whether the last two nights are below what somebody has set."""

@@ -142,10 +142,15 @@ class _Nights:
     def _restart_level(self, end: int) -> None:
         """The level of the nights since the last begin, made anew."""
         begin = self.begins[-1]
-        part = winsorized(self.values[begin:end])
+        part = winsorized(self.values[begin:end], least=LEAST_IN_ALL - 1)
         self.level = float(part.mean())
         self.rests[begin:end] = self.values[begin:end] - self.level
         self.tamed[begin:end] = part - self.level
+        if not begin and end < LEAST_IN_ALL:  # where the level changes within these nights they scatter about two
+            splits = (_rests(part, split) for split in range(LEAST, end - LEAST + 1))
+            apart = min(splits, key=lambda rests: float(rests @ rests))
+            if apart @ apart < self.tamed[:end] @ self.tamed[:end] / 16:
+                self.tamed[:end] = apart
         self.near[begin:end] = part
         self._add(begin, end)
 
@@ -237,6 +242,11 @@ class _Nights:
         return Single(off, student(free) * scatter)
 
 
+def _rests(part: Numbers, split: int) -> Numbers:
+    """From their mean, or from those of the nights before and behind a split."""
+    return np.concatenate([own - own.mean() for own in (part[:split], part[split:]) if len(own)])
+
+
 def _inflation(correlation: Numbers, count: Numbers | float) -> Numbers:
     """By how much the variance of a mean of so many nights is larger than if they had nothing to do with each other."""
     rest = 1 - correlation
@@ -244,9 +254,9 @@ def _inflation(correlation: Numbers, count: Numbers | float) -> Numbers:
     return np.maximum(larger, 1.0)
 
 
-def winsorized(values: Numbers) -> Numbers:
+def winsorized(values: Numbers, least: int = LEAST_IN_ALL) -> Numbers:
     """The values, with those far off brought in: one night gone wrong neither moves a level nor hides a change."""
-    if len(values) < LEAST_IN_ALL:
+    if len(values) < least:
         return values
     middle = np.median(values)
     far = OUTLYING * max(MAD_TO_SD * float(np.median(np.abs(values - middle))), LEAST_SCATTER)

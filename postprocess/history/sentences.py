@@ -42,7 +42,8 @@ def _head(finding: alarms.Finding, chronicle: Chronicle) -> str:
     if kind == alarms.LOST:
         why = ", the control, so that no access method is compared with it" if finding.is_control else ""
         if chronicle.latest and name not in chronicle.counts(chronicle.latest):
-            why = ", which has a floor and is not measured any more"
+            is_what = "is the control" if finding.is_control else "has a floor"
+            why = f", which {is_what} and is not measured any more"
         return f"No VALID trial since the night of {since}: of {name}{why}"
     before, after = figures(finding.before, unit), figures(finding.after, unit)
     if kind == alarms.FLOOR:

@@ -265,6 +265,8 @@ def _have_gone_on(directory: Path) -> bool:
     """Whether a trial has ended, or was repeated, since the run's tables were made: its own table then says when."""
     if (directory / names.NO_SAMPLES).exists():
         return False
+    if (directory / names.NO_TABLES).exists():  # trials have ended, and their DAGs could make no tables
+        return True
     ends = _ends(directory / names.TRIALS_CSV)
     return bool(ends) and any(
         ends.get(trial) != end
@@ -273,11 +275,11 @@ def _have_gone_on(directory: Path) -> bool:
     )
 
 
-def _ends(path: Path) -> dict[str, str]:
-    """When each trial of a table ended, as it stands there."""
+def _ends(path: Path) -> dict[str, tuple[str, str]]:
+    """When each trial of a table ended, and its state, as they stand there."""
     try:
         with files.opened_text(path, newline="") as file:
-            return {line["trial"]: line["end_wall_ns"] for line in csv.DictReader(file)}
+            return {line["trial"]: (line["end_wall_ns"], line["state"]) for line in csv.DictReader(file)}
     except (OSError, UnicodeDecodeError, csv.Error, KeyError):  # which is reported where it is read for good
         return {}
 

@@ -82,6 +82,7 @@ def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
         )
         raise ConfigError(f"{run}: {what}")
     files.refuse_links(run / names.TRIALS, *folders)
+    (run / names.NO_TABLES).unlink(missing_ok=True)  # whoever ends from now on leaves it again
     axes, pairs = axes_of_run(run, say)
     columns = [axis_column(axis) for axis in axes]
     ran = [folder for folder in folders if not was_skipped(folder)]
@@ -93,8 +94,13 @@ def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
     _write_json(run / names.CONDITIONS, of_run(under))
     for of_trial in (SampleRow, JobRow, ResourceRow):
         with _replaced(run / of_trial.file) as file:
-            file.write(_header((*columns_of(of_trial, columns), *(further if of_trial is SampleRow else ()))))
+            header = _header((*columns_of(of_trial, columns), *(further if of_trial is SampleRow else ())))
+            file.write(header)
             for _, folder in trials:
+                with files.opened(folder / of_trial.file) as source:
+                    is_whole = source.readline() == header
+                if not is_whole:  # its own last step has made them meanwhile, with the columns of its own samplers
+                    trial_tables(folder, axes, further)
                 with files.opened(folder / of_trial.file) as source:
                     source.readline()
                     shutil.copyfileobj(source, file, 1 << 20)
@@ -107,7 +113,6 @@ def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
     _write(run, ScalingRow, scaling, columns)
     _write(run, SaturationRow, saturations, columns)
     _write_json(run / names.SCHEMA, schema(columns, further))
-    (run / names.NO_TABLES).unlink(missing_ok=True)
     return Tables(rows, summary, ratios, scaling, saturations)
 
 

@@ -170,6 +170,8 @@ class Health:
         if measured.undelivered:
             lost = ", ".join(f"{to} {how}" for to, how in measured.undelivered.items())
             return "WARNING", f"the message of the night of {measured.label} was not delivered: {lost}"
+        if measured.reason:
+            return "WARNING", f"the night of {measured.label} is not whole: {measured.reason}"
         summary = f"{len(changes)} changes, of which none is an alarm" if changes else _no_change(nightly)
         return "OK", f"{summary}; last measured {measured.label}"
 

@@ -32,6 +32,8 @@ class Dd(SummedClient):
         if self.job.options["checksum"]:
             return {"bytes_source": "adler32", **self.summed(run)}
         said = re.search(r"^(\d+) bytes", run.stderr, re.MULTILINE)
+        complaint = re.search(r"^dd: .*", run.stderr, re.MULTILINE)  # its counts come after it
+        run = run._replace(stderr=complaint.group()) if complaint else run
         return {
             **self.judged(run, int(said.group(1)) if said else None), "bytes_source": "dd",
             "bytes_client": run.written_beside_words, "detail": {"block_kb": self.job.options["block_kb"]},

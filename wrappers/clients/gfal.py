@@ -53,7 +53,15 @@ class Gfal(Client):
         written = run.written_beside_words
         if self.job.options["to"]:
             end = self.judged(run, 0 if run.exit_status else size)
+            if end["status"] == "ok" and (written or 0) >= max(size or 0, HOUSEKEEPING):
+                end.update(
+                    status="wrong-protocol", message="gfal2 copied through the worker, not from server to server"
+                )
             return {**end, "bytes_source": "gfal-copy", "bytes_client": None}
+        if not run.exit_status and self._nowhere.exists() and not self._nowhere.is_symlink():
+            end = self.judged(run, written, HOUSEKEEPING)
+            end.update(status="failed", message="by this protocol gfal2 writes a file, on the worker's disk")
+            return {**end, "bytes_source": "proc-io", "bytes_client": written}
         if size is not None and (written is None or written >= size):
             return {**self.judged(run, size), "bytes_source": "gfal-copy", "bytes_client": written}
         return {**self.judged(run, written, HOUSEKEEPING), "bytes_source": "proc-io", "bytes_client": written}

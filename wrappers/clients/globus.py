@@ -1,5 +1,6 @@
 """Globus' transfer service copies files from one collection to another, as globus-cli asks it to."""
 
+import site
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -89,7 +90,16 @@ class Globus(Client):
         transfer = ["--batch", str(batch), "--notify", "off", "--label", "tierbench"]
         transfer += ["--verify-checksum" if options["verify"] else "--no-verify-checksum"]
         transfer += ["--encrypt-data"] if options["encrypt"] else []
-        copy = [sys.executable or "python3", "-c", COPY, str(self.job.scratch / "task"), str(options["patience_s"])]
+        # Its tokens are for two days, and go with the job.
+        at_home = ["env", f"HOME={self.job.scratch}", f"PYTHONUSERBASE={site.getuserbase()}"]
+        copy = [
+            *at_home,
+            sys.executable or "python3",
+            "-c",
+            COPY,
+            str(self.job.scratch / "task"),
+            str(options["patience_s"]),
+        ]
         return [*copy, *transfer, source, destination]
 
     def outcome(self, run: Run) -> "dict[str, Any]":

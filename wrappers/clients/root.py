@@ -99,6 +99,7 @@ class Root(Client):
 
     def outcome(self, run: Run) -> "dict[str, Any]":
         report = self.job.report(REPORT)
+        run = run._replace(exit_status={128: 135, 129: 139}.get(run.exit_status, run.exit_status))  # ROOT's own numbers
         if signal_of(run.exit_status) or not report:
             return {**self.judged(run, None), "bytes_client": run.read_bytes}
         status, message = report.pop("status"), report.pop("message")

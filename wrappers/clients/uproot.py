@@ -70,13 +70,18 @@ with uproot.open(url, **how) as file:
     entries = file[tree or trees[0]]
     source = file.file.source
     end.update(opened_wall_ns=int(time.time() * 1e9), file_bytes=source.num_bytes, events=0, bytes=0)
-    names = [name for name in entries.keys() if "." not in name and "/" not in name]
-    names = names[: max(1, math.ceil(share * len(names)))]
+    try:
+        every = entries.keys(recursive=False)
+    except TypeError:  # of an RNTuple, before uproot 5.3
+        every = [name for name in entries.keys() if "." not in name and "/" not in name]
+    if not every:
+        sys.exit(url + ": has no branch")
+    names = every[: max(1, math.ceil(share * len(every)))]
     for read in entries.iterate(names, step_size=step):  # which reads a basket of several steps once
         end.setdefault("first_event_wall_ns", int(time.time() * 1e9))
         end.update(events=end["events"] + len(read), bytes=source.num_requested_bytes)
     end.update(bytes=source.num_requested_bytes, requests=source.num_requests, chunks=source.num_requested_chunks)
-    end.update(branches=len(names), of_branches=len(entries.keys()), uproot=uproot.__version__)
+    end.update(branches=len(names), of_branches=len(every), uproot=uproot.__version__)
 tell()
 """
 )
@@ -104,7 +109,8 @@ class Uproot(Client):
 
     @classmethod
     def missing(cls, options: "Mapping[str, Any]") -> str:
-        return _absent("uproot", "awkward", setup=options["setup"])
+        old = _absent("uproot.source.fsspec", setup=options["setup"])
+        return _absent("uproot", "awkward", setup=options["setup"]) or (old and "uproot is older than 5.2")
 
     @classmethod
     def missing_by(cls, protocol: str) -> str:

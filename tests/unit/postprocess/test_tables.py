@@ -16,6 +16,7 @@ from tierbench.errors import ConfigError, TierbenchError
 from tierbench.postprocess.schema.columns import places, read_rows
 from tierbench.postprocess.schema.rows import TRIAL_FILES, Fetches, TrialRow
 from tierbench.postprocess.schema.run_rows import FILES, SCHEMA_VERSION
+from tierbench.postprocess.tables import write as writing
 from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.terminal import as_text
 from tierbench.postprocess.tables.write import tables, trial_tables, write_parquet
@@ -367,6 +368,36 @@ def test_a_part_of_what_was_measured_of_trials_that_is_gone_is_made_anew(run, na
     assert read_results(run, words.append).trials == before
     assert words == [f"{run}: making its tables first"]
     assert (run / name).is_file()
+
+
+def test_a_trial_whose_own_step_makes_its_tables_meanwhile_shifts_no_columns(run, monkeypatch):
+    """Those have the columns of its own samplers, and the run's those of all."""
+    columns = synthetic.header({**synthetic.WIDTHS, "spare_reads": synthetic.FURTHER_WIDTH})["columns"]
+    columns[-1].update(kind="gauge", source="spare", scope="host")
+    write_host(run / TRIAL, "gw.uf.test", "gateway", head={"columns": columns}, spare_reads=lambda _: 7)
+    made, folders = writing.judge_run, sorted((run / names.TRIALS).iterdir())
+
+    def meanwhile(*of):
+        for folder in folders:
+            trial_tables(folder)
+        return made(*of)
+
+    monkeypatch.setattr(writing, "judge_run", meanwhile)
+    tables(run)
+    header, *lines = csv.reader((run / names.SAMPLES_CSV).read_text().splitlines())
+    assert ("spare_reads" in header, {len(line) for line in lines}) == (True, {len(header)})
+
+
+def test_tables_are_made_anew_where_trials_ended_on_a_host_that_could_not_make_them(run):
+    (run / names.PLAN).write_text(json.dumps({"configurations": [{"access": "lan-xrootd", "workload": "root"}]}))
+    tables(run)
+    (run / names.NO_TABLES).write_text("no tierbench on the PATH")
+    words = []
+    read_results(run, words.append)
+    assert (words, (run / names.NO_TABLES).exists()) == (
+        [f"{run}: making its tables anew, trials have ended since"],
+        False,
+    )
 
 
 def test_without_pyarrow_parquet_is_refused_before_tables_are_made(run, monkeypatch, capsys):

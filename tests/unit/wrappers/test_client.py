@@ -174,6 +174,13 @@ def test_a_checksum_needs_no_path(job):
     assert events(process)["end"]["status"] == "ok"
 
 
+def test_dd_says_what_went_wrong_and_not_its_counts(job):
+    job.script(
+        "bin/dd", "echo \"dd: error reading 'f': Input/output error\" >&2; echo '9 bytes copied, 1 s' >&2; exit 1"
+    )
+    assert job.end("dd")["message"] == "dd: error reading 'f': Input/output error"
+
+
 @pytest.mark.parametrize("client", ["dd", "xrdcp"])
 def test_with_a_checksum_a_short_file_is_a_short_read(job, client):
     job.script("bin/xrdcp", f"cat {job.replica}; exit 54")

@@ -123,10 +123,12 @@ def test_cmsrun_without_a_job_report_has_failed(job, cmssw):
 
 def test_an_image_is_entered_before_anything_is_set_up(job, cmssw):
     job.script("bin/apptainer", f'echo "$@" > {job.folder}/apptainer; shift 4; exec "$@"')
+    job.environment["X509_USER_PROXY"] = str(job.folder / "secrets/proxy")
     assert job.end("cmssw", options={**cmssw, "image": "/images/el7.sif", "binds": ["/data"]})["status"] == "ok"
     command = (job.folder / "apptainer").read_text()
     assert command.startswith(f"exec --bind {job.folder}/tierbench-")
     assert ",/data" in command
+    assert f",{job.folder}/secrets" in command
 
 
 def test_a_missing_release_is_told(job, cmssw):

@@ -30,6 +30,12 @@ def ended(said, exit_status=0, written=11_000):
         ({}, ended(COPYING.replace("8000", "9000")), "failed", 9000),
         ({}, ended(ABSENT, 2, 3000), "open-failed", 0),
         ({"to": "gsiftp://dgt.fiu.test:2813/in"}, ended(COPYING, written=3000), "ok", 8000),
+        (
+            {"to": "davs://se.test/in"},
+            ended(COPYING.replace("8000", "80000"), written=80_500),
+            "wrong-protocol",
+            80_000,
+        ),
         ({"to": "gsiftp://dgt.fiu.test:2813/in"}, ended(COPYING, 70, 3000), "open-failed", 0),
         ({"to": "gsiftp://dgt.fiu.test:2813/in"}, ended("", written=3000), "failed", None),
     ],
@@ -37,6 +43,12 @@ def ended(said, exit_status=0, written=11_000):
 def test_a_file_counts_as_gfal_and_its_process_tell(tmp_path, options, run, status, read):
     end = client(tmp_path, **options).outcome(run)
     assert (end["status"], end["bytes_app"]) == (status, read)
+
+
+def test_what_was_written_to_the_workers_disk_is_no_read(tmp_path):
+    copying = client(tmp_path)
+    (tmp_path / "nowhere").write_bytes(bytes(8000))  # as gfal2 makes it by protocols of which it copies to no file
+    assert copying.outcome(ended("", written=8100))["status"] == "failed"
 
 
 def test_what_it_may_remove_is_never_the_device_itself(tmp_path):

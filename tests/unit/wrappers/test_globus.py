@@ -106,6 +106,7 @@ def test_all_files_of_a_job_are_one_task(tmp_path, service):
     assert (asked["verify_checksum"], asked["encrypt_data"]) == (False, True)
     copied = [(item["source_path"], item["destination_path"]) for item in asked["DATA"]]
     assert copied == [(f"/data/f{number}.dat", f"/in/f{number}.dat") for number in (1, 2, 3)]
+    assert not (tmp_path / ".globus").exists()  # globus-cli's tokens went with the job
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,24 @@ def test_a_method_that_falls_is_named_after_two_nights_with_what_else_changed():
     assert words.endswith("; that night xrootd-server went from 5.8.1 to 5.8.4 on dgt.")
 
 
+@pytest.mark.parametrize("night", [3, 4])
+def test_what_breaks_in_the_first_week_is_told_and_hides_no_later_change(night):
+    nights = chronicle_of(60, factors={LAN: slower_from(night, 0.5)})
+    assert [found.configuration for found in findings(nights)] == [LAN]
+    both = lambda n: slower_from(night, 0.5)(n) * slower_from(50, 0.2)(n)  # noqa: E731 - a factor is a function
+    (found, *_) = findings(chronicle_of(60, factors={LAN: both}))
+    assert found.ratio[0] < 0.85
+
+
+def test_a_control_that_is_not_measured_any_more_is_told():
+    known = chronicle_of(20)
+    for night in known.measured[15:]:
+        for rows in (known.values, known.verdicts):
+            rows[night.id] = [row for row in rows[night.id] if row.configuration != CONTROL]
+    (lost,) = (found for found in findings(known) if found.kind == LOST)
+    assert f"of {CONTROL}, which is the control and is not measured any more" in sentence(lost, known)
+
+
 def test_a_change_within_nights_that_measured_nothing_is_dated_to_none_of_them():
     packages = lambda night: {("oss.uf.test", "package xrootd-server"): "5.8.1" if night < 33 else "5.8.4"}  # noqa: E731
     nights = chronicle_of(60, missed=range(30, 50), environment=packages, factors={LAN: slower_from(36, 0.15)})
