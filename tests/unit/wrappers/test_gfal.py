@@ -30,12 +30,7 @@ def ended(said, exit_status=0, written=11_000):
         ({}, ended(COPYING.replace("8000", "9000")), "failed", 9000),
         ({}, ended(ABSENT, 2, 3000), "open-failed", 0),
         ({"to": "gsiftp://dgt.fiu.test:2813/in"}, ended(COPYING, written=3000), "ok", 8000),
-        (
-            {"to": "davs://se.test/in"},
-            ended(COPYING.replace("8000", "80000"), written=80_500),
-            "wrong-protocol",
-            80_000,
-        ),
+        ({"to": "davs://se.test/in"}, ended(COPYING, written=80_000), "wrong-protocol", 8000),
         ({"to": "gsiftp://dgt.fiu.test:2813/in"}, ended(COPYING, 70, 3000), "open-failed", 0),
         ({"to": "gsiftp://dgt.fiu.test:2813/in"}, ended("", written=3000), "failed", None),
     ],
