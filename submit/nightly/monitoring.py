@@ -97,6 +97,9 @@ def _chronicle(nightly: Nightly, watched: bool = False) -> Chronicle | None:
     """What the history has of a nightly, once it has measured anything."""
     with _history(nightly) as history:
         if nightly.name not in database.nightlies(history):
+            if any(night.outcome == "measured" and night.ended_wall_s for night in record.nights(nightly)):
+                why = "has none of its nights: the next one records them again, but not what was acknowledged"
+                raise TierbenchError(f"{history.path} {why}")
             return None
         chronicle = database.chronicle(history, nightly.name, watched)
     return chronicle if chronicle.measured else None

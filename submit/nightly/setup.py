@@ -15,7 +15,8 @@ from tierbench.checked_text import shown
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import Trial, expand
 from tierbench.errors import ConfigError, TierbenchError
-from tierbench.postprocess.history.database import default_place, doubt_of_place
+from tierbench.postprocess.history import database
+from tierbench.postprocess.history.database import History, default_place, doubt_of_place
 from tierbench.site_configs.site import Site, find_site
 from tierbench.spec import resolved, unknown_name
 from tierbench.submit.nightly.messages import doubt_of_mail, write_webhook
@@ -45,6 +46,7 @@ def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) 
     chosen = choose_control(site, asked, asked_control)
     check_floors(site, asked, chosen.added, terms.floors)
     nightly = new_nightly(name)
+    _refuse_namesake(nightly, default_place())
     before = nightly.experiment.read_text(encoding="utf-8") if nightly.experiment.exists() else ""
     _write_lines(nightly.experiment, variant(name, experiment, asked, chosen.added))
     if before not in ("", nightly.experiment.read_text(encoding="utf-8")):
@@ -75,6 +77,16 @@ def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) 
     if doubt := doubt_of_place(Path(terms.history)):
         say(doubt)
     return nightly
+
+
+def _refuse_namesake(nightly: Nightly, place: Path) -> None:
+    """Two of one name would be one series."""
+    if place.is_file():
+        with History(place) as history:
+            runs = [Path(night.directory) for night in database.nights(history, nightly.name) if night.directory]
+        if others := [run for run in runs if not run.is_relative_to(nightly.directory.resolve())]:
+            remedy = "give this one another name, or a history of its own (TIERBENCH_HISTORY)"
+            raise ConfigError(f"{nightly.name}: {place} has nights of another of that name, as {others[-1]}; {remedy}")
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:

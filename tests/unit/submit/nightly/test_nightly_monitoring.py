@@ -15,6 +15,7 @@ import pytest
 from tests.unit.nights_of_chronicle import LAN, chronicle_of, slower_from
 from tests.unit.submit.nightly.conftest import LAST, NOW, WORSE, close, damage, measured
 from tierbench import names
+from tierbench.errors import TierbenchError
 from tierbench.postprocess.history import database
 from tierbench.postprocess.history.database import History
 from tierbench.postprocess.history.rows import Measured, Value
@@ -22,7 +23,7 @@ from tierbench.site_configs.site import SHIPPED
 from tierbench.submit import pool
 from tierbench.submit.cli import main
 from tierbench.submit.nightly import monitoring, record
-from tierbench.submit.nightly.monitoring import Health, changes, suspected, write_textfile
+from tierbench.submit.nightly.monitoring import Health, changes, record_in_history, suspected, write_textfile
 from tierbench.submit.nightly.record import Night
 
 
@@ -71,7 +72,7 @@ def test_two_nights_are_an_alarm_until_it_is_acknowledged(define):
 )
 def test_the_state(define, after, outcome, changes, expected):
     nightly = define()
-    measured(nightly, run=False, deliveries={"nobody": ""})
+    record_in_history(nightly, measured(nightly, deliveries={"nobody": ""}), [])
     if outcome:
         night = Night((LAST + timedelta(days=1)).timestamp(), outcome, "all INVALID", counts={"INVALID": 6})
         record.write(nightly, night)
@@ -281,3 +282,18 @@ def test_the_text_file_has_no_earlier_nights_rates_for_one_that_measured_nothing
     record.write(nightly, Night(LAST.timestamp(), "failed", ended_wall_s=LAST.timestamp() + 60))
     write_textfile(nightly, [])
     assert "tierbench_nightly_value{" not in file.read_text()
+
+
+def test_a_history_that_lost_all_nights_is_told(define):
+    nightly = define()
+    measured(nightly, deliveries={"nobody": ""})
+    with pytest.raises(TierbenchError, match="has none of its nights: the next one records them again"):
+        Health(nightly, [], NOW)
+
+
+def test_a_night_that_is_not_whole_is_a_warning(define):
+    nightly = define()
+    night = measured(nightly, deliveries={"nobody": ""}, reason="6 of 9 trials: a client failed")
+    record_in_history(nightly, night, [])
+    state = Health(nightly, [], LAST + timedelta(hours=1))
+    assert (state.state, "is not whole: 6 of 9 trials" in state.summary) == ("WARNING", True)

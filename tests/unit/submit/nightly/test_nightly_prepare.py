@@ -13,6 +13,8 @@ from tierbench.dags.experiment import find_experiment, load_experiment
 from tierbench.dags.graphs import night_dag, repetition_dags
 from tierbench.dags.plan import expand
 from tierbench.errors import ConfigError
+from tierbench.postprocess.history.database import History
+from tierbench.postprocess.history.rows import Night as NightRow
 from tierbench.site_configs.site import find_site
 from tierbench.submit import links, pool
 from tierbench.submit.links import with_rounds_before
@@ -119,6 +121,13 @@ def test_that_no_mail_can_be_sent_is_told_at_once(monkeypatch, server, told):
     said: list[str] = []
     setup.add("nights", "quick", "", terms(mail="admin@site.example"), said.append)
     assert any("no message can be sent from here" in line for line in said) is told
+
+
+def test_two_of_one_name_are_not_one_series(tmp_path):
+    with History() as history:
+        history.record(NightRow("nights", 1, "measured", run="run", directory=str(tmp_path / "elsewhere/nights/1/run")))
+    with pytest.raises(ConfigError, match=r"has nights of another of that name, as .*elsewhere/nights/1/run"):
+        setup.add("nights", "quick", "", terms(), print)
 
 
 @pytest.fixture
