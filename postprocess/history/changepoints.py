@@ -243,8 +243,8 @@ class _Nights:
 
 
 def _rests(part: Numbers, split: int) -> Numbers:
-    """From their mean, or from those of the nights before and behind a split."""
-    return np.concatenate([own - own.mean() for own in (part[:split], part[split:]) if len(own)])
+    """How far nights are off the mean of those on their side of a split."""
+    return np.concatenate([own - own.mean() for own in (part[:split], part[split:])])
 
 
 def _inflation(correlation: Numbers, count: Numbers | float) -> Numbers:

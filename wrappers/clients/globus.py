@@ -92,15 +92,8 @@ class Globus(Client):
         transfer += ["--encrypt-data"] if options["encrypt"] else []
         # Its tokens are for two days, and go with the job.
         at_home = ["env", f"HOME={self.job.scratch}", f"PYTHONUSERBASE={site.getuserbase()}"]
-        copy = [
-            *at_home,
-            sys.executable or "python3",
-            "-c",
-            COPY,
-            str(self.job.scratch / "task"),
-            str(options["patience_s"]),
-        ]
-        return [*copy, *transfer, source, destination]
+        copy = [sys.executable or "python3", "-c", COPY, str(self.job.scratch / "task"), str(options["patience_s"])]
+        return [*at_home, *copy, *transfer, source, destination]
 
     def outcome(self, run: Run) -> "dict[str, Any]":
         task = self.job.report("task")

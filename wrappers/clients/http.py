@@ -56,19 +56,8 @@ class Http(Client):
         through = ["--proxy", f"http://{proxy}"] if proxy else ["--noproxy", "*"]
         form = "%{stderr}fetched %{http_code} %{size_download} %{time_total}\\n"
         files = [word for url, _ in self.job.files for word in ("-o", "/dev/null", url)]
-        flags = [
-            "-q",
-            "--silent",
-            "--show-error",
-            "--fail",
-            "--globoff",
-            "--location",
-            *through,
-            *self._shown(),
-            "-w",
-            form,
-        ]
-        return ["curl", *flags, *files]
+        flags = ["-q", "--silent", "--show-error", "--fail", "--globoff", "--location"]
+        return ["curl", *flags, *through, *self._shown(), "-w", form, *files]
 
     def _shown(self) -> "list[str]":
         """What it shows the server so as to be let in; not on its command line, which all on the host can see."""

@@ -109,8 +109,9 @@ class Uproot(Client):
 
     @classmethod
     def missing(cls, options: "Mapping[str, Any]") -> str:
-        old = _absent("uproot.source.fsspec", setup=options["setup"])
-        return _absent("uproot", "awkward", setup=options["setup"]) or (old and "uproot is older than 5.2")
+        if absent := _absent("uproot", "awkward", setup=options["setup"]):
+            return absent
+        return _absent("uproot.source.fsspec", setup=options["setup"]) and "uproot is older than 5.2"
 
     @classmethod
     def missing_by(cls, protocol: str) -> str:

@@ -9,8 +9,10 @@ import pytest
 from tests.unit.report_page import BARE, Page, silent
 from tests.unit.synthetic_report import read_csv, write_csv, write_run
 from tierbench import names
+from tierbench.postprocess.compare.points import points
 from tierbench.postprocess.measures.saturation import FLAT, FULL, OPEN, RISING, Rung, next_rung, saturation
 from tierbench.postprocess.report.answer import answer
+from tierbench.postprocess.report.notes import saturation_notes
 from tierbench.postprocess.report.write import comparison, run_report
 from tierbench.postprocess.schema.columns import columns_of, read_rows
 from tierbench.postprocess.schema.run_rows import SaturationRow, SummaryRow
@@ -169,3 +171,10 @@ def test_a_later_run_is_held_against_the_prediction(run, tmp_path, factor, repea
     text = Page(comparison([run, later], tmp_path / "page.html", silent).read_text(encoding="utf-8")).text
     predictions = text.partition("What a run predicted")[2].partition("What differs")[0]
     assert ("held" in predictions, "did not hold" in predictions) == (held, failed)
+
+
+def test_a_ladder_of_operations_has_no_saturation_point_in_bytes(run):
+    results = read_results(run, silent)
+    of_operations = dataclasses.replace(results, experiment={**results.experiment, "measure": "operations"})
+    noted = [[note for point in points(of) for note in saturation_notes(of, point)] for of in (results, of_operations)]
+    assert [bool(notes) for notes in noted] == [True, False]

@@ -244,3 +244,8 @@ def test_a_pattern_is_of_access_workload_client_configuration_or_point(definitio
     everything = {trial.id: fits(trial) for trial in expand(site, experiment, WORKERS).trials}
     chosen = {trial.id for trial in expand(site, experiment, WORKERS, only=[pattern]).trials}
     assert everything == {trial: trial in chosen for trial in everything}
+
+
+def test_of_a_run_that_ends_when_answered_each_extension_is_one_more_look():
+    plan = {"extended": [10, 11], "trials": [{"repeat": 12}]}
+    assert looks_of(plan, {"repeats": {"until": "answered"}}) == (3, 4, 6, 8, 10, 11, 12)

@@ -10,6 +10,8 @@ from tests.unit.client_process import URL
 from tests.unit.stand_ins import script
 from tierbench.errors import UnmetNeed
 from tierbench.submit.programs import find_root
+from tierbench.wrappers.child import Run
+from tierbench.wrappers.client import Job
 from tierbench.wrappers.clients.root import Root
 
 REPORT = {
@@ -206,3 +208,10 @@ def test_why_htcondors_plugin_failed_is_told(job):
     job.offer("https://door/f.root", 100)
     end = job.end("staged")
     assert (end["status"], "no such certificate" in end["message"]) == ("open-failed", True)
+
+
+@pytest.mark.parametrize(("exit_status", "signal"), [(129, "SIGSEGV"), (128, "SIGBUS"), (134, "SIGABRT")])
+def test_what_ended_root_is_told_though_it_exits_with_numbers_of_its_own(tmp_path, exit_status, signal):
+    root = Root(Job(URL, 1000, None, 0, Root.with_defaults({}), tmp_path))
+    end = root.outcome(Run(exit_status, 0, 0, None, 9, 9, 0.0, 0.0, 0, "", 0))
+    assert (end["status"], signal in end["message"]) == ("killed", True)

@@ -14,7 +14,8 @@ from tierbench.wrappers.clients.uproot import REPORT, Uproot
 EVENTS, BRANCHES = 20_000, 10
 MADE = f"""
 import numpy, sys, uproot
-content = {{f"b{{number}}": numpy.random.default_rng(number).random({EVENTS}) for number in range({BRANCHES})}}
+name = "b" if sys.argv[2] == "rntuple" else "Jets.b"  # as in files of ATLAS and CMS
+content = {{f"{{name}}{{number}}": numpy.random.default_rng(number).random({EVENTS}) for number in range({BRANCHES})}}
 with uproot.recreate(sys.argv[1], compression=None) as file:
     (file.mkrntuple if sys.argv[2] == "rntuple" else file.mktree)("Events", content)
 """
