@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,13 @@ def test_points_of_which_nothing_is_usable_are_no_points_of_a_clear_answer():
 def test_a_method_that_was_not_planned_at_that_batch_is_not_missing():
     rates = {("direct", 4): 90.0, ("direct", 8): 100.0, ("lan", 4): 70.0, ("lan", 8): 80.0, ("wan", 4): 60.0}
     assert not any("No usable trial" in said.sentence for said in answers(results(rates, {})))
+
+
+def test_of_many_points_that_rest_on_suspect_trials_none_is_left_unsaid():
+    jobs = (1, 2, 4, 8, 16)
+    rates = {(way, number): 90.0 + (way == "direct") for number in jobs for way in ("direct", "lan")}
+    overall, *_ = answers(results(rates, {f"lan {number}": "SUSPECT" for number in jobs}))
+    assert re.search(r"Results at .* and 2 more points rest on SUSPECT trials", overall.sentence)
 
 
 @pytest.mark.parametrize("suspect", [False, True])

@@ -176,5 +176,7 @@ def test_a_later_run_is_held_against_the_prediction(run, tmp_path, factor, repea
 def test_a_ladder_of_operations_has_no_saturation_point_in_bytes(run):
     results = read_results(run, silent)
     of_operations = dataclasses.replace(results, experiment={**results.experiment, "measure": "operations"})
-    noted = [[note for point in points(of) for note in saturation_notes(of, point)] for of in (results, of_operations)]
+    noted = [
+        [note for point in points(results) for note in saturation_notes(of, point)] for of in (results, of_operations)
+    ]
     assert [bool(notes) for notes in noted] == [True, False]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit import synthetic_run as synthetic
 from tests.unit.quick_plan import larger_quick, written
 from tierbench import names
 from tierbench.errors import BusyError, ConfigError
@@ -23,6 +24,7 @@ from tierbench.submit.cli import main
 from tierbench.submit.pool import PoolError
 from tierbench.submit.progress import Run, Stage, Submission, TrialProgress, hopeless
 from tierbench.submit.watch import PatientQueue, View, watch
+from tierbench.trials import read_trial
 
 
 @pytest.fixture
@@ -143,6 +145,21 @@ def test_a_damaged_record_of_the_trial_at_work_does_not_end_the_watching(run):
     out = Terminal()
     View(out).show(list(run.trials()))
     assert "0 of 8 clients done" in out.live
+
+
+def test_of_a_trial_that_writes_it_tells_what_the_storage_receives(run):
+    trial = run.trial_directories[0]
+    (trial / names.CLIENTS_LOG).touch()
+    (trial / names.GO).write_text("{}")
+    traits = {**json.loads((trial / names.TRIAL).read_text())["traits"], "does": "writes"}
+    synthetic.edit_json(trial / names.TRIAL, traits=traits)
+    host = next(sampler.host for sampler in read_trial(trial).samplers if sampler.of_storage)
+    (trial / names.SAMPLES).mkdir(exist_ok=True)
+    counters = {name: lambda time, by=by: round((time + 5) * by) for name, by in (("rx_bytes", 1e8), ("tx_bytes", 1e6))}
+    synthetic.write_host(trial, host, **counters)
+    out = Terminal()
+    View(out).show(list(run.trials()))
+    assert "storage receives 800 " in out.live
 
 
 def test_the_live_line_fits_the_terminal(run):
