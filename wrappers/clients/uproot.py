@@ -109,9 +109,8 @@ class Uproot(Client):
 
     @classmethod
     def missing(cls, options: "Mapping[str, Any]") -> str:
-        if absent := _absent("uproot", "awkward", setup=options["setup"]):
-            return absent
-        return _absent("uproot.source.fsspec", setup=options["setup"]) and "uproot is older than 5.2"
+        absent = _absent("uproot", "awkward", setup=options["setup"])
+        return absent or (_absent("uproot.source.fsspec", setup=options["setup"]) and "uproot is older than 5.2")
 
     @classmethod
     def missing_by(cls, protocol: str) -> str:
