@@ -19,7 +19,9 @@ SHIPPED_ON = $(if $(OLD_PYTHON),TIERBENCH_OLD_PYTHON=$(OLD_PYTHON))
 .PHONY: demo test test-quiet test-long unit lint docs setup clean
 
 demo: setup
-	$(TIERBENCH) testbed status --name demo >/dev/null 2>&1; [ $$? = 2 ] || { echo 'demo: there is a testbed "demo" already, which may have a run; `$(TIERBENCH) testbed down --name demo` takes it down' >&2; exit 4; }; \
+	why=$$($(TIERBENCH) testbed status --name demo 2>&1 >/dev/null); case $$?,$$why in 2,*'there is no testbed'*) ;; \
+	0,*|1,|1,*'is not running'*) echo 'demo: there is a testbed "demo" already, which may have a run; `$(TIERBENCH) testbed down --name demo` takes it down' >&2; exit 4 ;; \
+	*) echo "demo: $$why" >&2; exit 3 ;; esac; \
 	trap '$(TIERBENCH) testbed down --name demo' EXIT; trap 'echo "demo: broken off; its testbed goes, and the run in it" >&2; exit 130' INT TERM HUP; \
 	$(TIERBENCH) testbed run quick --name demo
 

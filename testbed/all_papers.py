@@ -82,6 +82,7 @@ def _take_down(testbed: Testbed) -> None:
             f"testbed {testbed.name!r} has other runs ({them}), which may not have come home:"
             " `tierbench testbed attach RUN` sees to that; take it down then, or give --name"
         )
+    testbed.check_stranded()
     testbed.down()
 
 

@@ -3,7 +3,7 @@
 usage: delayline.py RTT_FILE QUEUE [QUEUE ...]
 
 Packets stay in the kernel: we are sent their numbers and say, when their time has come, up to
-which number to let go. Runs on the testbed's `wan` host, where the kernel has no netem; needs
+which number to let go. Runs on the testbed's `wan` host, needs
 CAP_NET_ADMIN. The file holds the round-trip time in ms; at SIGHUP it is read again. What is in force stands in a file
 beside it, RTT_FILE.now. Ends only when killed, and then nothing crosses the WAN any more.
 """

@@ -47,20 +47,15 @@ def wan_lines(topology: Topology) -> Iterator[str]:
 
 
 def delay_lines(settings: Settings) -> Iterator[str]:
-    """Shell lines for the wan host: netem where the kernel has it, else our own delay line. Tells which."""
+    """Shell lines for the wan host: what crosses it waits in our delay line.
+
+    netem would take the place of the rate limit's queue, and delay once more what comes from a third site.
+    """
     if settings.rtt_ms == 0:
-        yield "echo none >/run/wan-delay"
         return
     yield f"echo {settings.rtt_ms:g} | tee {RTT_FILE} >{RTT_FILE}.now"
-    one_way = f"{settings.rtt_ms / 2:g}ms"
-    netem = " && ".join(
-        f"tc qdisc add dev {network.bridge} parent 1:1 netem delay {one_way} limit 100000" for network in QUEUES
-    )
-    yield f"if {netem} 2>/dev/null; then echo netem >/run/wan-delay; else"
     for network, queue in QUEUES.items():
-        yield f"  iptables-legacy -t mangle -A FORWARD -i {network.bridge} -j NFQUEUE --queue-num {queue}"
-    yield "  echo delay-line >/run/wan-delay"
-    yield "fi"
+        yield f"iptables-legacy -t mangle -A FORWARD -i {network.bridge} -j NFQUEUE --queue-num {queue}"
 
 
 def host_lines(host: Host, topology: Topology) -> Iterator[str]:

@@ -78,8 +78,9 @@ mknod fuse c 10 229 && (: <fuse) || lacks FUSE FUSE_FS
 ip link add v0 type veth peer name v1 || lacks 'veth interfaces' VETH
 ip link add b0 type bridge || lacks bridges BRIDGE
 tc qdisc add dev v0 root tbf rate 1mbit burst 10k limit 10k || lacks 'the token bucket filter' NET_SCH_TBF
-tc qdisc add dev v1 root netem delay 1ms || modprobe -q nfnetlink_queue || [ -e /proc/net/netfilter/nfnetlink_queue ] ||
-    lacks 'a way to delay packets, netem or NFQUEUE' 'NET_SCH_NETEM or CONFIG_NETFILTER_NETLINK_QUEUE'
+[ -e /proc/net/netfilter/nfnetlink_queue ] || modprobe -q nfnetlink_queue ||
+    lacks 'a way to delay packets, NFQUEUE' NETFILTER_NETLINK_QUEUE
+[ -e /proc/net/ip_tables_names ] || modprobe -q ip_tables || lacks 'NAT by iptables-legacy' IP_NF_IPTABLES
 """
 
 Say = Callable[[str], None]
@@ -123,11 +124,32 @@ def existing(directory: Path) -> Path:
     return next(place for place in (directory, *directory.parents) if place.exists())
 
 
+def check_home(home: Path) -> None:
+    """Raise if others could put there what root would run."""
+    users, groups = ({0, int(os.environ.get(name, 0))} for name in ("SUDO_UID", "SUDO_GID"))
+    for place in (existing(home), *existing(home).parents):
+        status = place.stat()
+        writable = status.st_mode & 0o002 or (status.st_mode & 0o020 and status.st_gid not in groups)
+        if status.st_uid not in users or (writable and not status.st_mode & stat.S_ISVTX):
+            why = "others than root may change what lies in it, and would be root in the testbed"
+            raise UnmetNeed(f"{place}: {why}; set TIERBENCH_HOME to another folder")
+
+
+def check_readable(*folders: Path) -> None:
+    """Raise if the hosts' users may not read the package."""
+    for folder in folders:
+        if folder.stat().st_mode & 0o005 != 0o005 or not (folder / "__init__.py").stat().st_mode & 0o004:
+            why = "was made under a tight umask, and the testbed's users must be able to read it"
+            raise UnmetNeed(f"{folder}: {why}: chmod -R o+rX {folder}")
+
+
 def check_kernel(home: Path) -> None:
     """Raise if a program or kernel feature that every testbed needs is missing, also where its files will be."""
     for program, package in PROGRAMS.items():
         if shutil.which(program) is None:
             raise UnmetNeed(f"{program} is not installed: apt-get install {package}")
+    if "--wdns" not in subprocess.run(["nsenter", "--help"], capture_output=True, text=True, check=False).stdout:
+        raise UnmetNeed("nsenter knows no --wdns: util-linux 2.38 or newer is needed")
     with tempfile.TemporaryDirectory(prefix="tierbench-", dir=existing(home)) as folder:
         trial = subprocess.run(
             ["unshare", "--net", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "sh", "-s", folder],

@@ -92,6 +92,7 @@ def more(testbed: Testbed, number: int, into: Path, say: Say, anyway: bool = Fal
     if number < 1:
         raise ConfigError(f"--more {number}: must be 1 or more")
     there = _place(into)
+    testbed.check_up()
     if not testbed.exists or testbed.host(ACCESS_POINT).run("test", "-d", there, check=False).returncode:
         status = _put_back(testbed, into, say)
         if status:
@@ -160,6 +161,7 @@ def _copied(topology: Topology, experiment: Experiment, writer: Host) -> Iterato
 def _see_to(testbed: Testbed, name: str, overrides: Sequence[str], experiment: Experiment, say: Say) -> None:
     """Have the testbed up, as the experiment and the command line want it, if all ways are there then."""
     needed = demands(name, overrides)
+    testbed.check_up()
     if testbed.exists:
         check_demands(testbed.settings, needed, testbed.name)
         settings = testbed.settings
@@ -190,6 +192,7 @@ def waits_for_us(testbed: Testbed, into: Path) -> bool:
 def attach(testbed: Testbed, into: Path, say: Say) -> int:
     """Watch a run that goes on in the testbed, and bring it home when it has ended."""
     into = into.absolute()
+    testbed.check_up()
     access_point, there = testbed.host(ACCESS_POINT), _place(into)
     if not access_point.succeeds("test", "-d", there):
         raise ConfigError(f"testbed {testbed.name!r} has no run {there}; `tierbench testbed run` makes one")

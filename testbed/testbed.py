@@ -21,7 +21,7 @@ from typing import Any, TextIO
 from urllib.parse import urlsplit
 
 import tierbench
-from tierbench import files, json_files
+from tierbench import files, json_files, names
 from tierbench.errors import BusyError, ConfigError, HostError
 from tierbench.json_files import Damaged
 from tierbench.site_configs import site as sites
@@ -129,6 +129,28 @@ class Testbed:
             raise ConfigError(f"testbed {self.name!r} has no host {name!r}; it has {', '.join(hosts)}")
         return hosts[name]
 
+    def check_up(self) -> None:
+        """Raise if there is something of it that does not run."""
+        if self.exists and not self.is_up:
+            self.check_stranded()
+            raise BusyError(
+                f"testbed {self.name!r} is not up: its hosts have ended, or its `up` did not end; {self._clear}"
+            )
+
+    def check_stranded(self) -> None:
+        """Raise if its hosts have ended, as by a reboot, and left runs on disk that nobody but us would still find."""
+        runs = self.directory / "hosts" / ACCESS_POINT / f"upper/home/{USER}/runs"
+        left = ", ".join(sorted(path.parent.name for path in runs.glob(f"*/{names.SUBMITTED}")))
+        if left and not self.is_up:
+            where = f"copy what you want of them from {runs}"
+            raise BusyError(
+                f"testbed {self.name!r}: its hosts have ended with runs on disk ({left}); {where}; {self._clear}"
+            )
+
+    @property
+    def _clear(self) -> str:
+        return f"`tierbench testbed down --name {self.name}` clears it"
+
     def status(self) -> list[Reply]:
         """What each host and daemon replies when it is asked how it is, host by host in the topology's order."""
         bed = Bed(self.topology, self.hosts)
@@ -140,13 +162,15 @@ class Testbed:
 
     def _recorded(self) -> dict[str, Any]:
         if not self.exists:
-            others = ", ".join(sorted(path.name for path in (home() / "testbeds").glob("*")))
+            others = ", ".join(
+                sorted(path.parent.name for path in (home() / "testbeds").glob(f"*/{self._record.name}"))
+            )
             there = f", but {others}" if others else ""
             raise ConfigError(f"there is no testbed {self.name!r}{there}; `tierbench testbed up` makes one")
         try:
             return json_files.read_table(self._record)
         except Damaged as error:
-            raise ConfigError(f"{error}; `tierbench testbed down --name {self.name}` clears it") from None
+            raise ConfigError(f"{error}; {self._clear}") from None
 
     def _write_record(self, settings: Settings, complete: bool) -> None:
         files.replace(self._record, json.dumps({"settings": asdict(settings), "complete": complete}, indent=2))
@@ -176,11 +200,14 @@ class Testbed:
                     )
                 return False
             recipe, cache = rootfs.recipe(settings), home() / "cache"
+            rootfs.check_home(home())
             rootfs.check_kernel(home())
+            rootfs.check_readable(*(place for place, _ in _package()))
             if not recipe.path(cache).is_dir():
                 rootfs.check_needs(cache)
             rootfs.check_space(self.directory, settings.storage_gb << 30, "hold the testbed's storage")
 
+            self.check_stranded()
             self._end()
             rootfs.private(cache)
             base, programs = rootfs.provide(cache, recipe, say), programs_layer(cache, recipe)
@@ -262,8 +289,7 @@ def assemble(bed: Bed, site: str, layers: Sequence[Path], say: Say) -> None:
     """Bring all hosts and their daemons up; return when each of them answers."""
     say(f"{len(bed.hosts)} hosts")
     stage(bed, site)
-    parts = {"root": tierbench, **{stage: import_module(f"tierbench.{stage}") for stage in STAGES}}
-    binds = [(Path(part.__file__ or "").parent, f"{SOURCE}/parts/{name}") for name, part in parts.items()]
+    binds = _package()
     subprocess.run(
         ["unshare", "--mount", "sh", "-c", COMPILE, layers[-1], *(folder for folder, _ in binds)], check=False
     )
@@ -282,6 +308,12 @@ def assemble(bed: Bed, site: str, layers: Sequence[Path], say: Say) -> None:
 
     say("waiting for the pool to be complete")
     at_once(lambda service: service.complete(bed), services(bed.settings))
+
+
+def _package() -> list[tuple[Path, str]]:
+    """The folders of this package, and where hosts have them."""
+    parts = {"root": tierbench, **{stage: import_module(f"tierbench.{stage}") for stage in STAGES}}
+    return [(Path(part.__file__ or "").parent, f"{SOURCE}/parts/{name}") for name, part in parts.items()]
 
 
 def stage(bed: Bed, site: str) -> None:
@@ -311,7 +343,7 @@ def _wire(bed: Bed) -> None:
     )  # fmt: skip
     wan.script([*network.wan_lines(bed.topology), *network.delay_lines(bed.settings)])
     at_once(lambda host: host.wire(bed.topology), bed.where(lambda host: host.nics))
-    if _delay_method(bed) == "delay-line":
+    if bed.settings.rtt_ms:
         start_delay_line(wan, "delayline", network.RTT_FILE, network.QUEUES.values())
 
 
@@ -324,17 +356,12 @@ def _running(host: RunningHost) -> str:
     return f"running as process {host.pid}; {interfaces}; CPU: {cpu}"
 
 
-def _delay_method(bed: Bed) -> str:
-    return bed[WAN].read("/run/wan-delay").decode().strip()
-
-
 def _delay(bed: Bed) -> str:
-    method = _delay_method(bed)
-    if method == "none":
+    if not bed.settings.rtt_ms:
         return "no delay configured"
-    if method == "delay-line" and not delay_line_listens(bed[WAN], network.QUEUES.values()):
+    if not delay_line_listens(bed[WAN], network.QUEUES.values()):
         raise HostError("the delay line is dead: nothing crosses the WAN")
-    return f"{bed.settings.rtt_ms:g} ms RTT by {'netem' if method == 'netem' else 'our NFQUEUE delay line'}"
+    return f"{bed.settings.rtt_ms:g} ms RTT by our NFQUEUE delay line"
 
 
 # -- what it offers --------------------------------------------------------------------------------

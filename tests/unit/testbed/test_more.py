@@ -35,6 +35,9 @@ class Testbed:
     def exists(self):
         return self.settings is not None
 
+    def check_up(self):
+        pass
+
     def up(self, settings, _):
         self.settings = settings
 

@@ -1,16 +1,23 @@
 """What a testbed needs is checked before anything is changed, and its absence is told in one line."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.unit.stand_ins import run
+from tests.unit.stand_ins import run, script
+from tierbench import names
+from tierbench.errors import BusyError, UnmetNeed
 from tierbench.testbed import rootfs
+from tierbench.testbed.all_papers import _take_down
+from tierbench.testbed.settings import Settings
+from tierbench.testbed.testbed import Testbed
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk, or gives up root's rights")
 
@@ -48,6 +55,65 @@ def test_without_root_it_says_so(tmp_path):
     result = run(sys.executable, "-c", code, env={**os.environ, "TIERBENCH_HOME": str(tmp_path)})
     assert result.returncode == 3
     assert "takes root" in only_line(result)
+
+
+def test_runs_that_a_reboot_left_on_disk_are_not_cleared_away(tmp_path, monkeypatch):
+    monkeypatch.setenv("TIERBENCH_HOME", str(tmp_path))
+    testbed = Testbed("default")
+    run_there = testbed.directory / "hosts/ce/upper/home/bench/runs/three-hours"
+    run_there.mkdir(parents=True)
+    (run_there / names.SUBMITTED).touch()
+    testbed._write_record(Settings(), complete=True)
+    for refuses in (testbed.check_up, testbed.check_stranded, partial(_take_down, testbed)):
+        with pytest.raises(BusyError, match=r"hosts have ended with runs on disk \(three-hours\)"):
+            refuses()
+    assert run_there.exists()
+    shutil.rmtree(run_there)
+    testbed.check_stranded()
+    with pytest.raises(BusyError, match="is not up"):
+        testbed.check_up()
+
+
+@root_only
+def test_who_could_put_something_into_the_cache_would_be_root(tmp_path):
+    folder = tmp_path / "group"
+    folder.mkdir()
+    rootfs.check_home(folder / "tierbench")
+    folder.chmod(0o777)
+    with pytest.raises(UnmetNeed, match="would be root in the testbed"):
+        rootfs.check_home(folder / "tierbench")
+    folder.chmod(0o1777)
+    rootfs.check_home(folder / "tierbench")
+    os.chown(folder, 12345, -1)
+    with pytest.raises(UnmetNeed, match="others than root"):
+        rootfs.check_home(folder / "tierbench")
+
+
+def test_a_package_that_the_hosts_users_may_not_read_is_named(tmp_path):
+    (tmp_path / "__init__.py").touch(0o644)
+    tmp_path.chmod(0o755)
+    rootfs.check_readable(tmp_path)
+    tmp_path.chmod(0o750)
+    with pytest.raises(UnmetNeed, match="under a tight umask"):
+        rootfs.check_readable(tmp_path)
+
+
+def test_congestion_control_is_set_on_the_routes_of_each_interface(tmp_path):
+    routes = {
+        "101": "default via 198.18.1.1 dev eth1 table 101 congctl cubic",
+        "main": "default dev eth0 congctl cubic",
+    }
+    for table, route in routes.items():
+        (tmp_path / table).write_text(route + "\n")
+    script(tmp_path / "ip", f"""#!/bin/sh
+        cd {tmp_path}
+        case "$*" in *show*all*) cat 101 main ;; *show*) cat main ;;
+        *"table 101"*) shift 3; echo "$*" >101 ;; *) shift 3; echo "$*" >main ;; esac
+    """)  # fmt: skip
+    program = Path(rootfs.__file__).parent / "files/arrange/congestion"
+    for arguments in (["set", "bbr"], ["get"]):
+        found = run("sh", program, *arguments, env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert found.stdout == "bbr\n"
 
 
 @root_only
