@@ -37,6 +37,9 @@ class ConditionState:
         if "arranged" in records and not self.is_as_asked(str(records["arranged"].get("now"))):
             asked, unit = self.condition.value, self.condition.unit
             return f"{self.name} is {records['arranged'].get('now')} {unit} where {asked} {unit} were asked for"
+        held = records.get("restored", {}).get("held")
+        if held is not None and "cache" not in records["restored"] and not self.is_as_asked(str(held)):
+            return f"{self.name} was {held} {self.condition.unit} at the end: somebody else has changed it meanwhile"
         return ""
 
     @property

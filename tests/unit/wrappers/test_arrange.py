@@ -13,7 +13,9 @@ import pytest
 
 from tests.unit.shipped import wait_until
 from tests.unit.stand_ins import RootsHelper, run
+from tierbench.condition_state import ConditionState
 from tierbench.single_file_script import single_file
+from tierbench.trials import Condition
 
 ANCESTOR = "_CONDOR_ANCESTOR_1"
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the helper is root's")
@@ -217,10 +219,24 @@ def test_the_doctor_tries_what_is_changed_in_a_minute(place, within, older_helpe
     place.program.write_text(place.program.read_text().replace("# takes", f"{within}\n# takes"))
     if older_helper:
         place.helper.write_text(place.helper.read_text().replace('print(f"may take', '(f"may take'))
-    question = {"ask": "condition", "helper": str(place.helper), "word": "rtt", "values": ["47"]}
+    assert asked_of_the_doctor(place) == ("good", seen)
+
+
+def test_the_doctor_names_a_value_that_is_not_taken_and_passes_over_what_sudo_says(place):
+    place.program.write_text(place.program.read_text().replace("#!/bin/sh", "#!/bin/sh\necho 'sudo: no host' >&2", 1))
+    assert asked_of_the_doctor(place) == ("good", "rtt can be 47; it is 14 again")
+    assert asked_of_the_doctor(place, "47.04", 0.1) == ("good", "rtt can be 47.04; it is 14 again")
+    clamped = place.program.read_text().replace("set)", "set) set -- set $(($2 > 20 ? 20 : $2));", 1)
+    place.program.write_text(clamped)
+    assert asked_of_the_doctor(place) == ("bad", "rtt is 20 where 47 was asked for")
+
+
+def asked_of_the_doctor(place, value="47", tolerance_pct=0.0):
+    question = {"ask": "condition", "helper": str(place.helper), "word": "rtt", "values": [value]}
+    question["tolerance_pct"] = tolerance_pct
     probe = run(sys.executable, "-c", single_file("tierbench.wrappers.probe"), json.dumps([question]))
     [answer] = json.loads(probe.stdout)["answers"]
-    assert (answer["state"], answer["seen"]) == ("good", seen)
+    return answer["state"], answer["seen"]
 
 
 def test_it_changes_the_value_and_restores_it_when_its_input_ends_or_it_is_ended(place):
@@ -231,7 +247,7 @@ def test_it_changes_the_value_and_restores_it_when_its_input_ends_or_it_is_ended
         if ended:
             holder.send_signal(signal.SIGTERM)
         told, _ = holder.communicate(timeout=120)
-        assert ended or json.loads(told) == {"word": "rtt", "restored": "14"}
+        assert ended or json.loads(told) == {"word": "rtt", "held": "47", "restored": "14"}
         assert place.value.read_text() == "14\n"
 
 
@@ -243,6 +259,26 @@ def test_what_a_killed_holder_left_is_restored_by_the_next_one(place):
     next_one = place.held("60")
     next_one.communicate(timeout=120)
     assert place.value.read_text() == "14\n"
+
+
+def test_what_somebody_has_set_since_a_holder_was_killed_stays(place):
+    holder = place.held("47")
+    kill(place.helpers())
+    holder.communicate(timeout=120)
+    place.value.write_text("25\n")
+    place.held("60").communicate(timeout=120)
+    assert place.value.read_text() == "25\n"
+
+
+def test_a_value_that_somebody_else_changes_meanwhile_is_trouble(place):
+    arranged, [restored] = place.during("47", meanwhile=lambda: place.value.write_text("20\n"))
+    trial = place.value.parent / "trial"
+    (trial / "arranged").mkdir(parents=True)
+    said = "".join(json.dumps(record) + "\n" for record in (arranged, restored))
+    (trial / "arranged/wan-rtt.wan.jsonl").write_text(said)
+    state = ConditionState(trial, Condition("wan-rtt.wan", "wan-rtt", "wan", "47", "ms", 0.0))
+    assert state.trouble() == "wan-rtt on wan was 20 ms at the end: somebody else has changed it meanwhile"
+    assert state.restored
 
 
 @pytest.mark.parametrize(
