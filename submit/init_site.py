@@ -1,6 +1,7 @@
 """`tierbench init-site`: a site file from what the pool, this host's mounts and some URLs tell."""
 
 import argparse
+import os
 import socket
 import time
 from collections import Counter
@@ -116,7 +117,7 @@ def mount_at(path: str) -> Mount:
     """The file system that holds a path, as mounted there."""
     if not AbsolutePath.fits(path):
         raise ConfigError(f"--mount {shown(path)}: must be {AbsolutePath.must_be}")
-    above = [mount for mount in mounts() if Path(path).is_relative_to(mount.point)]
+    above = [mount for mount in mounts() if Path(os.path.realpath(path)).is_relative_to(mount.point)]
     return max(above, key=lambda mount: len(mount.point), default=Mount("", "/", "?"))._replace(point=path)
 
 

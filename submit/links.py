@@ -149,10 +149,25 @@ def received(
     with probes.submitted(visits, submission) as receiving:
         reports = receiving.wait(patience, say)
     answers = {name: report.answers[0] for name, report in reports.items() if report.answers}
-    hosts = {name: Received(float(a["mbps"]), a.get("rtt_ms")) for name, a in answers.items() if a.get("mbps")}
-    if not hosts:
-        name, report = next(iter(reports.items()))
-        raise PoolError(f"{name}: {report.trouble or report.answers[0]['seen']}")
+    able = {name: answer for name, answer in answers.items() if answer.get("mbps")}
+    without = [f"{name}: {r.trouble or r.answers[0]['seen']}" for name, r in reports.items() if name not in able]
+    if not able:
+        raise PoolError(without[0])
+    for words in without:
+        say(f"  not among them is {words}")
+    return together(able)
+
+
+def together(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Received]:
+    """What each host received while all of them did: the rates of hosts that measure in turn do not add up."""
+    begin = max(answer["slices"][0][0] for answer in answers.values())
+    end = min(answer["slices"][-1][1] for answer in answers.values())
+    hosts = {}
+    for name, answer in answers.items():
+        within = [mbps for began, ended, mbps in answer["slices"] if begin < (began + ended) / 2 < end]
+        if 2 * len(within) < len(answer["slices"]):
+            raise PoolError(f"{len(answers)} hosts did not measure at once: is the pool busy?")
+        hosts[name] = Received(sum(within) / len(within), answer.get("rtt_ms"))
     return hosts
 
 

@@ -75,6 +75,7 @@ REMEDIES = {
     "condition no-helper": "install site-configs/tierbench-arrange there, with the words of docs/sites.md",
     "condition no-sudo": "install sudo and site-configs/sudoers.d/tierbench-arrange there, for the user who submits",
     "condition refused": "does the word's program in /etc/tierbench/arrange.d there take that value?",
+    "condition not-set": "see what the word's program sets, or give the condition a tolerance_pct",
     "condition not-restored": "see to it that the word's program sets the value given, and restore it by hand",
     "kerberos keytab": "put the keytab there, readable by the user who submits",
     "kerberos no-kinit": "install the Kerberos clients (krb5-user, krb5-workstation) there",
@@ -204,7 +205,12 @@ def _conditions(
             asked.setdefault(name, {})[value] = None
     for name, values in asked.items():
         condition = site.conditions[name]
-        about = {"helper": condition.helper, "word": condition.word, "values": list(map(level_text, values))}
+        about = {
+            "helper": condition.helper,
+            "word": condition.word,
+            "values": list(map(level_text, values)),
+            "tolerance_pct": condition.tolerance_pct,
+        }
         for host in condition_hosts(condition, workers):
             yield host, Question("condition", f"condition {name}", about)
 
@@ -216,7 +222,11 @@ def contents(
     for folder, entries in listed.items():
         uses = [use for use in experiment.uses() if use.replicas.folder == folder and use.access in site.access]
         readers = [(site.access[use.access], list(workers.get(use.pool_by(site.access), ()))) for use in uses]
-        able = [(access, hosts) for access, hosts in readers if access.protocol in READABLE and hosts]
+        able = [
+            (access, hosts)
+            for access, hosts in readers
+            if access.protocol in READABLE and hosts and not (access.token and access.token.condor)
+        ]
         if not able or not entries:
             continue
         access, hosts = able[0]
@@ -248,7 +258,7 @@ def _by_clients(experiment: Experiment | None, name: str, access: Access) -> Ite
             needs = use.workload
             client = {"client": needs.client, "options": dataclasses.asdict(needs.options), "protocol": access.protocol}
             yield Question("program", f"client {needs.client}", client, needs.declared.remedy)
-            if access.writes and use.replicas.is_written:
+            if access.writes and use.replicas.is_written and not (access.token and access.token.condor):
                 area = {"url": access.url(access.writes), **_shown(access)}
                 yield Question("writes", f"access {name}, to write", area, brings=tuple(access.secrets.values()))
 

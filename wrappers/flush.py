@@ -73,7 +73,7 @@ def main() -> int:
             flush(arguments.strategy, arguments.helper, paths, threads)
         except Failure as failure:
             status, message = failure.status, str(failure)
-        after = list(filter(None, threads.map(pages_of, paths, [zfs()] * len(paths))))
+        after = list(filter(None, threads.map(pages_of, paths, [with_own_cache()] * len(paths))))
     whole, left = sum(file.bytes for file in after), total(file.resident for file in after)
     known = sum(file.resident or 0 for file in after)
     if not after and arguments.strategy in PRIVILEGED and Path(ARC).exists():  # a server's, which nobody empties
@@ -81,7 +81,10 @@ def main() -> int:
     if left is None and known > WARM_SHARE * whole:
         left = known  # at the least, which is enough to know
     if status == "ok" and left is None:
-        status, message = "unmeasured", "what of some files is in memory cannot be seen: they are another's, or on ZFS"
+        status, message = (
+            "unmeasured",
+            "what of some files is in memory cannot be seen: they are another's, or on ZFS or GPFS",
+        )
     elif status == "ok" and left and left > WARM_SHARE * whole:
         status, message = "still-warm", f"{100 * left / whole:.1f} % of the files are still in memory"
     report = {
@@ -138,11 +141,11 @@ def forget(path: str) -> None:
             os.close(descriptor)
 
 
-def zfs() -> "set[int]":
-    """The devices of what is mounted as ZFS, whose cache is not made of pages that mincore shows."""
+def with_own_cache() -> "set[int]":
+    """The devices of what is mounted as ZFS or GPFS, whose caches are not made of pages that mincore shows."""
     devices = set()
     for mount in all_mounts():
-        if mount.kind == "zfs":
+        if mount.kind in ("zfs", "gpfs"):
             with contextlib.suppress(OSError):  # a container's, at which nobody else may look
                 devices.add(os.stat(mount.point).st_dev)  # noqa: PTH116
     return devices

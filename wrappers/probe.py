@@ -44,6 +44,7 @@ LISTEN_S = 5
 LOCAL = ("btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", "xfs", "zfs")  # file systems of a host
 ROUND_TRIPS = 5
 LINK_STREAMS = 4  # one alone may not fill a fast link that is far away
+SLICE_S = 0.5  # of what hosts measure at once only the time counts that they have in common
 FLUSH_S = 300  # as in a trial
 HELPER_S = 60  # what root's helper gives a word's program that does not ask for more
 UNUSED_PORT = 1  # tcpmux, which nobody offers
@@ -130,7 +131,8 @@ def ask_files(question: "dict[str, Any]") -> None:
         listing = run_program("ls", "-A", path)
         if listing.status is None:
             raise Answer("bad", f"{path}: {listing.last_words}", "hangs")
-        above = [mount for mount in mounts() if (path + "/").startswith(mount.point.rstrip("/") + "/")]
+        real = os.path.realpath(path) + "/"  # listed before: it does not hang
+        above = [mount for mount in mounts() if real.startswith(mount.point.rstrip("/") + "/")]
         _, point, kind = max(above, key=lambda mount: len(mount.point)) if above else ("", "/", "?")
         if listing.status:
             cache_only, alone = question.get("cache_only"), point == "/"
@@ -249,16 +251,27 @@ def ask_condition(question: "dict[str, Any]") -> None:
     word, seen = question["word"], []
     if not Path(question["helper"]).exists():
         raise Answer("bad", "there is no {}".format(question["helper"]), "no-helper")
-    before, _, slow = helped(question, "get", word).partition("\n")
+    value_and_pace = [line for line in helped(question, "get", word).splitlines() if not line.startswith("sudo: ")]
+    before, slow = [*value_and_pace, "", ""][:2]
     if slow:
         raise Answer("good", f"{word} is {before}; not changed to try it, since that {slow}")
     for value in question["values"]:
-        said = [json.loads(line) for line in helped(question, "hold", word, value).splitlines()]
+        said = [json.loads(line) for line in helped(question, "hold", word, value).splitlines() if line[:1] == "{"]
         arranged, restored = (line for line in said if "within_s" not in line)  # which an older helper tells only here
         if restored["restored"] != arranged["before"]:
             raise Answer("bad", f"{word} was {arranged['before']}, and is {restored['restored']} now", "not-restored")
+        if not near(arranged["now"], value, question.get("tolerance_pct", 0)):
+            raise Answer("bad", f"{word} is {arranged['now']} where {value} was asked for", "not-set")
         seen.append(f"{value} gives {arranged['now']}" if arranged["now"] != value else value)
     raise Answer("good", f"{word} can be {', '.join(seen)}; it is {before} again")
+
+
+def near(now: str, asked: str, tolerance_pct: float) -> bool:
+    """As the gate will judge it."""
+    try:
+        return abs(float(now) - float(asked)) <= tolerance_pct / 100 * abs(float(asked))
+    except ValueError:
+        return now == asked
 
 
 def helped(question: "dict[str, Any]", *arguments: str) -> str:
@@ -384,15 +397,20 @@ def ask_link(question: "dict[str, Any]") -> None:
     rtt_ms = round_trip_ms(question["host"])
     result = run_program(
         "iperf3", "-c", question["host"], "-p", str(question["port"]), "-R", "-J",
-        "-O", "1", "-t", str(question["seconds"]), "-P", str(LINK_STREAMS), "--connect-timeout", "5000",
+        "-O", "1", "-t", str(question["seconds"]), "-P", str(LINK_STREAMS), "-i", str(SLICE_S),
+        "--connect-timeout", "5000",
     )  # fmt: skip
+    ended_s = time.time()
     measured: dict[str, Any] = {}
     try:
         measured = json.loads(result.output)
         rate = measured["end"]["sum_received"]["bits_per_second"] / 1e6
-    except (ValueError, KeyError):
+        sums = [interval["sum"] for interval in measured["intervals"] if not interval["sum"].get("omitted")]
+        began_s = ended_s - sums[-1]["end"]
+        slices = [(began_s + each["start"], began_s + each["end"], each["bits_per_second"] / 1e6) for each in sums]
+    except (ValueError, KeyError, IndexError):
         raise Answer("doubtful", measured.get("error", result.last_words), "failed") from None
-    raise Answer("good", f"{rate:.0f} Mb/s", mbps=rate, rtt_ms=rtt_ms)
+    raise Answer("good", f"{rate:.0f} Mb/s", mbps=rate, rtt_ms=rtt_ms, slices=slices)
 
 
 def round_trip_ms(host: str) -> "float | None":

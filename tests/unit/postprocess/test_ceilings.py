@@ -14,7 +14,7 @@ from tierbench.postprocess.records.ceilings import ceilings as links_from
 from tierbench.postprocess.records.samples import Card
 from tierbench.site_configs.site import find_site
 from tierbench.submit import links
-from tierbench.submit.links import Received
+from tierbench.submit.links import Received, together
 from tierbench.submit.pool import PoolError
 
 SITE = find_site("testbed")
@@ -51,6 +51,17 @@ def test_a_server_that_no_job_reaches_is_told_and_stops_nothing(tmp_path):
     assert left(tmp_path)["measured"] == []
     assert set(left(tmp_path)["not_measured"]) == {"pool private", "pool public"}
     assert "not in the pool" in said[-1]
+
+
+def test_of_hosts_that_measure_beside_each_other_the_time_counts_that_they_have_in_common():
+    def answer(begin, *rates):
+        slices = [(begin + number / 2, begin + (number + 1) / 2, rate) for number, rate in enumerate(rates)]
+        return {"mbps": sum(rates) / len(rates), "rtt_ms": 14.0, "slices": slices}
+
+    first, second = answer(100.0, 900, 900, 400, 400, 400, 400), answer(101.0, 500, 500, 500, 500, 800, 800)
+    assert {name: host.mbps for name, host in together({"a": first, "b": second}).items()} == {"a": 400, "b": 500}
+    with pytest.raises(PoolError, match="2 hosts did not measure at once"):
+        together({"a": first, "b": answer(102.1, 900, 900, 900, 900, 900, 900)})
 
 
 @pytest.mark.usefixtures("iperf3")

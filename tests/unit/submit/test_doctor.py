@@ -13,13 +13,13 @@ import htcondor2
 import pytest
 
 from tests.unit.shipped import PYTHON
-from tierbench.checked_text import Host, Key, Prefix
+from tierbench.checked_text import Host, Key, Name, Prefix
 from tierbench.dags.clients import shipped_clients
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.replicas import Entry
 from tierbench.host import mounts
-from tierbench.site_configs.site import SHIPPED, Kerberos, Links, find_site
+from tierbench.site_configs.site import SHIPPED, Kerberos, Links, Token, find_site
 from tierbench.submit import pool
 from tierbench.submit.cli import main
 from tierbench.submit.doctor import caches_not_emptied, clocks, clocks_not_compared, findings_of
@@ -66,6 +66,7 @@ READ_BY_ROOT = {"client": "root", "options": {"setup": "true"}, "protocol": "fil
         ("files", {"paths": [["/none", 0]]}, "no-mount", ""),
         ("files", {"paths": [["FOLDER", 2]]}, "", "2 files"),
         ("files", {"paths": [["FOLDER", 3]]}, "few", ""),
+        ("files", {"paths": [["FOLDER/.proc/sys", 0]]}, "", "proc mounted"),
         ("xrootd", {"door": "localhost:1", "paths": []}, "unreachable", ""),
         ("server", {"url": "gsiftp://localhost/"}, "unreachable", "gsiftp://localhost/: Connection refused"),
         ("flush", {"strategy": "fadvise", "helper": "/none"}, "", ""),
@@ -79,6 +80,7 @@ READ_BY_ROOT = {"client": "root", "options": {"setup": "true"}, "protocol": "fil
 def test_what_a_host_answers(tmp_path, kind, about, why, seen):
     for name in ("a.root", "b.root", "catalogue.jsonl"):
         (tmp_path / name).touch()
+    (tmp_path / ".proc").symlink_to("/proc")
     found = answer(kind, **json.loads(json.dumps(about).replace("FOLDER", str(tmp_path))))
     assert seen in found["seen"]
     assert why is None or (found["state"], found.get("why", "")) == ("bad" if why else "good", why)
@@ -317,6 +319,11 @@ def test_some_replicas_of_each_set_are_read_on_one_worker_by_an_access_that_the_
     assert {(size, checksum) for _, size, checksum in question.about["files"]} == {(7, "0000abcd")}
     assert len({url for url, *_ in question.about["files"]}) == replicas.count
     assert not list(contents(SITE, far, listed(far), WORKERS))
+    bridge, token = SITE.access["lan-xrootd"], Token(condor=Name("scitokens"))  # which only a trial's jobs get
+    alone = replace(SITE, access={"lan-xrootd": bridge})
+    assert list(contents(alone, quick, listed(quick), WORKERS))
+    alone = replace(SITE, access={"lan-xrootd": replace(bridge, token=token)})
+    assert not list(contents(alone, quick, listed(quick), WORKERS))
 
 
 def test_every_set_of_replicas_is_looked_for_where_it_is_read():

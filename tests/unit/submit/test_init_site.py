@@ -55,6 +55,12 @@ def test_networks_are_pools_and_servers_take_no_clients(monkeypatch):
     assert site.storage.replicas == "/data/tierbench"
 
 
+def test_a_mount_is_found_by_a_link_to_it(monkeypatch, tmp_path):
+    (tmp_path / "store").symlink_to("/data/store")
+    monkeypatch.setattr(init_site, "mounts", lambda: [DISK, NFS])
+    assert init_site.mount_at(str(tmp_path / "store")).kind == "nfs4"
+
+
 def test_machines_without_a_network_are_one_pool_beside_the_server(monkeypatch):
     machines = [Machine(host, 8, "") for host in ("a.example", "b.example", "door.example")]
     monkeypatch.setattr(pool, "all_machines", lambda: machines)

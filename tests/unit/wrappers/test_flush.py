@@ -65,10 +65,11 @@ def test_fadvise_empties_the_cache_and_measuring_reads_nothing(replicas):
     assert report("--strategy", "none", "--directory", replicas)["resident_after_bytes"] == 0
 
 
-def test_what_lies_on_zfs_nobody_can_measure(replicas, monkeypatch):
-    mount = Mount("tank", str(replicas), "zfs")
+@pytest.mark.parametrize("kind", ["zfs", "gpfs"])
+def test_what_lies_on_zfs_or_gpfs_nobody_can_measure(kind, replicas, monkeypatch):
+    mount = Mount("tank", str(replicas), kind)
     monkeypatch.setattr(flush_module, "all_mounts", lambda: [mount])
-    assert flush_module.pages_of(str(replicas / "a"), flush_module.zfs()).resident is None
+    assert flush_module.pages_of(str(replicas / "a"), flush_module.with_own_cache()).resident is None
     assert flush_module.pages_of(str(replicas / "a"), set()).resident == SIZE
 
 
