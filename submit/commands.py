@@ -252,13 +252,13 @@ def _watch_to_the_end(run: Run, objects: ObjectView | None = None, stops: Callab
                 return there
 
             ended = watch(run, in_queue, view, stops)
-        if not ended:
-            _end(run, cluster)
-            return 1
     except KeyboardInterrupt as interrupt:
         say(f"\nno longer watching; the run goes on. `tierbench watch {run.directory}` shows it again,")
         say(f"`tierbench stop {run.directory}` ends it")
         return exit_status(interrupt)
+    if not ended:
+        _end(run, cluster)
+        return 1
     usable = any(trial.usable for trial in run.trials()) if objects else show_tables(run.directory)
     answered = (run.directory / names.ANSWERED).exists() and not run.plan.get("extended")  # or it is of those before
     if answered and (sentence := decide(run.directory).sentence):

@@ -116,7 +116,7 @@ class View:
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
-        self._live = out.isatty()
+        self._live = out.isatty() and os.environ.get("TERM") != "dumb"
         self._counted: set[Path] = set()
         self._failures: set[tuple[Path, float]] = set()  # tries that have failed, by their outcomes' times
         self._awaited = ""

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 
 LARGEST = 1 << 28  # bytes of a file that is held in memory as a whole
 POLL_S = 0.2
+NO_LOCKS = errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP  # of a file system that has none
 
 
 def opened(path: "str | Path", of: "int | None" = None) -> "io.BufferedReader":
@@ -151,6 +152,11 @@ def _taken(number: int) -> bool:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        why = "its file system has no locks (of Lustre: mount it with -o flock): put the run on another one"
+        raise OSError(error.errno, why, os.readlink(f"/proc/self/fd/{number}")) from None  # noqa: PTH115 - Python 3.6
     return True
 
 

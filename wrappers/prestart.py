@@ -17,8 +17,9 @@ import time
 from pathlib import Path
 
 from tierbench.host import AccessPoint, NoChirp, in_job
+from tierbench.starts import pause_between_looks
 
-PAUSE_S = 0.3  # on average between two looks, each of which has the access point at work
+PAUSE_S = 0.3  # at least on average between two looks, each of which has the access point at work
 LEAST, MOST = 0.5, 1.5  # times that: jobs are not to look in step
 
 
@@ -29,21 +30,22 @@ def main(arguments: "list[str]") -> int:
     try:
         if not in_job():
             raise NoChirp("this is no HTCondor job with WantIOProxy")
-        wait_for(arguments[0], AccessPoint())
+        clients = int(arguments[arguments.index("--clients") + 1]) if "--clients" in arguments else 1
+        wait_for(arguments[0], AccessPoint(), max(PAUSE_S, pause_between_looks(clients)))
     except NoChirp as error:
         print("prestart: " + str(error), file=sys.stderr)
         return 2
     return 0
 
 
-def wait_for(file: str, access_point: AccessPoint) -> None:
+def wait_for(file: str, access_point: AccessPoint, pause_s: float) -> None:
     while True:
         try:
             if access_point.fetch(file):
                 return
         except OSError:  # the access point is busy, or being restarted; HTCondor ends the job if it stays away
             pass
-        time.sleep(PAUSE_S * random.uniform(LEAST, MOST))  # noqa: S311
+        time.sleep(pause_s * random.uniform(LEAST, MOST))  # noqa: S311
 
 
 if __name__ == "__main__":

@@ -81,12 +81,14 @@ def see_end(monitor: TrialMonitor, starts: "dict[int, int]") -> None:
     go = (monitor.go.go_wall_ns or time.time() * 1e9) / 1e9  # without a gate now
     monitor.moving.begin()
     overlap, arranged_starts = OverlapLog(Path()), dict(monitor.arranging.cluster.starts)
+    sampler_starts = [dict(jobs.cluster.starts) for jobs in monitor.samplers]
     while True:
         monitor.look()
         overlap.look()
         restarted = [job for job, times in sorted(monitor.cluster.starts.items()) if times > starts.get(job, 1)]
         if restarted:
             raise CalledOff(f"{clients(restarted)} began anew, on {monitor.cluster.slots[restarted[0]]}")
+        monitor.check_samplers(sampler_starts)
         left = sorted(monitor.everybody - monitor.ended)
         monitor.check_conditions(arranged_starts, over=not left)
         if not left:

@@ -142,12 +142,13 @@ class TrialMonitor:
             made = report(names.MADE)
             return None if made.get("status") == "ok" else made.get("message", "")
 
+        self.samplers = [self._samplers(via, log) for via, log in SAMPLER_LOGS.items()]
         self.jobs = [
             Jobs(self.cluster, [f"client {number}" for number in range(trial.jobs)], lambda _: None),
             Jobs(self.flushes, ["the flush on " + host for host in trial.flushed], not_flushed, FLUSH_LOGS),
             Jobs(Cluster(Path(names.WRITE_AREA_LOG)), ["the job of its write area"], not_made, WRITE_AREA_LOGS),
             self.arranging,
-            *(self._samplers(via, log) for via, log in SAMPLER_LOGS.items()),
+            *self.samplers,
         ]
         self.records = Records(self.everybody)
         self.moving = Moving(trial.storage_hosts, OF_DISKS if trial.on_disk else OF_INTERFACES)
@@ -274,6 +275,13 @@ class TrialMonitor:
                 raise CalledOff(f"{name} began anew: meanwhile nothing held the condition")
             if away and away.why != PAUSED and (over or not away.may_return):
                 raise CalledOff(f"{name} {away.why}")
+
+    def check_samplers(self, starts: "list[dict[int, int]]") -> None:
+        """A storage server's that was started again has written its file anew: what was before is lost."""
+        for jobs, before in zip(self.samplers, starts):  # noqa: B905
+            for number, times in jobs.cluster.starts.items():
+                if jobs.names[number] and times > before.get(number, 1):
+                    raise CalledOff(f"{jobs.names[number]} began anew, and has lost what it had sampled")
 
     def _check_away(self) -> None:
         self.absent = ""

@@ -1,5 +1,7 @@
 """What is no ordinary file, folder or lock holds nobody up, and leads nowhere."""
 
+import errno
+import fcntl
 import math
 import os
 import socket
@@ -109,6 +111,15 @@ def test_a_lock_is_waited_for_in_time_and_said_so(tmp_path):
     with files.locked(tmp_path / "lock", gone=True):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
+    def flock(*_):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(OSError, match=f"has no locks .*{tmp_path}/lock"), files.locked(tmp_path / "lock"):
+        pass
 
 
 def test_a_lock_that_is_waited_for_without_a_limit_comes_without_a_delay(tmp_path, monkeypatch):

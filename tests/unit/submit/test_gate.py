@@ -292,6 +292,26 @@ def test_a_condition_that_nobody_held_for_a_while_calls_the_trial_off(gate, monk
         see_end(monitor, {0: 1, 1: 1})
 
 
+def test_a_sampler_of_the_storage_that_begins_anew_calls_the_trial_off(gate, monkeypatch):
+    """HTCondor lets it write its file from the beginning."""
+    sampling = f"001 (9.000.000) {WHEN} Job executing on host: <>\n\tSlotName: slot1@oss"
+
+    def meanwhile(number):
+        if number == 2:
+            trial.log("samplers.log", f"004 (9.000.000) {WHEN} Job was evicted.", sampling)
+        if number == 4:
+            trial.says_end(0, 1)
+
+    trial = gate(at_work=False)
+    trial.open(wait=False)
+    trial.log("samplers.log", f"000 (9.000.000) {WHEN} Job submitted from host: <>", sampling)
+    trial.go()
+    monitor = monitor_of(trial, monkeypatch, Passing(10, meanwhile))
+    monitor.read_on()
+    with pytest.raises(CalledOff, match="the sampler on oss began anew, and has lost what it had sampled"):
+        see_end(monitor, {0: 1, 1: 1})
+
+
 def test_the_next_trial_does_not_begin_under_this_ones_conditions(arranged):
     says(arranged, "arranged", before="14", now="47")
     arranged.said()

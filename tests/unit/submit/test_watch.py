@@ -162,11 +162,15 @@ def test_of_a_trial_that_writes_it_tells_what_the_storage_receives(run):
     assert "storage receives 800 " in out.live
 
 
-def test_the_live_line_fits_the_terminal(run):
+def test_the_live_line_fits_the_terminal(run, monkeypatch):
     wait(run, "client 1, " * 30)
     out = Terminal()
     View(out).show(list(run.trials()))
     assert len(out.live) == watching.COLUMNS - 1
+    monkeypatch.setenv("TERM", "dumb")
+    cannot_move = Terminal()
+    View(cannot_move).show(list(run.trials()))
+    assert "\033" not in cannot_move.getvalue()
 
 
 def test_the_time_left_follows_the_trial_at_work(run, monkeypatch):
@@ -273,6 +277,10 @@ def test_a_run_that_is_stopped_for_its_first_trials_says_how_to_go_on(run, monke
     told = capsys.readouterr().err
     assert "all trials so far are INVALID for the same reason, so the others will be: somebody else writes" in told
     assert f"`tierbench submit {run.directory}` goes on with it" in told
+    with pytest.raises(KeyboardInterrupt):  # while the trial at work is waited for: the run does not go on
+        monkeypatch.setattr(commands, "_end", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+        commands._watch_to_the_end(run, None, partial(commands._stops, run))
+    assert "the run goes on" not in capsys.readouterr().err
 
 
 def test_of_two_who_submit_a_run_at_once_one_does(run, monkeypatch):
