@@ -10,7 +10,7 @@ import itertools
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any, NotRequired, TypedDict
@@ -203,7 +203,10 @@ def expand(
     refuse(dict.fromkeys(itertools.chain.from_iterable(unplaced)), where)
     factors = tuple(_factors(experiment, cells))
     apart = are_apart((own.access, own.workload) for own in configurations)
-    replicas = {files.folder: files for files in _replica_sets(site, experiment, catalogue or {})}
+    replicas = {
+        files.folder: files
+        for files in _replica_sets(site, experiment, catalogue or {}, {cell.use.replicas.folder for cell in cells})
+    }
     return Plan(
         site=site.name, experiment=experiment.name, question=experiment.question,
         scale=experiment.scale or site.scale, seed=experiment.seed,
@@ -264,7 +267,9 @@ def _factors(experiment: Experiment, cells: Sequence[_Cell]) -> Iterator[Factor]
     yield Factor("workload", tuple(dict.fromkeys(cell.configuration.workload for cell in cells)))
     yield Factor("jobs", tuple(sorted({cell.jobs for cell in cells})), SIMULTANEOUS)
     for axis in experiment.axes:
-        yield Factor(axis.name, axis.levels, axis.label, axis.arranged)
+        there = {level_text(cell.configuration.levels[axis.name]) for cell in cells}
+        levels = tuple(level for level in axis.levels if level_text(level) in there)
+        yield Factor(axis.name, levels, axis.label, axis.arranged)
 
 
 def _access_not_offered(site: Site, experiment: Experiment) -> Iterator[str]:
@@ -322,9 +327,11 @@ def _problems(site: Site, use: Use) -> Iterator[str]:
 
 
 def _replica_sets(
-    site: Site, experiment: Experiment, catalogue: Mapping[str, Mapping[str, Entry]]
+    site: Site, experiment: Experiment, catalogue: Mapping[str, Mapping[str, Entry]], read: Container[str]
 ) -> Iterator[ReplicaSet]:
     for folder, replicas in experiment.used_sets.items():
+        if folder not in read:
+            continue
         directory = f"{site.storage.replicas}/{folder}" if replicas.made else folder
         own = replicas.name, directory, replicas.suffix, replicas.count, replicas.nominal_bytes
         listed = catalogue.get(folder)

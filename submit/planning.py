@@ -22,7 +22,7 @@ from tierbench.starts import IN_TURN
 from tierbench.submit import pool
 from tierbench.submit.catalogue import catalogues
 from tierbench.submit.pool import PoolError, Slots
-from tierbench.submit.questions import REMEDIES, used_accesses
+from tierbench.submit.questions import REMEDIES
 from tierbench.submit.trial.disk_reserve import LOW_BYTES, RESERVE_BYTES, free_bytes
 from tierbench.wrappers.child import run_program
 from tierbench.wrappers.client import CHECKSUM
@@ -84,8 +84,14 @@ class Planned:
         placed = set(places(own.placement, pool, trial.jobs))
         workers = 1 if in_turn else min(len(placed or pool) or trial.jobs, trial.jobs)
         wan = links.wan if self.site.pools[trial.configuration.pool].over_wan else None
-        ceilings = list(filter(None, (wan, links.storage, links.worker and links.worker * workers)))
-        work_s = (trial.bytes or trial.nominal_bytes) * 8 / 1e6 / min(ceilings) if ceilings else 0.0
+        samplers = self.site.samplers.values()
+        access, options = trial.configuration.access, own.workloads[trial.configuration.workload].options
+        sampled = {sampler.host for sampler in samplers if sampler.role == "storage" and sampler.is_of({access})}
+        servers = len(self.site.access[access].servers or sampled)
+        storage = links.storage and links.storage * max(1, servers)
+        ceilings = list(filter(None, (wan, storage, links.worker and links.worker * workers)))
+        size = (trial.bytes or trial.nominal_bytes) * getattr(options, "branches", 1.0)
+        work_s = size * 8 / 1e6 / min(ceilings) if size and ceilings else getattr(options, "seconds", 0.0)
         if trial.work.for_s is not None:
             work_s = trial.work.for_s * (trial.jobs if in_turn else 1)
         if isinstance(own.start, Every):
@@ -169,7 +175,8 @@ def checks(planned: Planned, directory: Path = Path("runs")) -> Iterator[Finding
     yield from samplers_in_time(planned)
     yield from comparison(planned.plan)
     yield from checksums(planned.plan, experiment)
-    yield from credentials(used_accesses(site, experiment), planned.run_s)
+    chosen = {own.access for own in planned.plan.configurations}
+    yield from credentials({name: site.access[name] for name in site.access if name in chosen}, planned.run_s)
     yield from open_secrets(site, experiment)
     yield disk_space(planned.run_bytes, directory)
 

@@ -209,7 +209,8 @@ def _decided(run: Path, plan: dict[str, Any], experiment: dict[str, Any], rule: 
         if look.is_enough:
             obstacles = ", ".join(sorted({each.obstacle for each in look.open}))
             limited = f"stopped {after}: more cannot answer what is open, as {obstacles}"
-            return dataclasses.replace(decision, ended=True, sentence=limited if look.open else f"answered {after}")
+            answered = f"answered {after}" if look.comparisons else f"stopped {after}: nothing is compared"
+            return dataclasses.replace(decision, ended=True, sentence=limited if look.open else answered)
         if not to_come:
             open_ = f"{len(look.open)} of {len(look.comparisons)} comparisons are open {after}"
             return dataclasses.replace(decision, ended=True, sentence=open_)

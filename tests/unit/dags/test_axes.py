@@ -12,9 +12,11 @@ from tests.unit.quick_plan import POOL
 from tierbench.dags.hosts import ways_to_sample
 from tierbench.dags.levels import COMMON
 from tierbench.dags.plan import expand
+from tierbench.dags.replicas import Entry
 from tierbench.errors import ConfigError
+from tierbench.site_configs.site import Links
 from tierbench.submit.cli import main
-from tierbench.submit.planning import Planned, asked_experiment
+from tierbench.submit.planning import OVERHEAD_S, Planned, asked_experiment
 from tierbench.submit.preview import preview
 
 CACHES = """
@@ -213,14 +215,43 @@ def test_pair_is_no_name_of_an_axis(load):
 
 def test_a_way_that_does_not_lead_over_the_wan_is_not_planned_at_its_rate(site, load):
     experiment = load(CACHES)
-    plan = expand(site, experiment, POOL)
 
     def seconds(over_wan):
         pools = {name: dataclasses.replace(pool, over_wan=over_wan) for name, pool in site.pools.items()}
         own = dataclasses.replace(site, pools=pools, links=dataclasses.replace(site.links, wan=1.0))
-        return Planned(plan, own, experiment, "").trial_s(plan.trials[0])
+        return reading_s(own, experiment)
 
     assert seconds(over_wan=False) < seconds(over_wan=True) / 10
+
+
+def reading_s(site, experiment):
+    plan = expand(site, experiment, POOL)
+    return Planned(plan, site, experiment, "").trial_s(plan.trials[0]) - OVERHEAD_S
+
+
+def test_a_trial_is_planned_with_what_it_reads_and_with_all_servers_that_send_it(site, load):
+    site = dataclasses.replace(site, links=Links(storage=10.0))
+    whole, part = (load(CACHES + f"[workloads.root.options]\nbranches = {share}") for share in (1.0, 0.05))
+    assert reading_s(site, part) == pytest.approx(reading_s(site, whole) / 20)
+    more = {f"oss{n}": dataclasses.replace(site.samplers["oss"], host=f"oss{n}.example") for n in range(3)}
+    four = dataclasses.replace(site, samplers={**site.samplers, **more})
+    assert reading_s(four, whole) == pytest.approx(reading_s(site, whole) / 4)
+
+
+def test_an_axis_of_which_one_level_is_left_is_not_what_is_compared(site, load):
+    experiment = load(CACHES.replace('["lan-xrootd"]', '["lan-xrootd", "wan-xrootd-private"]'))
+    assert expand(site, experiment, POOL).report.lines == "cache_mb"
+    assert expand(site, experiment, POOL, only=["*cache_mb=30*"]).report.lines == "access"
+
+
+def test_files_of_what_is_left_out_need_not_be_there(site, load):
+    other = '[workloads.sum]\nclient = "xrdcp"\nreplicas = "plain"\n[replicas.plain]\nkind = "random"\ncount = 12\n'
+    experiment = load(CACHES + other + "size_mb = 1")
+    (folder,) = (folder for folder, files in experiment.used_sets.items() if files.name == "plain")
+    half_made = {folder: {"plain-0001": Entry("plain-0001", 1, "00000001")}}
+    with pytest.raises(ConfigError, match=r"replicas\.plain: 12 are needed"):
+        expand(site, experiment, POOL, half_made)
+    assert list(expand(site, experiment, POOL, half_made, only=["root"]).replicas) != [folder]
 
 
 def test_a_trial_has_samplers_by_ssh_where_its_own_access_method_does(site, load):

@@ -131,6 +131,7 @@ def test_before_the_first_look_and_between_two_all_stays_as_it_is(tmp_path, look
         (3, (LIMITED, FASTER), 5 * 3, "stopped after 3 of 8 repetitions: more cannot answer what is open, as the"
          " worker NIC limits both sides"),
         (8, (OPEN, FASTER), 0, "1 of 2 comparisons are open after 8 of 8 repetitions"),
+        (3, (), 5 * 3, "stopped after 3 of 8 repetitions: nothing is compared"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_answered_any_more_is_said(tmp_path, looks, repeats, left, skipped, sentence):
