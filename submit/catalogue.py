@@ -5,7 +5,6 @@ What is not in it does not count as made. A line that is damaged, as by a full d
 
 import contextlib
 import dataclasses
-import errno
 import json
 import os
 import stat
@@ -62,14 +61,18 @@ def read(directory: Path) -> Catalogue:
 @contextlib.contextmanager
 def adding(directory: Path) -> Iterator[tuple[Catalogue, IO[str]]]:
     """Hold the catalogue of the set in this directory, and its file, to add to it; nobody else makes the set then."""
-    path = directory / names.CATALOGUE
+    path, above = directory / names.CATALOGUE, directory.stat()
+    lock = path.with_name(f".{path.name}.lock")
     busy = BusyError(f"{path}: another `tierbench replicas` makes this set; wait for its end")
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(files.locked(path.with_name(f".{path.name}.lock"), gone=True, held=busy))
+            stack.enter_context(files.locked(lock, gone=True, held=busy))
+            if os.geteuid() == 0:  # should this process be killed, the owner can go on
+                os.chown(lock, above.st_uid, above.st_gid, follow_symlinks=False)
         except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):  # a file system without locks
+            if error.errno not in files.NO_LOCKS:
                 raise
+            lock.unlink(missing_ok=True)
         file = stack.enter_context(open(path, "a+", encoding="utf-8", errors="replace", opener=_no_link))
         hand_over(path)
         file.seek(0)

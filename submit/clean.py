@@ -58,21 +58,25 @@ class Removable:
 
     def remove(self) -> None:
         try:
-            here = os.open(self.folder, files.FOLDER)
-            try:
-                if _identity(os.fstat(here)) != self.identity:
-                    raise TierbenchError(f"{self.folder}: has just become another folder, and is left alone")
-                inside = Path(f"/proc/self/fd/{here}")  # wherever its name leads by now
-                for path in sorted(inside.iterdir(), key=lambda path: path.name in MARKS):
-                    if path.is_dir() and not path.is_symlink():
-                        files.remove(path)
-                    else:
-                        path.unlink()
-            finally:
-                os.close(here)
-            self.folder.rmdir()
+            with _idle(self):
+                self._empty()
+            self.folder.rmdir()  # not before: NFS keeps in it what is removed while it is open, such as the lock
         except OSError as error:
-            raise TierbenchError(f"{error.filename}: cannot be removed: {error.strerror}") from None
+            raise TierbenchError(f"{error.filename or self.folder}: cannot be removed: {error.strerror}") from None
+
+    def _empty(self) -> None:
+        here = os.open(self.folder, files.FOLDER)
+        try:
+            if _identity(os.fstat(here)) != self.identity:
+                raise TierbenchError(f"{self.folder}: has just become another folder, and is left alone")
+            inside = Path(f"/proc/self/fd/{here}")  # wherever its name leads by now
+            for path in sorted(inside.iterdir(), key=lambda path: path.name in MARKS):
+                if path.is_dir() and not path.is_symlink():
+                    files.remove(path)
+                else:
+                    path.unlink()
+        finally:
+            os.close(here)
 
 
 def removable(folder: Path) -> Removable:
@@ -110,8 +114,7 @@ def _clean(arguments: argparse.Namespace) -> int:
         show("nothing was removed; --yes does that")
         return 0
     for item in folders:
-        with _idle(item):
-            item.remove()
+        item.remove()
         show(f"removed {item.folder}")
     return 0
 

@@ -139,10 +139,12 @@ def locked(
                 raise held or BlockingIOError(errno.EAGAIN, "somebody else holds it", str(path))
         if _identity(number) != _identity_of(path):  # who had it has removed it
             raise held or BlockingIOError(errno.EAGAIN, "somebody else has just held it", str(path))
-        yield
-        if gone:
-            with contextlib.suppress(FileNotFoundError):  # its folder is gone too
-                Path(path).unlink()
+        try:
+            yield
+        finally:
+            if gone:
+                with contextlib.suppress(FileNotFoundError):  # its folder is gone too
+                    Path(path).unlink()
     finally:
         os.close(number)
 

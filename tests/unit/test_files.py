@@ -70,12 +70,12 @@ def test_folders_within_folders_are_measured_and_removed_and_no_link_is_followed
     outside, run = tmp_path / "outside", tmp_path / "run"
     for folder in (outside, run):
         folder.mkdir()
-        (folder / "plan.json").write_text("{}")
+        (folder / names.CATALOGUE).write_text('{"name": "file", "bytes": 0, "adler32": "00000001"}')
     nested(run)
     assert sum(1 for _ in files.walk(run)) == 3 * NESTED + 1
     assert removable(run).bytes > 0
     removable(run).remove()
-    assert sorted(tmp_path.rglob("*")) == [outside, outside / "plan.json"]
+    assert sorted(tmp_path.rglob("*")) == [outside, outside / names.CATALOGUE]
 
 
 def test_what_is_written_takes_the_place_of_a_link(tmp_path):
@@ -108,8 +108,8 @@ def test_a_lock_is_waited_for_in_time_and_said_so(tmp_path):
     with files.locked(tmp_path / "lock"), pytest.raises(BlockingIOError), again:
         pytest.fail("two hold it")
     assert waits == [True]
-    with files.locked(tmp_path / "lock", gone=True):
-        pass
+    with pytest.raises(KeyboardInterrupt), files.locked(tmp_path / "lock", gone=True):
+        raise KeyboardInterrupt
     assert list(tmp_path.iterdir()) == []
 
 

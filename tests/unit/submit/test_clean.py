@@ -1,9 +1,11 @@
 """What `tierbench clean` shows, refuses and removes."""
 
+import errno
 import json
 import os
 import subprocess
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
@@ -64,6 +66,19 @@ def test_what_is_asked_for_goes_and_nothing_else(run, replicas, tmp_path):
     assert not run.exists()
     assert not replicas.exists()
     assert (kept / "file").exists()
+
+
+def test_a_set_goes_where_a_folder_keeps_files_that_are_open(replicas, monkeypatch):
+    """As NFS does, under other names."""
+
+    def rmdir(path, real=Path.rmdir):
+        if any(os.path.realpath(file).startswith(f"{path}/") for file in Path("/proc/self/fd").iterdir()):
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(path))
+        real(path)
+
+    monkeypatch.setattr(Path, "rmdir", rmdir)
+    assert cli.main(["clean", str(replicas), "--yes"]) == 0
+    assert not replicas.exists()
 
 
 @pytest.mark.parametrize("swapped", ["link", "folder", "parent"])
