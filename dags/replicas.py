@@ -50,6 +50,11 @@ class Replicas:
         return round(self.size_mb * 1_000_000)
 
     @property
+    def sizes(self) -> list[int]:
+        """About how large the first ones are; those after them have the same sizes again."""
+        return [self.nominal_bytes]
+
+    @property
     def files(self) -> list[str]:
         return names.replica_files(self.name, self.count, self.suffix)
 

@@ -1,6 +1,7 @@
 """What there is and what would happen: `tierbench list` and `show`, and what `tierbench plan` prints."""
 
 import argparse
+import itertools
 import shutil
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import Any
 from tierbench.dags.experiment import SHIPPED, Experiment, shipped_experiments
 from tierbench.dags.levels import Level, level_text
 from tierbench.dags.plan import Plan, Trial
+from tierbench.dags.replicas import CopiedReplicas
 from tierbench.dags.trial_settings import Until, most_repeats
 from tierbench.site_configs.site import Site, find_site, known_sites
 from tierbench.spec import NAMED, find_definition
@@ -115,7 +117,7 @@ def preview(planned: Planned, findings: Sequence[Finding]) -> Iterator[str]:
         yield f"repeated {rule}: {lasts}; the plan holds all repetitions, of which not all may be needed"
         yield "(all are run of a DAG that is submitted by hand where no tierbench on the PATH can tell what is enough)"
     yield ""
-    yield from _sets(plan, site)
+    yield from _sets(plan, site, experiment)
     yield from _pools(planned)
     yield ""
     yield from [finding.line for finding in findings] or ["nothing is missing"]
@@ -178,11 +180,14 @@ def _span(seconds: float) -> str:
     return f"about {seconds / 60:.0f} min" if seconds < 7200 else f"about {seconds / 3600:.1f} h"
 
 
-def _sets(plan: Plan, site: Site) -> Iterator[str]:
+def _sets(plan: Plan, site: Site, experiment: Experiment) -> Iterator[str]:
     """The files that lie ready, or have to be made first: how many, what room they take, and how long that takes."""
     for folder, replicas in plan.replicas.items():
-        if replicas.lies_ready:
-            size = sum(replicas.sizes) if replicas.sizes else replicas.count * replicas.nominal_bytes
+        own = experiment.used_sets[folder]
+        if isinstance(own, CopiedReplicas) and not replicas.sizes:
+            yield f"replicas {folder}: {replicas.count} files, as large as those that they copy"
+        elif replicas.lies_ready:
+            size = sum(replicas.sizes or itertools.islice(itertools.cycle(own.sizes), replicas.count))
             megabits_per_s = min(MAKE_MBPS, site.links.storage or MAKE_MBPS)
             making = "" if replicas.sizes else f", {_span(size * 8e-6 / megabits_per_s)} or more to make"
             yield f"replicas {folder}: {replicas.count} files, {size / 1e9:.2f} GB of room{making}"

@@ -9,6 +9,7 @@ import re
 import secrets
 import shutil
 import socket
+import stat
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypedDict
 
-from tierbench import json_files, names
-from tierbench.dags.replicas import CopiedReplicas, DoublingReplicas, Entry, HiggsReplicas, Replicas, TreeReplicas
+from tierbench import files, json_files, names
+from tierbench.dags.replicas import CopiedReplicas, Entry, HiggsReplicas, Replicas, TreeReplicas
 from tierbench.errors import ConfigError, TierbenchError, UnmetNeed
 from tierbench.host import mounts, own_name, read_text
 from tierbench.site_configs.site import find_site
@@ -36,6 +37,7 @@ Write = Callable[[int, Path], int | None]  # a replica by its number, into a fil
 class Made(TypedDict):
     """What the program that makes ROOT files says of one."""
 
+    bytes: int
     events: int
 
 
@@ -55,20 +57,23 @@ def _replicas(arguments: argparse.Namespace) -> int:
     if arguments.processes < 1:
         raise ConfigError(f"--processes {arguments.processes}: must be at least 1")
     parent, sets = arguments.directory or Path(site.storage.replicas), list(experiment.used_replicas.values())
+    anywhere, hosts, remedy = arguments.directory is not None, [site.server.host], f"say --directory {parent}"
     if arguments.access:
         if arguments.access not in site.access:
             raise ConfigError(unknown_name("--access", arguments.access, site.access))
-        place = site.access[arguments.access].replicas
-        if place is None:
+        access = site.access[arguments.access]
+        if access.replicas is None:
             raise ConfigError(f"--access {arguments.access}: reads what is in storage.replicas, and has no copies")
-        parent, read = Path(place), {use.replicas.folder for use in experiment.uses() if use.access == arguments.access}
-        sets = [replicas for replicas in sets if replicas.folder in read]
+        read = {use.replicas.folder for use in experiment.uses() if use.access == arguments.access}
+        parent, sets = Path(access.replicas), [replicas for replicas in sets if replicas.folder in read]
+        anywhere, hosts = access.on_disk, [*access.servers] or hosts
+        remedy = f"give access.{arguments.access} on_disk = true"
     if arguments.verify:
         complaints = [line for replicas in sets for line in verify(replicas, parent, arguments.processes)]
         print("\n".join(complaints) or "all replicas are there and intact")
         return 1 if complaints else 0
-    if not (arguments.directory or arguments.access or site.server.host in (socket.gethostname(), own_name())):
-        _refuse_own_disk(parent, site.server.host)
+    if not (anywhere or {socket.gethostname(), own_name()} & {*hosts}):
+        _refuse_own_disk(parent, " and ".join(hosts), remedy)
     for replicas in sets:
         if arguments.access:
             copy(replicas, Path(site.storage.replicas), parent, arguments.processes)
@@ -108,12 +113,12 @@ def copy(replicas: Replicas, storage: Path, parent: Path, processes: int) -> Non
     _complete(replicas, parent, processes, write, listed)
 
 
-def _refuse_own_disk(parent: Path, server: str) -> None:
+def _refuse_own_disk(parent: Path, server: str, remedy: str) -> None:
     """UnmetNeed where another host's storage is not mounted: a later mount would hide what is below its mount point."""
     above = (mount for mount in mounts() if Path(os.path.realpath(parent)).is_relative_to(mount.point))
     if max(above, key=lambda mount: len(mount.point)).point == "/":
         why = f"{parent} is on this host's own disk, with nothing mounted there, and the storage is {server}"
-        raise UnmetNeed(f"{why}; mount it, or say --directory {parent} if that is right")
+        raise UnmetNeed(f"{why}; mount it, or {remedy} if that is right")
 
 
 def not_mounted(path: Path, table: str = "/etc/fstab") -> str:
@@ -139,13 +144,15 @@ def _complete(
             if not folder.is_dir():
                 folder.mkdir(exist_ok=True)
                 hand_over(folder)
-        if not any(missing(replicas, directory, catalogue.read(directory))):
+        if not any(missing(replicas, directory, catalogue.read(directory), expected)):
             say(f"{replicas.name}: all {replicas.count} files are there, in {directory}")
             return
         with adding(directory) as (listed, file), ThreadPoolExecutor(processes) as pool:
             _clear_away(replicas, directory)
-            absent = list(missing(replicas, directory, listed))
-            needed, free = len(absent) * replicas.nominal_bytes, shutil.disk_usage(directory).free
+            absent = list(missing(replicas, directory, listed, expected))
+            sizes = [expected[name].bytes for name in replicas.files] if expected else _sizes(replicas)
+            needed = sum(sizes[(number - 1) % len(sizes)] for number, _ in absent)
+            free = shutil.disk_usage(directory).free
             if needed > free:
                 room = f"{needed / 1e9:.1f} GB are needed and {free / 1e9:.1f} GB are free"
                 raise TierbenchError(f"{directory}: {room}; make room, or the experiment's files smaller or fewer")
@@ -159,27 +166,37 @@ def _complete(
                 pool.shutdown(cancel_futures=True)
                 raise
     except OSError as error:
-        denied = isinstance(error, PermissionError) and directory.is_dir()
-        whose = f"; it belongs to {_owner(directory)}" if denied else ""
+        there = [at for at in (error.filename or directory, directory) if os.access(str(at), os.F_OK)]
+        denied = isinstance(error, PermissionError) and there
+        whose = f"; {there[0]} belongs to {_owner(Path(there[0]))}" if denied else ""
         raise TierbenchError(f"{directory}: cannot be written: {error.strerror}{whose}; {here}") from None
 
 
-def _owner(directory: Path) -> str:
+def _owner(path: Path) -> str:
     try:
-        return directory.owner()
+        return path.owner()
     except KeyError:  # of a host that has an account more
-        return f"uid {directory.stat().st_uid}"
+        return f"uid {path.stat().st_uid}"
 
 
-def missing(replicas: Replicas, directory: Path, listed: Catalogue) -> Iterator[tuple[int, Path]]:
-    """The replicas that still have to be made: not listed, gone, or of another size than listed."""
+def _sizes(replicas: Replicas) -> list[int]:
+    if isinstance(replicas, CopiedReplicas):
+        return [Path(source).stat().st_size for source in _sources(replicas)]
+    return replicas.sizes
+
+
+def missing(
+    replicas: Replicas, directory: Path, listed: Catalogue, expected: Mapping[str, Entry] | None = None
+) -> Iterator[tuple[int, Path]]:
+    """The replicas that still have to be made: not listed, gone, of another size than listed, or not as expected."""
     for number, name in enumerate(replicas.files, 1):
         entry, path = listed.entries.get(name), directory / name
-        if entry is None or not path.is_file() or path.stat().st_size != entry.bytes:
+        stale = expected and entry != expected[name]
+        if entry is None or stale or not path.is_file() or path.stat().st_size != entry.bytes:
             yield number, path
 
 
-UNFINISHED = re.compile(r"\.(.+)\.[0-9a-f]{16}(\.partial)?")  # the latter is make_tree's
+UNFINISHED = re.compile(r"\.(.+)\.[0-9a-f]{16}(\.d|\.partial)?")  # make_tree's, now and in earlier versions
 LEFT_BEHIND_SECONDS = 3600.0  # no file takes that long
 
 
@@ -188,8 +205,9 @@ def _clear_away(replicas: Replicas, directory: Path) -> None:
     for path in directory.glob(".*"):
         if (name := UNFINISHED.fullmatch(path.name)) and name[1] in replicas.files:
             with contextlib.suppress(FileNotFoundError):
-                if time.time() - path.stat().st_mtime > LEFT_BEHIND_SECONDS:
-                    path.unlink()
+                left = path.lstat()
+                if time.time() - left.st_mtime > LEFT_BEHIND_SECONDS:
+                    (files.remove if stat.S_ISDIR(left.st_mode) else os.unlink)(path)
 
 
 def _whole(write: Write, expected: Mapping[str, Entry] | None, number: int, path: Path) -> Entry:
@@ -203,8 +221,7 @@ def _whole(write: Write, expected: Mapping[str, Entry] | None, number: int, path
         hand_over(unfinished)
         unfinished.rename(path)
     finally:
-        for left in (unfinished, unfinished.with_name(f"{unfinished.name}.partial")):
-            left.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
     return entry
 
 
@@ -244,26 +261,56 @@ def _write(replicas: Replicas, path: Path, number: int) -> int | None:
         case HiggsReplicas():
             return _make_tree(replicas, path, number, (0, 0))
         case CopiedReplicas():
-            sources = sorted(glob.glob(replicas.source))  # noqa: PTH207 - an absolute pattern, which Path cannot take
-            if not sources:
-                raise TierbenchError(f"{replicas.source}: no file matches, so there is nothing to copy")
+            sources = _sources(replicas)
             shutil.copyfile(sources[(number - 1) % len(sources)], path)
-        case DoublingReplicas():
-            _write_random(path, replicas.sizes[(number - 1) % len(replicas.sizes)], seed)
         case _:
-            _write_random(path, replicas.nominal_bytes, seed)
+            _write_random(path, replicas.sizes[(number - 1) % len(replicas.sizes)], seed)
     return None
+
+
+def _sources(replicas: CopiedReplicas) -> list[str]:
+    sources = sorted(glob.glob(replicas.source))  # noqa: PTH207 - an absolute pattern, which Path cannot take
+    if not sources:
+        raise TierbenchError(f"{replicas.source}: no file matches, so there is nothing to copy")
+    return sources
 
 
 def _make_tree(
     replicas: TreeReplicas | HiggsReplicas, path: Path, seed: int, shape: Sequence[int], amount: Sequence[int] = ()
 ) -> int:
-    words = [replicas.kind, path, f"{replicas.size_mb:g}", seed, *shape, replicas.basket_kb, replicas.codec, *amount]
-    command = programs.command(programs.MAKE_TREE, list(map(str, words)))
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    if result.returncode:
-        raise TierbenchError(f"{path}: could not be made: {result.stderr.strip() or result.stdout.strip()}")
-    return json_files.parse_as(Made, (result.stdout.splitlines() or [""])[-1], "what make_tree says")["events"]
+    with _own_folder(path) as here:
+        output = f"/proc/self/fd/{here}/{path.name}"
+        more = [f"{replicas.size_mb:g}", seed, *shape, replicas.basket_kb, replicas.codec, *amount]
+        command = programs.command(programs.MAKE_TREE, [replicas.kind, output, *map(str, more)])
+        result = subprocess.run(command, capture_output=True, text=True, check=False, pass_fds=[here])
+        if result.returncode:
+            raise TierbenchError(f"{path}: could not be made: {result.stderr.strip() or result.stdout.strip()}")
+        os.rename(path.name, path, src_dir_fd=here)
+    said = next((line for line in result.stdout.splitlines() if line.startswith("{")), "")  # as a macro it says more
+    made = json_files.parse_as(Made, said, "what make_tree says")
+    if (size := path.stat().st_size) != made["bytes"]:
+        raise TierbenchError(f"{path}: has {size} of the {made['bytes']} bytes that make_tree wrote; is the disk full?")
+    return made["events"]
+
+
+@contextlib.contextmanager
+def _own_folder(path: Path) -> Iterator[int]:
+    """An open folder for what becomes this file: all can read where a program writes, and ROOT follows links."""
+    with path.open("xb") as file:
+        ours = os.fstat(file.fileno()).st_uid  # as this mount shows it
+    path.unlink()
+    folder = path.with_name(f"{path.name}.d")
+    folder.mkdir(0o700)
+    here = os.open(folder, files.FOLDER)
+    try:
+        if os.fstat(here).st_uid != ours:
+            raise TierbenchError(f"{folder}: somebody has put another folder there; see who may write beside it")
+        yield here
+    finally:
+        for left in os.listdir(here):  # noqa: PTH208 - a descriptor
+            os.unlink(left, dir_fd=here)
+        os.close(here)
+        folder.rmdir()
 
 
 def _write_random(path: Path, size: int, seed: str) -> None:

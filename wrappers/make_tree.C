@@ -186,8 +186,8 @@ int make_tree(const char *kind, const char *output, double sizeMb, unsigned seed
         std::fprintf(stderr, "make_tree: %s\n", error.what());
         broken = true;
     }
-    broken |= file.TestBit(TFile::kWriteError);
     file.Close();
+    broken |= file.TestBit(TFile::kWriteError); // stays set, and Close writes the last 5 KB
     const long long bytes = file.GetEND();
     if (broken || std::rename(partial.c_str(), output) != 0) {
         std::fprintf(stderr, "make_tree: %s could not be written; is the disk full?\n", output);

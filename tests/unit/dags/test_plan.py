@@ -261,6 +261,19 @@ def test_a_plan_says_what_room_and_time_its_files_take(site, quick):
     assert re.search(r"replicas root-tree-\w+: 24 files, 1\.54 GB of room, about 15 s or more to make", text)
 
 
+@pytest.mark.parametrize(
+    ("replicas", "words"),
+    [
+        ('"doubling", count = 5, size_mb = 1000, up_to_mb = 4000', "5 files, 10.00 GB of room"),
+        ('"copies", count = 5, size_mb = 1000, source = "/store/*.dat"', "5 files, as large as those that they copy"),
+    ],
+)
+def test_a_plan_says_what_room_files_of_several_sizes_take(site, variant, replicas, words):
+    read = 'without = ["workloads.root"]\naccess = ["direct"]\nworkloads.dd = { client = "dd", replicas = "plain" }'
+    asked = variant(f"{read}\nreplicas.plain = {{ kind = {replicas} }}")
+    assert words in "\n".join(preview(Planned(expand(site, asked, {}), site, asked, "no pool"), []))
+
+
 def test_a_single_box_measures_its_own_disk(quick, tmp_path):
     """Its sampler is that of a worker: the storage is there, and not on the network."""
     (tmp_path / "box.toml").write_text("\n".join(site_lines("box", [Machine("box.example", 4, "")], "", [], [])))

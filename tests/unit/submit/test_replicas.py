@@ -3,23 +3,38 @@
 import errno
 import json
 import os
+import shutil
 import tempfile
 import zlib
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from tierbench.dags.replicas import DoublingReplicas, Entry, NtupleReplicas, RandomReplicas, TreeReplicas
+from tests.unit.stand_ins import run, script
+from tierbench import files
+from tierbench.checked_text import Glob
+from tierbench.dags.replicas import (
+    CopiedReplicas,
+    DoublingReplicas,
+    Entry,
+    NtupleReplicas,
+    RandomReplicas,
+    TreeReplicas,
+)
 from tierbench.errors import BusyError, TierbenchError, UnmetNeed
 from tierbench.host import Mount
 from tierbench.site_configs.site import find_site
 from tierbench.submit import catalogue, programs, replication
 from tierbench.submit.cli import main
-from tierbench.submit.replication import make, not_mounted, verify
+from tierbench.submit.replication import copy, make, not_mounted, verify
 
 DOUBLING = DoublingReplicas(name="twice", kind="doubling", count=5, size_mb=0.001, up_to_mb=0.004)
 SET = RandomReplicas(name="noise", kind="random", count=12, size_mb=0.001)
+TREE = TreeReplicas(name="root-tree", kind="tree", count=1, size_mb=1)
+LOCK = ".catalogue.jsonl.lock"
+WRITES = ['echo whole >"$2.partial" && mv "$2.partial" "$2"', 'echo "Processing make_tree.C"']
 
 
 @pytest.fixture
@@ -46,17 +61,50 @@ def inodes(storage):
     return {name: (storage / SET.folder / name).stat().st_ino for name in SET.files}
 
 
+@pytest.fixture
+def copies(storage, tmp_path):
+    """Makes the copies that an access method has of the set, and says what they hold."""
+
+    def make_copies():
+        copy(SET, storage, tmp_path / "mount/copies", 2)
+        return {name: (tmp_path / "mount/copies" / SET.folder / name).read_bytes() for name in SET.files}
+
+    return make_copies
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    """Makes a set of one ROOT file by a program of these lines, and gives its contents."""
+
+    def make_tree(*lines):
+        program = script(tmp_path / "make_tree", *lines)
+        monkeypatch.setattr(programs, "command", lambda _, arguments: [str(program), *arguments])
+        (tmp_path / "mount").mkdir(exist_ok=True)
+        make(TREE, tmp_path / "mount/replicas", 1)
+        return (tmp_path / "mount/replicas" / TREE.folder / TREE.files[0]).read_text()
+
+    return make_tree
+
+
+@pytest.fixture
+def free(monkeypatch):
+    """Has a disk with so much room."""
+    return lambda size: monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=size))
+
+
 def test_what_a_call_that_was_killed_has_left_goes_with_the_next_one(storage):
     left, other = (replica(storage).with_name(f".{name}.0123456789abcdef") for name in (SET.files[0], "of-somebody"))
     at_work = left.with_name(f".{SET.files[1]}.0123456789abcdef")
-    partial = left.with_name(f"{left.name}.partial")
-    for path in (left, partial, other, at_work):
+    folder = left.with_name(f"{left.name}.d")
+    folder.mkdir()
+    (folder / f"{left.name}.partial").touch()
+    for path in (left, other, at_work):
         path.touch()
-    for path in (left, partial):
+    for path in (left, folder):
         os.utime(path, (0, 0))
     replica(storage).unlink()
     make(SET, storage, 1)
-    assert [path.exists() for path in (left, partial, other, at_work)] == [False, False, True, True]
+    assert [path.exists() for path in (left, folder, other, at_work)] == [False, False, True, True]
     assert replica(storage).exists()
 
 
@@ -107,13 +155,18 @@ def test_a_tree_stays_where_it_was_and_an_rntuple_lies_beside_it() -> None:
     assert (ntuple.folder != tree.folder, ntuple.files) == (True, ["root-tree-0001.rntuple.root"])
 
 
-def test_no_storage_of_another_host_is_filled_on_this_hosts_own_disk(monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("asked", "status", "says"),
+    [
+        (["quick"], 3, "and the storage is oss.uf.test; mount it, or say --directory"),
+        (["extenci-pools-scaled", "--access", "far-pool"], 3, "and the storage is osf.fnal.test; mount it, or give"),
+        (["extenci-local-input-scaled", "--access", "local-disk"], 1, "to be copied; make the replicas first"),
+    ],
+)
+def test_no_storage_of_another_host_is_filled_on_this_hosts_own_disk(monkeypatch, capsys, asked, status, says):
     monkeypatch.setattr(replication, "mounts", lambda: [Mount("/dev/sda1", "/", "ext4"), Mount("mfs", "/ext", "fuse")])
-    assert main(["replicas", "quick", "--site", "testbed"]) == 3
-    assert (
-        "is on this host's own disk, with nothing mounted there, and the storage is oss.uf.test"
-        in capsys.readouterr().err
-    )
+    assert main(["replicas", *asked, "--site", "testbed"]) == status
+    assert says in capsys.readouterr().err
 
 
 def test_a_root_config_that_does_not_work_is_named(tmp_path, monkeypatch):
@@ -176,8 +229,45 @@ def test_whose_folder_it_is_nobody_here_may_know(storage, monkeypatch):
     replica(storage).unlink()
     monkeypatch.setattr(Path, "owner", unknown)
     monkeypatch.setattr("tierbench.submit.catalogue.files.locked", denied)
-    with pytest.raises(TierbenchError, match=r"it belongs to uid \d+"):
+    with pytest.raises(TierbenchError, match=r"belongs to uid \d+"):
         make(SET, storage, 2)
+
+
+def test_copies_of_what_has_changed_since_are_made_anew(storage, copies):
+    assert copies() == contents(storage)
+    name = SET.files[0]
+    replica(storage).write_bytes(b"other")
+    with catalogue.adding(storage / SET.folder) as (listed, file):
+        listed.add(Entry(name, 5, f"{zlib.adler32(b'other'):08x}"), file)
+    assert copies() == contents(storage)
+
+
+@pytest.mark.parametrize("room", [6001, 6002])
+def test_room_is_needed_for_what_the_sources_hold(tmp_path, free, room):
+    (tmp_path / "mount").mkdir()
+    for number, size in enumerate((2000, 1)):
+        (tmp_path / f"{number}.dat").write_bytes(b"x" * size)
+    asked = CopiedReplicas(name="like", kind="copies", count=5, size_mb=0.001, source=Glob(f"{tmp_path}/*.dat"))
+    free(room)
+    if room == 6001:
+        with pytest.raises(TierbenchError, match="GB are needed"):
+            make(asked, tmp_path / "mount/replicas", 2)
+    else:
+        make(asked, tmp_path / "mount/replicas", 2)
+
+
+def test_files_of_doubling_sizes_need_just_their_room(tmp_path, free):
+    (tmp_path / "mount").mkdir()
+    free(10_000)
+    make(DOUBLING, tmp_path / "mount/replicas", 2)
+
+
+def test_copies_need_the_room_of_what_is_listed(storage, copies, free):
+    with catalogue.adding(storage / SET.folder) as (listed, file):
+        listed.add(Entry(SET.files[0], 10**9, "00000001"), file)
+    free(10**9)
+    with pytest.raises(TierbenchError, match=r"1\.0 GB are needed"):
+        copies()
 
 
 def test_a_catalogue_that_was_cut_off_is_gone_on_with(storage):
@@ -237,6 +327,101 @@ def test_a_link_in_a_sets_folder_is_neither_filled_nor_handed_over(storage, tmp_
     assert (precious.read_text(), precious.stat().st_mode & 0o777) == ("mine", 0o600)
 
 
+def test_what_a_program_makes_goes_through_no_link_beside_it(tree, tmp_path):
+    """All can read in its arguments what it writes, before it does."""
+    victim, folder = tmp_path / "victim", tmp_path / "mount/replicas" / TREE.folder
+    plant = [f'ln -s {victim} "{folder}/$(basename "$2"){suffix}"' for suffix in ("", ".partial")]
+    assert tree(*plant, *WRITES, 'echo \'{"bytes": 6, "events": 3}\'; echo "(int) 0"') == "whole\n"
+    assert not victim.exists()
+    assert catalogue.read(folder).entries[TREE.files[0]].events == 3
+
+
+@pytest.mark.parametrize("swapped", ["link", "folder"])
+def test_no_program_writes_in_a_folder_of_somebody_elses(tree, tmp_path, monkeypatch, swapped):
+    if swapped == "folder" and os.geteuid() != 0:
+        pytest.skip("only root makes folders for others")
+
+    def mkdir(path, *mode, real=Path.mkdir, **more):
+        real(path, *mode, **more)
+        if path.suffix == ".d":
+            path.rename(path.with_name("moved"))
+            path.symlink_to(path.with_name("moved")) if swapped == "link" else real(path)
+            os.chown(path, 4321, -1, follow_symlinks=False)
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    with pytest.raises(TierbenchError, match="Not a directory" if swapped == "link" else "put another folder there"):
+        tree(f"touch {tmp_path}/ran")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_file_of_other_bytes_than_its_program_says_is_none(tree):
+    with pytest.raises(TierbenchError, match="has 6 of the 7 bytes that make_tree wrote"):
+        tree(*WRITES, 'echo \'{"bytes": 7, "events": 3}\'')
+
+
+ROOT = """
+#pragma once
+#include <cstdio>
+#include <string>
+typedef long long Long64_t;
+typedef unsigned long long ULong64_t;
+typedef unsigned UInt_t;
+#define ROOT_VERSION(major, minor, patch) 1
+#define ROOT_VERSION_CODE 0
+struct TFile {
+    enum { kWriteError };
+    bool full = false;
+    TFile(std::string path, ...) { std::fclose(std::fopen(path.substr(0, path.find('?')).c_str(), "w")); }
+    bool IsZombie() { return false; }
+    bool TestBit(int) { return full; }
+    void Close() { full = FULL; }
+    Long64_t GetEND() { return 0; }
+};
+struct TTree {
+    Long64_t filled = 0;
+    TTree(...) {}
+    void Branch(...) {}
+    void SetAutoFlush(Long64_t) {}
+    Long64_t GetEntries() { return filled; }
+    void Fill() { ++filled; }
+    Long64_t GetZipBytes() { return filled; }
+    void Write() {}
+};
+struct TRandom3 {
+    TRandom3(unsigned) {}
+    void RndmArray(...) {}
+    double Rndm() { return 0; }
+    double Poisson(double) { return 0; }
+    double Exp(double) { return 0; }
+    double Uniform(double, double) { return 0; }
+    double Gaus(double, double) { return 0; }
+};
+"""
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="there is no g++ here")
+@pytest.mark.parametrize("full", [0, 1])
+def test_a_disk_that_gets_full_while_root_closes_a_file_is_told(tmp_path, full):
+    """By a stand-in for ROOT, whose own disks get full at the same place."""
+    for header in ("RVersion", "TFile", "TRandom3", "TTree"):
+        (tmp_path / f"{header}.h").write_text(ROOT)
+    program, made = tmp_path / "make_tree", tmp_path / "made.root"
+    built = run("g++", "-x", "c++", f"-I{tmp_path}", f"-DFULL={full}", programs.MAKE_TREE, "-o", program)
+    assert built.returncode == 0, built.stderr
+    assert run(program, "tree", made, "1", "1", "1", "1", "1", "none", "1").returncode == full
+    assert made.exists() is not bool(full)
+
+
+def test_where_there_are_no_locks_none_is_left_behind(storage, monkeypatch):
+    def none(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    replica(storage).unlink()
+    monkeypatch.setattr(files.fcntl, "flock", none)
+    make(SET, storage, 1)
+    assert not (storage / SET.folder / LOCK).exists()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files for others")
 def test_what_root_makes_belongs_to_the_storages_owner(tmp_path):
     (tmp_path / "mount").mkdir()
@@ -244,7 +429,9 @@ def test_what_root_makes_belongs_to_the_storages_owner(tmp_path):
     make(SET, tmp_path / "mount/replicas", 2)
     made = [tmp_path / "mount/replicas", *(tmp_path / "mount/replicas").rglob("*")]
     assert len(made) == SET.count + 3
-    assert {(path.stat().st_uid, path.stat().st_gid) for path in made} == {(4321, 4322)}
+    with catalogue.adding(tmp_path / "mount/replicas" / SET.folder):
+        made.append(tmp_path / "mount/replicas" / SET.folder / LOCK)
+        assert {(path.stat().st_uid, path.stat().st_gid) for path in made} == {(4321, 4322)}
 
 
 @pytest.mark.parametrize(("above", "file"), [(0o755, 0o644), (0o750, 0o640), (0o700, 0o600)])
@@ -262,16 +449,22 @@ def test_who_may_read_the_storage_may_read_what_is_made_whatever_the_umask(tmp_p
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
-def test_a_set_of_somebody_elses_says_whose_it_is():
+@pytest.mark.parametrize(
+    ("owner", "denied"), [(0, rf"{SET.folder} belongs to root"), (65534, f"{LOCK} belongs to root")]
+)
+def test_what_is_somebody_elses_is_named(owner, denied):
     with tempfile.TemporaryDirectory() as name:  # which others may enter, where pytest's own may not
         Path(name).chmod(0o755)
         (Path(name) / "mount").mkdir()
+        os.chown(Path(name) / "mount", owner, owner)
         storage = Path(name) / "mount/replicas"
         make(SET, storage, 2)
         replica(storage).unlink()
+        if owner:
+            (storage / SET.folder / LOCK).touch(0o600)
         os.seteuid(65534)
         try:
-            with pytest.raises(TierbenchError, match="cannot be written: Permission denied; it belongs to root"):
+            with pytest.raises(TierbenchError, match=rf"cannot be written: Permission denied; \S+/{denied}"):
                 make(SET, storage, 1)
         finally:
             os.seteuid(0)
