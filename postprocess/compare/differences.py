@@ -34,6 +34,7 @@ CLIENTS = {  # what clients have recorded, how it is called, and whether it keep
 }
 OF_ACCESS = (
     "protocol", "pool", "prefix", "further", "proxy", "further_proxies", "replicas", "on_disk", "servers", "to",
+    "path", "environment", "kerberos", "token", "x509",
 )  # fmt: skip
 OF_TRIALS = {  # columns of trials.csv, and how they are called
     "started": "started", "placed": "placed", "pool": "pool of workers", "job_files": "files of a job",
@@ -44,7 +45,7 @@ NOISE = {"rtt_ms": (0.1, 0.5), "mbps": (0.15, 0.0)}  # by how much a measurement
 SITE, WORKERS, BOOT = "site file", "workers of pool ", "boot"
 EXPERIMENT = "experiment: "  # and one of its keys
 UNMEASURED = {"name", "question", "seed", "report", "scaling", "claims", "expects"}  # keys that no rate goes by
-PACKAGE = "package "  # what hosts say of their software: package xrootd-server
+PACKAGE, MOUNT = "package ", "mount "  # what hosts say of their software: package xrootd-server; and of their mounts
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,7 @@ def _asked(run: Results, points: Collection[str]) -> Iterator[Fact]:
     yield Fact("", "scale", plan.get("scale"))
     yield Fact("", "sampling period [s]", experiment.get("sample_period_s"))
     yield Fact("", "caches flushed", experiment.get("flush"))
+    yield Fact("", "started ahead", experiment.get("ahead") or False)
     for column, what in OF_TRIALS.items():
         values = (row[column] for row in run.trials if batch_name(row.levels) in points)
         yield Fact("", what, listed(list(dict.fromkeys(_word(value) for value in values if value not in (None, "")))))
@@ -180,6 +182,10 @@ def _measured(run: Results) -> Iterator[Fact]:
     for key, (what, parts) in CLIENTS.items():  # on any worker
         if versions := sorted({value for (_, setting), value in recorded.items() if setting == key}):
             yield Fact(key, what, listed(versions), parts)
+    for (host, setting), value in recorded.items():
+        if host and setting.startswith((PACKAGE, MOUNT)):
+            what = f"{setting} on {host}"
+            yield Fact(what, what, value, parts=setting.startswith(MOUNT))
     for host, settings in headers(run).items():
         yield Fact("", f"samples of {host}", True, parts=False, absent=False)
         for key, values in settings.items():

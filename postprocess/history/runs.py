@@ -161,12 +161,12 @@ class OldNight:
 
 
 def nights_with_samples(nights: list[Night], before_ns: int) -> Iterator[OldNight]:
-    """The measured nights that ended before a time, with what is left of their samples."""
+    """The nights with trials that ended before a time, with what is left of their samples."""
     for night in nights:
         directory = Path(night.directory)
         ended = night.ended_ns or night.planned_ns
         whole = (directory / names.NIGHT).is_file() and (directory / names.TRIALS_CSV).is_file()
-        if night.outcome != MEASURED or ended >= before_ns or not night.directory or not whole:
+        if night.outcome not in (MEASURED, FAILED) or ended >= before_ns or not night.directory or not whole:
             continue
         files = tuple(path for pattern in LARGE for path in directory.glob(pattern) if path.is_file())
         if files:

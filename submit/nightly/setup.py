@@ -31,9 +31,11 @@ EXPORTED = (
     "HOME", "PATH", "PYTHONPATH", "LANG", "LC_ALL", "TZ", "CONDOR_CONFIG", "KRB5_CONFIG", "KRB5CCNAME",
     "X509_USER_PROXY", "BEARER_TOKEN_FILE", "TIERBENCH_NIGHTS", "TIERBENCH_HISTORY", "XDG_CONFIG_HOME",
     "XDG_RUNTIME_DIR", "http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE",
+    "SSL_CERT_DIR", "X509_CERT_DIR", "LD_LIBRARY_PATH", "TIERBENCH_ALLOWED",
 )  # fmt: skip
 # Those of them that are one file or directory; whoever starts a night does so from another directory.
 PATHS = {"CONDOR_CONFIG", "X509_USER_PROXY", "BEARER_TOKEN_FILE", "TIERBENCH_NIGHTS", "TIERBENCH_HISTORY"}
+PATHS |= {"TIERBENCH_ALLOWED", "X509_CERT_DIR"}
 NO_PATH = ("", "ONLY_ENV")  # the latter is a word of HTCondor's
 
 
@@ -122,7 +124,7 @@ def starter_lines(nightly: Nightly) -> Iterator[str]:
     """What starts a night, and what its DAG runs: this very tierbench, as whoever has added the nightly runs it."""
     yield "#!/bin/sh"
     yield f"# Started by the schedule of the nightly {nightly.name}, and by its nights' DAGs."
-    for variable in EXPORTED:
+    for variable in (*EXPORTED, *sorted(name for name in os.environ if name.startswith("XRD_"))):
         if (value := os.environ.get(variable)) is not None:
             if variable in PATHS and value not in NO_PATH:
                 value = str(Path(value).absolute())

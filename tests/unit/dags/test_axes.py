@@ -229,6 +229,14 @@ def reading_s(site, experiment):
     return Planned(plan, site, experiment, "").trial_s(plan.trials[0]) - OVERHEAD_S
 
 
+def test_a_directory_that_is_copied_nowhere_is_refused(site, load):
+    of_directory = 'workloads.g = { client = "gridftp", replicas = "p", options.directory = true }'
+    of_files = 'replicas.p = { kind = "random", count = 8, size_mb = 1 }'
+    experiment = load(f'name = "g"\nquestion = "?"\naccess = ["gridftp"]\nbatches = [1]\n{of_directory}\n{of_files}\n')
+    with pytest.raises(ConfigError, match=r"directory copies to where access\.gridftp\.to leads"):
+        expand(site, experiment, POOL)
+
+
 def test_a_trial_is_planned_with_what_it_reads_and_with_all_servers_that_send_it(site, load):
     site = dataclasses.replace(site, links=Links(storage=10.0))
     whole, part = (load(CACHES + f"[workloads.root.options]\nbranches = {share}") for share in (1.0, 0.05))

@@ -184,6 +184,12 @@ def test_a_flow_that_fills_its_window_has_that_each_round_trip(
         assert rate == pytest.approx(gauges[window] / (gauges["tcp_flow_rtt_us"] / 1e6), rel=within)
 
 
+def test_a_kernel_that_tells_too_little_of_flows_is_not_taken_for_one_without_any(monkeypatch):
+    monkeypatch.setattr(flows, "_dump", lambda _: [bytes(range(60))])
+    monkeypatch.setattr(flows, "_info", lambda _: b"short")
+    assert flows.sending_flows() is None
+
+
 def test_what_was_last_seen_is_not_told_for_ever_if_asking_breaks(monkeypatch):
     answers = iter([{}, {}])
     monkeypatch.setattr(flows, "PERIOD_S", 0)

@@ -99,6 +99,10 @@ def streams(number):
     return {"experiment.json": {"workloads": {"root": {"client": "root", "environment": {"XRD_STREAMS": number}}}}}
 
 
+def said(setting, value):
+    return {"conditions.json": {"format": 1, "hosts": {"wn01": {"role": "worker", setting: value}}}}
+
+
 def column(name, value):
     return {"trials.csv": {name: value}}
 
@@ -137,6 +141,11 @@ DIFFERENCES = [
     (client("condor", "old"), client("condor", "new"), [], ["HTCondor’s version"]),
     ({"plan.json": {"tierbench": "0.1.0"}}, {"plan.json": {"tierbench": "0.2.0"}}, [], ["tierbench"]),
     (streams("1"), streams("2"), ["workload root, environment"], []),
+    (access(environment={}), access(environment={"XRD_STREAMS": "4"}), ["environment of direct"], []),
+    (access(token={"file": "/t"}), access(kerberos={"keytab": "/k"}), ["kerberos of direct", "token of direct"], []),
+    ({"experiment.json": {"ahead": True}}, {}, ["started ahead"], []),
+    (said("mount /data", "nfs4 rsize=1"), said("mount /data", "nfs4 rsize=2"), ["mount /data on wn01"], []),
+    (said("package xrootd", "5.6"), said("package xrootd", "5.8"), [], ["package xrootd on wn01"]),
     (column("job_processes", 1), column("job_processes", 8), ["processes of a job"], []),
     (column("job_files", 1), column("job_files", 10), ["files of a job"], []),
     (column("job_for_s", ""), column("job_for_s", 60.0), ["time of a job [s]"], []),

@@ -18,7 +18,7 @@ from tests.unit.report_page import ONE_BATCH, silent
 from tests.unit.synthetic_report import write_run
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER, judgement
 from tierbench.postprocess.history.database import History, chronicle
-from tierbench.postprocess.history.rows import NightMark, write_night_mark
+from tierbench.postprocess.history.rows import FAILED, MEASURED, NightMark, write_night_mark
 from tierbench.postprocess.history.runs import _of_one_more, rebuild
 from tierbench.postprocess.history.sentences import COLUMNS, as_csv, table_rows, write_parquet
 from tierbench.postprocess.stats import Interval
@@ -257,7 +257,8 @@ def test_parquet_that_cannot_be_written_is_told_without_a_traceback(nights, tmp_
     assert "may you write there?" in capsys.readouterr().err
 
 
-def test_old_samples_go_and_tables_stay_and_are_never_made_of_nothing(tmp_path, capsys):
+@pytest.mark.parametrize("outcome", [MEASURED, FAILED])
+def test_old_samples_go_and_tables_stay_and_are_never_made_of_nothing(tmp_path, capsys, outcome):
     run = Path(make(tmp_path / "runs" / "night", samples=True))
     night(run, 0)
     history_of(tmp_path)
@@ -269,7 +270,7 @@ def test_old_samples_go_and_tables_stay_and_are_never_made_of_nothing(tmp_path, 
 
     with closing(sqlite3.connect(tmp_path / "history", isolation_level=None)) as opened:
         # The synthetic trials are of a time to come.
-        opened.execute("UPDATE night SET ended_ns = 1000")
+        opened.execute("UPDATE night SET ended_ns = 1000, outcome = ?", (outcome,))
     before = samples()
     assert history(tmp_path, "gc", "--keep-samples", "99999d") == 0
     assert history(tmp_path, *old, "--dry-run") == 0

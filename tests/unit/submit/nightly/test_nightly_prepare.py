@@ -156,6 +156,15 @@ def test_a_night_finds_its_places_wherever_it_is_started(added, tmp_path):
     assert added.terms.textfile == str(tmp_path / "collected")
 
 
+def test_a_night_has_what_its_clients_were_allowed_by_and_what_xrootd_was_told(monkeypatch, added):
+    monkeypatch.setenv("XRD_REQUESTTIMEOUT", "60")
+    lines = list(setup.starter_lines(added))
+    assert "export XRD_REQUESTTIMEOUT=60" in lines
+    assert {"TIERBENCH_ALLOWED", "X509_CERT_DIR"} <= {
+        line.split()[-1].partition("=")[0] for line in lines if "export" in line
+    }
+
+
 def test_htcondors_word_for_no_configuration_file_is_no_place(monkeypatch, added):
     monkeypatch.setenv("CONDOR_CONFIG", "ONLY_ENV")
     assert "export CONDOR_CONFIG=ONLY_ENV" in setup.starter_lines(added)
