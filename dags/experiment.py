@@ -387,6 +387,10 @@ def _problems(experiment: Experiment) -> Iterator[str]:
             yield from _reading_problems(experiment, name)
         if MEASURES[workload.does].of == "operations" != experiment.measure:
             yield f'measure: client "{workload.client}" of {key} counts no bytes; say measure = "operations"'
+        if experiment.measure == "events" and not (
+            workload.declared.counts_events and experiment.work_of(name).is_one_read
+        ):
+            yield f'measure: client "{workload.client}" of {key} counts no events in such jobs; say measure = "bytes"'
         for option, path in workload.option_files.items():
             if path and not Path(path).is_file():
                 yield f"{key}.options.{option}: {path}: no such file"
@@ -429,6 +433,10 @@ def _reading_problems(experiment: Experiment, name: str) -> Iterator[str]:
         yield f"workloads.{name}.for_s: what is written is written once"
     if isinstance(replicas, WrittenFiles) and replicas.pattern != "multifile" and work.files_per_job > 1:
         yield f'workloads.{name}.files_per_job: several files a job are files of its own, pattern = "multifile"'
+    each_told = isinstance(replicas, WrittenFiles) and replicas.pattern != "partfile" and work.files_per_job == 1
+    if getattr(replicas, "check", "") == "adler32" and not (each_told and workload.declared.tells_adler32):
+        alone = 'client "writer" tells it, of a job\'s only file that no other one writes'
+        yield f'replicas.{workload.replicas}.check: "adler32" is compared where {alone}; say "size"'
     if replicas.is_written and workload.does == "reads":
         yield f'workloads.{name}.replicas: client "{workload.client}" reads, and "{replicas.kind}" is what trials write'
     elif (replicas.kind not in kinds) if kinds is not None else not replicas.has_files:

@@ -15,7 +15,7 @@ from tierbench.site_configs.site import find_site
 from tierbench.spec import NAMED
 from tierbench.submit import catalogue
 from tierbench.submit.catalogue import adding
-from tierbench.submit.console import add_command, show
+from tierbench.submit.console import add_command, say, show
 from tierbench.submit.progress import BY_HAND, Run, measuring
 from tierbench.trials import read_trial
 
@@ -95,7 +95,8 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 
 
 def _clean(arguments: argparse.Namespace) -> int:
-    asked = [folder for folder in arguments.folders if not folder.is_file()]  # such as the page that lies beside runs
+    # Beside runs lie pages, and the figures of those.
+    asked = [folder for folder in arguments.folders if not (folder.is_file() or folder.name.endswith("-plots"))]
     if arguments.site:
         sets = sorted(Path(find_site(arguments.site).storage.replicas).glob(f"*/{names.CATALOGUE}"))
         asked += [path.parent for path in sets if catalogue.read(path.parent).entries]
@@ -113,10 +114,15 @@ def _clean(arguments: argparse.Namespace) -> int:
     if not arguments.yes:
         show("nothing was removed; --yes does that")
         return 0
+    status = 0
     for item in folders:
-        item.remove()
-        show(f"removed {item.folder}")
-    return 0
+        try:
+            item.remove()
+            show(f"removed {item.folder}")
+        except TierbenchError as error:  # the others make room all the same
+            say(str(error))
+            status = max(status, error.exit_status)
+    return status
 
 
 def _left_on_storage(folder: Path) -> Iterator[str]:

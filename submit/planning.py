@@ -3,6 +3,7 @@
 Each check is a function that yields findings, and `preflight` is all of them.
 """
 
+import dataclasses
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -45,6 +46,8 @@ CLIENTS_PER_CORE = 100  # beside a sampler of the usual priority
 NOT_STORED = "No credential is stored"  # condor_store_cred's words
 SECRET_NAME = re.compile(r"(?i)(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|API_?KEY|ACCESS_KEY)$")
 JSON_WEB_TOKEN = re.compile(r"eyJ[\w-]+\.[\w-]+\.")
+BEARER = re.compile(r"(?i)\bbearer\s+\S{20}")
+EXPOSED = "a secret by its looks, and its value would be in the run directory for all to read"
 
 
 def asked_experiment(name_or_path: str) -> Experiment:
@@ -116,7 +119,9 @@ def expanded(site: Site, experiment: Experiment, only: Sequence[str] = ()) -> Pl
     there = {} if isinstance(slots, str) else slots
     workers = {name: matching.machines for name, matching in there.items()}
     cores = {host: number for matching in there.values() for host, number in matching.cores.items()}
-    plan = expand(site, experiment, workers, catalogues(site, experiment), cores, only)
+    sets, listed = experiment.used_replicas, catalogues(site, experiment)
+    whole = {folder: entries for folder, entries in listed.items() if entries.keys() >= {*sets[folder].files}}
+    plan = expand(site, experiment, workers, whole, cores, only)
     return Planned(plan, site, experiment, slots)
 
 
@@ -198,6 +203,14 @@ def enough_slots(planned: Planned) -> Iterator[Finding]:
         yield Finding("doubtful", "the live pool", f"was not asked: {slots}")
         return
     cores = {name: slots[name].cores for name in plan.pools}
+    if any(planned.experiment.at(own.levels).cores == "pinned" for own in plan.configurations):
+        own_cores = {
+            name: slots[name].detected for name in plan.pools
+        }  # slots may be more, but no core is two clients'
+        cores = {
+            name: {host: min(number, own_cores[name].get(host, number)) for host, number in there.items()}
+            for name, there in cores.items()
+        }
     memory = {name: slots[name].memory_mb for name in plan.pools}
     remedy = "make the batches smaller, or have the workers advertise more (NUM_CPUS)"
     for problem in slot_problems(planned.site, planned.experiment, plan, cores):
@@ -266,8 +279,9 @@ def comparison(plan: Plan) -> Iterator[Finding]:
 def replicas_there(plan: Plan, given: str) -> Iterator[Finding]:
     for name, replicas in plan.replicas.items():
         if replicas.sizes is None and replicas.lies_ready:
-            making = f"where the storage is mounted, `tierbench replicas {given}` makes the {replicas.count} files"
-            yield Finding("bad", f"the catalogue of replicas {name}", f"not in {replicas.directory}", making)
+            making = f"where the storage is mounted, `tierbench replicas {given}` makes what of them is missing"
+            seen = f"not in {replicas.directory}, or not of all {replicas.count} files"
+            yield Finding("bad", f"the catalogue of replicas {name}", seen, making)
 
 
 def checksums(plan: Plan, experiment: Experiment) -> Iterator[Finding]:
@@ -312,13 +326,17 @@ def open_secrets(site: Site, experiment: Experiment) -> Iterator[Finding]:
     environments: dict[str, Mapping[str, object]] = {}
     for use in experiment.uses():
         environments[f"workloads.{use.name}"] = use.workload.environment
+        for option, value in dataclasses.asdict(use.workload.options).items():
+            if isinstance(value, str) and (JSON_WEB_TOKEN.search(value) or BEARER.search(value)):
+                seen, remedy = f"holds {EXPOSED}", "have the command read it from a file"
+                yield Finding("doubtful", f"workloads.{use.name}.options.{option}", seen, remedy)
         environments[f"access.{use.access}"] = site.access[use.access].environment
     for place, environment in environments.items():
         # Only an experiment's variables may be secret ones; an access method has tokens by name.
         instead = '{name} = {{ from_file = "/a/path" }}' if place[0] == "w" else 'token = {{ file = "/a/path" }}'
         for name, value in environment.items():
             if isinstance(value, str) and (SECRET_NAME.search(name) or JSON_WEB_TOKEN.match(value)):
-                seen = "is a secret by its looks, and its value would be in the run directory for all to read"
+                seen = f"is {EXPOSED}"
                 remedy = f"say where it is instead: {instead.format(name=name)}"
                 yield Finding("doubtful", f"{place}.environment.{name}", seen, remedy)
 

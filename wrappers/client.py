@@ -120,6 +120,8 @@ class Client:
     third_party = (
         False  # whether it has files copied from server to server, where an access method leads to another one
     )
+    counts_events = False  # in its record, in jobs of one process that read one file
+    tells_adler32 = True  # of what it writes, in jobs of one file
     reads_whole = False  # from end to end, so there is nothing that is read ahead in vain
     usual_excess = 0.10  # what the storage sends beyond what is read, headers apart, as a share (docs/verdicts.md)
     taken_in = "bytes_client"  # the count of its record that is compared with what the storage sent

@@ -17,6 +17,7 @@ from tierbench.wrappers.credentials import KINDS
 class Cmssw(Client):
     """cmsRun with a given PSet, in a release from CVMFS or a given area, bare or within Apptainer."""
 
+    counts_events = True
     kinds = ("copies",)
     memory_mb = 2500
     taken_in = "bytes_app"  # its process takes in much that is not of its file

@@ -31,6 +31,7 @@ SPECIFIED = "import importlib.util as u; print(getattr(u.find_spec('ROOT'), 'ori
 class Root(Client):
     """The thesis' root routine: reads every event in full."""
 
+    counts_events = True
     program = "root_read"
     unable: "ClassVar[Mapping[str, str]]" = {
         "http": "CERN's wheel of ROOT reads no https, as it has neither Davix nor libRCurlHttp; http does"

@@ -94,6 +94,7 @@ FURTHER = {"xrootd": "fsspec_xrootd", "http": "aiohttp"}
 class Uproot(Client):
     """Reads its share of the branches event by event, a step of them at a time."""
 
+    counts_events = True
     protocols = ("xrootd", "http", "file")
     kinds = ("tree", "rntuple", "higgs", "copies")
     memory_mb = 512

@@ -88,6 +88,11 @@ def test_a_workload_has_its_clients_own_options_and_a_set_of_replicas_its_kinds_
         ("batches = [1, 2]", "batches = [1, 2]\nprocesses = 2", r"workloads\.read\.processes: 2 processes .* 1 files"),
         ("batches = [1, 2]", "batches = [1, 2]\nfor_s = 7200", r"workloads\.read\.for_s: must be less than"),
         ("batches = [1, 2]", 'batches = [1, 2]\norder = "sorted"', r'order: must be one of "listed", "shuffled"'),
+        (
+            "batches = [1, 2]",
+            'batches = [1]\nmeasure = "events"\nfiles_per_job = 2',
+            'client "root" .* counts no events in such',
+        ),
         ("batches = [1, 2]", "batches = [0]", r"batches: a batch has at least 1 client, not 0"),
         ("batches = [1, 2]", "batches = [2, 2]", r"batches: names 2 twice"),
         ("batches = [1, 2]", "batches = []", r"batches: must not be empty"),

@@ -101,6 +101,13 @@ def test_slots_that_a_trial_would_wait_for_in_vain_are_missing(site, load, plann
     assert problem or not [line for line in lines if "cores for" in line]
 
 
+def test_pinned_clients_take_no_more_slots_than_there_are_cores(site, load, planned):
+    experiment = load('placement = "one-worker"\ncores = "pinned"')
+    slots = {"public": Slots(dict.fromkeys(WORKERS, 16), dict.fromkeys(WORKERS, 3))}
+    seen = [finding.seen for finding in enough_slots(Planned(planned(experiment), site, experiment, slots))]
+    assert [line for line in seen if "wn1.example has 3 cores for the 4 clients that are placed there" in line]
+
+
 @pytest.mark.parametrize(
     ("text", "cores", "awaited"),
     [

@@ -38,6 +38,17 @@ def load(load):
     return lambda *changes: load(WRITING, *changes)
 
 
+@pytest.mark.parametrize("change", [
+    ("size_mb = 1", 'size_mb = 1\npattern = "partfile"'), ('client = "writer"', 'client = "writer"\nfiles_per_job = 2'),
+    ('client = "writer"', 'client = "fio"'),
+])  # fmt: skip
+def test_checksums_that_would_not_be_compared_are_refused(load, change):
+    checked = ('kind = "written"', 'kind = "written"\ncheck = "adler32"')
+    load(checked)
+    with pytest.raises(ConfigError, match=r'replicas\.out\.check: "adler32" is compared where'):
+        load(checked, change)
+
+
 @pytest.fixture
 def plan(site, load):
     return expand(site, load(), POOL)

@@ -107,8 +107,10 @@ def test_what_has_come_into_its_place_meanwhile_is_left_alone(run, tmp_path, mon
 def test_a_page_beside_runs_is_passed_over(run):
     page = run.with_name("index.html")
     page.touch()
-    assert cli.main(["clean", str(run), str(page), "--yes"]) == 0
-    assert (run.exists(), page.exists()) == (False, True)
+    figures = run.with_name("a-against-b-plots")
+    figures.mkdir()
+    assert cli.main(["clean", str(run), str(page), str(figures), "--yes"]) == 0
+    assert (run.exists(), page.exists(), figures.exists()) == (False, True, True)
 
 
 def test_other_folders_are_refused_before_anything_goes(run, tmp_path):
@@ -160,10 +162,11 @@ def test_so_is_one_that_another_hosts_dagman_may_have_at_work(run):
     assert cli.main(["clean", str(run), "--yes"]) == 0
 
 
-def test_a_set_that_is_being_made_is_refused(replicas):
+def test_a_set_that_is_being_made_is_refused(replicas, run):
     with catalogue.adding(replicas):
-        assert cli.main(["clean", str(replicas), "--yes"]) == 4
+        assert cli.main(["clean", str(replicas), str(run), "--yes"]) == 4
     assert (replicas / "random-0001").exists()
+    assert not run.exists()  # the others make room
 
 
 def test_a_set_that_a_run_at_work_reads_is_refused(replicas, tmp_path, monkeypatch, capsys):

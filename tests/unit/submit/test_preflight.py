@@ -15,6 +15,7 @@ from tests.unit.quick_plan import POOL, larger_quick
 from tierbench import names
 from tierbench.dags.experiment import find_experiment, load_experiment, shipped_experiments
 from tierbench.dags.plan import expand
+from tierbench.dags.replicas import Entry
 from tierbench.errors import ConfigError, UnmetNeed
 from tierbench.site_configs.site import Links, find_site
 from tierbench.submit import planning
@@ -66,6 +67,25 @@ def test_a_secret_in_the_open_is_doubted(tmp_path, capsys, name, value, doubted)
     told = capsys.readouterr().out
     assert (f"environment.{name}: is a secret by its looks" in told) == doubted
     assert TOKEN not in told
+
+
+def test_a_secret_in_a_command_is_doubted(tmp_path, capsys):
+    header = f"Authorization: Bearer {TOKEN}"
+    text = (
+        CHECKED.replace('"dd"', '"command"')
+        .replace('"random"', '"streamed"')
+        .replace("checksum = true", f"command = \"curl -H '{header}' {{url}}\"")
+    )
+    main(["plan", experiment(tmp_path, text), "--site", "testbed"])
+    assert "workloads.root.options.command: holds a secret by its looks" in capsys.readouterr().out
+
+
+def test_a_set_that_is_made_in_part_is_missing(tmp_path, capsys, monkeypatch):
+    entries = {"random-0001": Entry("random-0001", 1, "00000001")}
+    monkeypatch.setattr(planning, "catalogues", lambda *_: dict.fromkeys(asked_experiment(path).used_replicas, entries))
+    path = experiment(tmp_path, CHECKED.replace("checksum = true", ""))
+    assert main(["plan", path, "--site", "testbed"]) == 0
+    assert "or not of all 8 files; where the storage is mounted" in capsys.readouterr().out
 
 
 def test_the_doctor_asks_what_a_run_asks(tmp_path, capsys):
