@@ -30,7 +30,10 @@ def flushes(site: Site, experiment: Experiment, configuration: Configuration) ->
 
 
 def flushed_hosts(site: Site, experiment: Experiment, plan: Plan, configuration: Configuration) -> list[FlushedHost]:
-    """The workers of the configuration's pool, if they mount the storage, and the hosts of its access method's path."""
+    """The workers of the configuration's pool, if they mount the storage, and the hosts of its access method's path.
+
+    A storage server of it that another way of the plan empties keeps what any of them has read: it is emptied, too.
+    """
     if not flushes(site, experiment, configuration):
         return []
     access = site.access[configuration.access]
@@ -43,8 +46,12 @@ def flushed_hosts(site: Site, experiment: Experiment, plan: Plan, configuration:
     workers = plan.pools[configuration.pool] if access.protocol == "file" else ()
     seen_by_workers = access.url(place) if place else ""
     every = dict.fromkeys([FlushedHost(host, seen_by_workers) for host in workers])
-    every |= dict.fromkeys(FlushedHost(host, place) for host in access.path)
-    both = next((each.host for each in every if each.host in workers and each.host in access.path), None)
+    emptied = {host for other in plan.configurations for host in site.access[other.access].path}
+    servers = [own.host for own in sampled_hosts(site, plan, configuration) if own.role == "storage"]
+    kept = [host for host in servers if host in emptied and host in (access.servers or servers) and not access.on_disk]
+    path = [*access.path, *kept]
+    every |= dict.fromkeys(FlushedHost(host, place) for host in path)
+    both = next((each.host for each in every if each.host in workers and each.host in path), None)
     if both and len(every) > len({each.host for each in every}):
         why = f"is a worker of pools.{configuration.pool}, too, which sees the files at {seen_by_workers}"
         remedy = "leave it out of path, or out of the pool by its requirements"

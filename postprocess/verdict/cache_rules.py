@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from pathlib import PurePath
 
-from tierbench.postprocess.measures.closure import bytes_reported, mb, moved_around
+from tierbench.dags.measure import OF_DISKS, SENT
+from tierbench.postprocess.measures.closure import bytes_once, bytes_reported, mb, moved_around, together
+from tierbench.postprocess.measures.resources import shares_machine
 from tierbench.postprocess.measures.server_reports import MOST_HEADERS, Proxied, caches, proxied, software_caches
-from tierbench.postprocess.measures.traffic import at_rest_bytes
+from tierbench.postprocess.measures.traffic import at_rest_bytes, counter_curve
 from tierbench.postprocess.records.trial import COLD, TrialData, by_host
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict.counting import STREAM
@@ -202,6 +204,28 @@ def caches_not_proven_cold(data: TrialData, row: TrialRow) -> Measured:
     elif flush.hosts and row.resident_bytes is None:
         hosts = counted(len(flush.hosts), "flushed host")
         yield len(flush.hosts), f"not all of {hosts} could measure what was left in memory, or none saw the files"
+
+
+@bytes_rule(
+    Limits("% of what was read", suspect=10),
+    remedy="name them in `path`, so that they are flushed: it was in their memory, or is compressed on disk",
+)
+def sent_from_memory(data: TrialData, row: TrialRow) -> Measured:
+    """What clients read from storage servers that were not flushed, and no disk of these read; not of servers that
+    share their machine, or whose disks are not counted."""
+    near, read, kept = moved_around(data), bytes_once(data), dict[str, float]()
+    if near is None or data.window_ns is None or not read or data.cached or not _are_cached(data):
+        return
+    share = min(1.0, read / max(near.bytes, 1))  # what is sent in vain, or again, no disk has to read again
+    for nics in by_host(data.storage):
+        server, sent = nics[0], together(data, nics, SENT)
+        counted = OF_DISKS[SENT] in server.intervals.differences and not shares_machine(server, data)
+        if sent is not None and counted and server.samples.host not in data.trial.flush.hosts:
+            disks = counter_curve(server, OF_DISKS[SENT], data.window_ns[0])
+            fetched = disks.known_rise(max(0, disks.before(0)), -1)
+            kept[server.samples.host] = 0.0 if fetched is None else max(0.0, share * sent.bytes - fetched)
+    whose = ", ".join(abridged(sorted(host for host, amount in kept.items() if amount)))
+    yield 100 * sum(kept.values()) / read, f"{whose} sent {mb(sum(kept.values()))} that no disk there had to read"
 
 
 def _are_cached(data: TrialData) -> bool:

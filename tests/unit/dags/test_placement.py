@@ -216,6 +216,23 @@ def test_a_server_that_is_a_worker_too_is_flushed_once_or_not_at_all(site, load,
         flushed(prefix="/mnt")
 
 
+@pytest.mark.parametrize(
+    ("others", "servers", "emptied"),
+    [(["storage-xrootd"], (), True), ([], (), False), (["storage-xrootd"], ("osf.fnal.test",), False)],
+)
+def test_a_storage_server_that_one_way_empties_is_emptied_for_others_to_it(
+    site, variant, planned, others, servers, emptied
+):
+    """A file server that is XRootD's door and exports the files by NFS has in memory what either way has read."""
+    experiment = variant(f"access = {json.dumps(['direct', *others])}")
+    direct = dataclasses.replace(site.access["direct"], servers=servers)
+    site = dataclasses.replace(site, access={**site.access, "direct": direct})
+    plan = planned(experiment)
+    own = next(each for each in plan.configurations if each.access == "direct")
+    (place,) = {host.directory for host in flushed_hosts(site, experiment, plan, own) if host.host in WORKERS}
+    assert (("oss.uf.test", place) in flushed_hosts(site, experiment, plan, own)) is emptied
+
+
 HOST = "wn01.private.fiu.test"
 
 

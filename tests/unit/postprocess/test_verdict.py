@@ -83,6 +83,23 @@ def flushed(folder, resident):
     (folder / "flush/wn01.json").write_text(json.dumps({"files": 4, **resident}))
 
 
+def kept(folder, share):
+    """Have the storage server, which nobody flushes, read from its disks all but so much of what clients read."""
+    counters = {
+        "tx_bytes": synthetic.during(400, 20),
+        "disk_read_bytes": synthetic.during(400 / 1.02 * (1 - share), 20),
+    }
+    synthetic.write_host(folder, **counters)
+
+
+def kept_beside_another(folder, share):
+    """The same of one of two servers, the other of which reads for somebody else."""
+    kept(folder, share)
+    further_sampler(folder, "oss2.uf.test", "storage")
+    reads = {"disk_read_bytes": synthetic.during(400, 20)}
+    synthetic.write_host(folder, "oss2.uf.test", head={"boot_id": "other"}, **reads)
+
+
 def sped_up(folder, times):
     """Have client 3 read that many times as fast as the others."""
     for index in range(4):
@@ -208,6 +225,8 @@ CASES = [
      "or none saw the files"),
     ("caches not proven cold", lambda folder, flush: edit_trial(folder, flush=flush), None,
      {"strategy": "none", "hosts": []}, SUSPECT, "no cache was flushed"),
+    ("sent from memory", kept, 0.1, 0.11, SUSPECT, "oss.uf.test sent 107.84 MB that no disk there had to read"),
+    ("sent from memory", kept_beside_another, 0.1, 0.11, SUSPECT, "oss.uf.test sent 107.84 MB that no disk there"),
     ("operations not counted", one_counted, 5, None, SUSPECT, "1 clients report no operations: 0"),
     ("nothing counted", measured_in_operations, 5, 0, INVALID, "no client reports an operation"),
     ("nothing counted", measured_in_operations, 5, None, INVALID, "no client reports an operation"),
@@ -325,6 +344,54 @@ def test_each_rule_has_a_case_here():
 def test_a_reason_is_one_clause_so_that_semicolons_separate_reasons_and_what_is_no_number_is_one(rule):
     evidence = Evidence(rule, math.nan, "measured")
     assert (";" in evidence.reason, evidence.verdict != VALID) == (False, True)
+
+
+def is_flushed(folder):
+    kept(folder, 1)
+    edit_trial(folder, flush={"strategy": "drop_caches", "hosts": [synthetic.OSS]})
+
+
+def shares_its_machine(folder):
+    kept(folder, 1)
+    sampled(folder, host="gw.uf.test", role="gateway")
+
+
+def disks_are_not_counted(folder):
+    kept(folder, 1)
+    synthetic.write_host(folder, tx_bytes=synthetic.during(400, 20), disk_read_bytes=lambda _: -1)
+
+
+def sends_in_vain(folder):
+    sent = synthetic.during(400 * 1.4, 20)
+    synthetic.write_host(folder, tx_bytes=sent, disk_read_bytes=synthetic.during(400 / 1.02, 20))
+
+
+def rests_beside_another(folder):
+    kept(folder, 0)
+    further_sampler(folder, "oss2.uf.test", "storage")
+    rests = {"tx_bytes": synthetic.steady(0.4), "disk_read_bytes": lambda _: 10**9}
+    synthetic.write_host(folder, "oss2.uf.test", head={"boot_id": "other"}, **rests)
+
+
+def is_to_serve_from_caches(folder):
+    kept(folder, 1)
+    read_again(folder, 1)
+
+
+def serves_what_is_copied_again(folder):
+    kept(folder, 2 / 3)
+    read_again(folder, 1 / 3)
+    edit_trial(folder, traits=type("Copies", (Client,), {"does": "copies"}).traits())
+
+
+EXCEPTIONS = [is_flushed, shares_its_machine, disks_are_not_counted, sends_in_vain, rests_beside_another]
+EXCEPTIONS += [is_to_serve_from_caches, serves_what_is_copied_again]
+
+
+@pytest.mark.parametrize("server", EXCEPTIONS)
+def test_a_server_that_did_not_send_an_earlier_trials_files_from_memory_is_not_told(folder, server):
+    server(folder)
+    assert worst(measured(folder)[1], "sent from memory") == VALID
 
 
 @pytest.mark.parametrize(("count", "invalid"), [(None, True), (5, False)])
