@@ -425,8 +425,7 @@ def clients_of(data: TrialData, of: Part, used: Sequence[Resource], storage_mbps
             _link_use(job, data, used),
             _wait_per_read_ms([job]),
         )
-        for job in data.jobs
-        if job.has_work
+        for job in data.working
     ]
     return Clients(each, computing, links.rtt_source, processes)
 

@@ -49,15 +49,15 @@ def delivered(data: TrialData) -> Delivered:
     if not counts or silent or data.window_ns is None:
         return Delivered()
     begin, end = data.window_ns
-    taken, working = sum(counts), [job for job in data.jobs if job.has_work]
-    rates = [job.bytes_taken * 8e-6 / job.run_s for job in working if job.bytes_taken is not None and job.run_s]
+    taken = sum(counts)
+    rates = [job.bytes_taken * 8e-6 / job.run_s for job in data.working if job.bytes_taken is not None and job.run_s]
     around = together(data, data.far_end, data.measure.far_direction)  # in whole intervals: none of it is left out
     received = around.bytes if around and around.bytes >= LEAST_RECEIVED * taken else 0.0
     return Delivered(
         bytes=taken,
         mbps=taken * 8e3 / (end - begin),
         client_mbps=float(np.mean(rates)) if rates else None,
-        summed_mbps=float(np.sum(rates)) if rates and len(rates) == len(working) else None,
+        summed_mbps=float(np.sum(rates)) if rates and len(rates) == len(data.working) else None,
         by=Counted(data.far_end, data.measure.far_counter, data.window_ns) if received else None,
         payload=taken / received if received else 0.0,
     )

@@ -59,7 +59,6 @@ class Part:
         spans_ns = (
             min(job.ended_wall_ns or self.end_ns, self.end_ns) - max(job.begin_wall_ns or 0, self.begin_ns)
             for job in self.clients
-            if job.has_work
         )
         return sum(max(0, span_ns) for span_ns in spans_ns) / 1e9 / self.seconds
 
@@ -122,7 +121,7 @@ def part(data: TrialData) -> Part | None:
     begin, end = data.window_ns
     turns = [
         (last - first, first, job)
-        for job in data.jobs
+        for job in data.working
         if data.trial.start.in_turn and (first := job.begin_wall_ns) and (last := job.ended_wall_ns)
     ]
     if turns:
@@ -130,9 +129,9 @@ def part(data: TrialData) -> Part | None:
         return Part(round(begin + HEAD * length), begin + length, f"while client {job.index} was at work alone", [job])
     first, last = data.all_active_ns or (begin, begin)
     if last - first >= LEAST_SHARE * (end - begin):
-        return Part(round(first + HEAD * (last - first)), last, "while all clients were at work", data.jobs)
+        return Part(round(first + HEAD * (last - first)), last, "while all clients were at work", data.working)
     margin = round(EDGES * (end - begin))
-    return Part(begin + margin, end - margin, "in the middle of the window", data.jobs)
+    return Part(begin + margin, end - margin, "in the middle of the window", data.working)
 
 
 def resources(data: TrialData, of: Part) -> list[Resource]:
@@ -151,15 +150,16 @@ def server_cpu_s(data: TrialData) -> float | None:
     """CPU time of all servers that the data passed, over the window; None where it is not known of each."""
     if data.window_ns is None:
         return None
-    window, cores = Part(*data.window_ns, "", data.jobs), []
+    window, cores = Part(*data.window_ns, "", data.working), []
     moved = _moved(data, window)
     passed = (moved, _least_carried(data, window, moved))
     for interfaces in by_host(data.sampled):
         if interfaces[0].samples.role in SERVERS:
-            used = [resource for resource in _of_host(interfaces, data, window, passed, set()) if resource.on_the_way]
             shares = 100 / (interfaces[0].samples.header.ncpu or math.nan)
-            cpu = [r.value / (shares if r.unit == "%" else 1) for r in used if r.resource == "CPU"]
-            cores += cpu or [math.nan] * bool(used)
+            used = [r for r in _of_host(interfaces, data, window, passed, set()) if r.on_the_way]
+            cpu = {r.resource: r.value / (shares if r.unit == "%" else 1) for r in used}
+            # What is stolen counts as busy, and others have had it.
+            cores += [cpu.get("CPU", math.nan) - cpu.get("CPU stolen", 0.0)] if cpu else []
     total = window.seconds * sum(cores)
     return total if cores and math.isfinite(total) else None
 

@@ -122,7 +122,7 @@ def wall_time(data: TrialData) -> tuple[float | None, float | None]:
     begin and its first client's, all that is known of the submission is that it was between these two.
     """
     own = data.begin_clock or data.clock
-    jobs = [job for job in data.jobs if job.start and job.end]
+    jobs = [job for job in data.working if job.start and job.end]
     if data.submit_wall_ns is None or data.submit_error_s is None or data.window_ns is None or not jobs:
         return None, None
     was_set = step_of_access_point_ms(data) > 0

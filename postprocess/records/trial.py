@@ -81,12 +81,16 @@ class TrialData:
     beside: Overlap | None = None  # jobs of the next trial that were started in this one's time
 
     @cached_property
+    def working(self) -> list[Job]:
+        """The clients that have something to move, which make the window; all where none has."""
+        return [job for job in self.jobs if job.has_work] or self.jobs
+
+    @cached_property
     def all_active_ns(self) -> tuple[int, int] | None:
         """From the last client's begin to the first one's end; not known unless all of them reported both."""
-        working = [job for job in self.jobs if job.has_work]
-        begins = [job.go.wall_ns for job in working if job.go]
-        ends = [job.ended_wall_ns for job in working if job.ended_wall_ns is not None]
-        if not working or not len(begins) == len(ends) == len(working):
+        begins = [job.go.wall_ns for job in self.working if job.go]
+        ends = [job.ended_wall_ns for job in self.working if job.ended_wall_ns is not None]
+        if not ends or not len(begins) == len(ends) == len(self.working):
             return None
         return max(begins), min(ends)
 
@@ -170,12 +174,12 @@ class TrialData:
     @cached_property
     def begin_ns(self) -> int | None:
         """The window begins with the first client, as the rate is of the time in which clients were at work."""
-        return min((job.go.wall_ns for job in self.jobs if job.go), default=self.go_wall_ns)
+        return min((job.go.wall_ns for job in self.working if job.go), default=self.go_wall_ns)
 
     @cached_property
     def end_ns(self) -> int | None:
         """The window ends with the last client that reported its end; one that ends before it began is no window."""
-        ends = [job.ended_wall_ns for job in self.jobs if job.ended_wall_ns is not None]
+        ends = [job.ended_wall_ns for job in self.working if job.ended_wall_ns is not None]
         last, begin = max(ends, default=None), self.begin_ns
         if last is None or begin is None:
             return last

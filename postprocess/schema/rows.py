@@ -220,7 +220,9 @@ class MainRow(OfTrial):
         label="sent by the storage / delivered",
     )
     limit: Limit = part(Limit)
-    window_s: Amount = number("s", "the window: go to last end", compared="less", label="go to last end")
+    window_s: Amount = number(
+        "s", "the window: first begin to last end", compared="less", label="first begin to last end"
+    )
     wall_time_s: Amount = number(
         "s", "submission to last end, the thesis' wall time", compared="less", label="submission to last end"
     )

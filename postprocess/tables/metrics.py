@@ -1,9 +1,9 @@
 """A trial's rows of jobs.csv and trials.csv.
 
-Windows. The *window* of a trial goes from the gate's go time (without a gate: from the first client's
-begin) to the last client's end. The thesis' *wall time* goes from the submission of the clients to the
-same end. The storage servers' samples are dated by their sampler's wall clock at its start carried on
-by its monotonic clock; so the window's edges are as good as the hosts' clocks agree.
+Windows. The *window* of a trial goes from the first client's begin to the last client's end, of those that
+have work. The thesis' *wall time* goes from the submission of the clients to the same end. The storage servers'
+samples are dated by their sampler's wall clock at its start carried on by its monotonic clock; so the window's
+edges are as good as the hosts' clocks agree.
 """
 
 import itertools
@@ -231,7 +231,7 @@ def _reasons(data: TrialData) -> list[str]:
     reasons += [f"client {job.index} was started {job.starts} times" for job in data.jobs if job.starts > 1]
     if data.trial.start.gated and data.go_wall_ns is None:
         reasons.append("the gate never opened")
-    if data.end_ns is None and any(job.end for job in data.jobs):
+    if data.end_ns is None and any(job.end for job in data.working):
         reasons.append("the last client ended before the window began, or more than a week after")
     if data.measure.of != "bytes":
         return reasons  # operations are counted by the clients

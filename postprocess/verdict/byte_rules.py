@@ -373,8 +373,8 @@ def other_direction(data: TrialData, row: TrialRow) -> Measured:
     worst=True,
 )
 def background_traffic(data: TrialData, row: TrialRow) -> Measured:
-    """Storage servers' rate before the go or after the last end, without 0.5 Mb/s a server, but no more than what no
-    client had."""
+    """Storage servers' rate before or after the window, without 0.5 Mb/s a server, but no more than what no client
+    had."""
     for mbps, when, beyond in idle_rates(data, row) if row.mean_mbps else ():
         share = min(beyond, _no_client_had(data))
         what = f"the storage {data.measure.direction} {mbps:.2f} Mb/s {when} the trial"
@@ -386,8 +386,8 @@ def background_traffic(data: TrialData, row: TrialRow) -> Measured:
     remedy="so much of the storage throughput is background traffic: use delivered throughput",
 )
 def slow_beside_rest(data: TrialData, row: TrialRow) -> Measured:
-    """Storage servers' whole rate before the go or after the last end, whichever is less, but no more than what no
-    client had."""
+    """Storage servers' whole rate before or after the window, whichever is less, but no more than what no client
+    had."""
     rates = idle_rates(data, row)
     if rates and row.mean_mbps and not data.cached:  # its caches are meant to leave the storage at rest
         least, when, _ = min(rates)
@@ -401,8 +401,8 @@ def slow_beside_rest(data: TrialData, row: TrialRow) -> Measured:
     remedy="somebody else uses them, as a check of a RAID does (/proc/mdstat): repeat when they are quiet",
 )
 def busy_disks(data: TrialData, row: TrialRow) -> Measured:
-    """How long a storage server's busiest disk was busy before the go and after the last end, whichever is less; not of
-    servers that share their machine with another host of the trial."""
+    """How long a storage server's busiest disk was busy before and after the window, whichever is less; not of servers
+    that share their machine with another host of the trial."""
     for server, *_ in by_host(data.storage):
         if BUSIEST in server.intervals.differences and not shares_machine(server, data):
             before, after = without_clients(data, Counted([server], BUSIEST), 0.1)

@@ -281,8 +281,8 @@ def early_begin(data: TrialData, row: TrialRow) -> Measured:
 
 
 def _gated(data: TrialData) -> list[Job]:
-    """The clients, where they get a start time."""
-    return data.jobs if data.trial.start.gated else []
+    """The clients with work, where they get a start time."""
+    return data.working if data.trial.start.gated else []
 
 
 @worst_rule(
@@ -304,7 +304,7 @@ def fast_client(data: TrialData, row: TrialRow) -> Measured:
 )
 def not_alone(data: TrialData, row: TrialRow) -> Measured:
     """Time in which more than one client read, where they take turns."""
-    ends = [(job.go.wall_ns, job.ended_wall_ns) for job in data.jobs if job.go and job.ended_wall_ns is not None]
+    ends = [(job.go.wall_ns, job.ended_wall_ns) for job in data.working if job.go and job.ended_wall_ns is not None]
     changes = sorted([(begin, 1) for begin, _ in ends] + [(end or 0, -1) for _, end in ends])
     active, shared_ns = 0, 0
     for (when, change), (then, _) in itertools.pairwise(changes):

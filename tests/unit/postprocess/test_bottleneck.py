@@ -258,10 +258,15 @@ def test_hosts_of_one_boot_have_no_cpu_of_their_own(tmp_path):
     assert row["server_cpu_s_per_gb"] == ""
 
 
+@pytest.mark.parametrize("stolen", [0, 40])
 @pytest.mark.parametrize(("carried", "servers"), [(390, 2), (0, 1)])
-def test_the_cpu_time_of_the_servers_that_the_data_passed_is_counted(tmp_path, carried, servers):
+def test_the_cpu_time_of_the_servers_that_the_data_passed_is_counted(tmp_path, carried, servers, stolen):
     trial = write_trial(tmp_path, mbps=400)
-    write_host(trial, GATEWAY, "door", begin=-2.3, until=22.7, head={"boot_id": "other"}, tx_bytes=steady(carried))
+    rest = {"cpu_idle": 100 - stolen, "cpu_steal": stolen}
+    write_host(
+        trial, GATEWAY, "door", begin=-2.3, until=22.7, head={"boot_id": "other"}, tx_bytes=steady(carried),
+        **{name: lambda time, rate=rate: round((time + 1000) * rate) for name, rate in rest.items()},
+    )  # fmt: skip
     row, _ = tables_of(tmp_path, trial)
     of_each = 20.0  # half of two cores
     assert float(row["server_cpu_s_per_gb"]) == pytest.approx(

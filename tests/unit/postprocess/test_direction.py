@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tests.unit.doctored_trial import arranged
+from tests.unit.doctored_trial import arranged, compare_clock
 from tests.unit.doctored_trial import edit_trial as edit
 from tests.unit.postprocess.test_truth import MTU, WIRE, WORKER, both, moving, packets, samples
 from tierbench.postprocess.schema.columns import places
@@ -202,13 +202,31 @@ def test_what_was_looked_at_is_told(folder):
     assert row["bytes_late"] < 1e6
 
 
-def test_where_one_client_writes_for_all_a_client_has_its_rate(folder):
+def one_writes(folder, others_begin_s):
+    """Have one client write for all; the others are there for a second."""
     size = json.loads((folder / "trial.json").read_text())["bytes"]
     for client in range(4):
-        work = {"end_s": 20, "size": size} if client == 0 else {"end_s": 1, "size": 0}
-        synthetic.write_client(folder / f"clients/{client}.jsonl", begin_s=0, **work)
+        begin_s, end_s = (others_begin_s, others_begin_s + 1) if client else (0, 20)
+        path = folder / f"clients/{client}.jsonl"
+        synthetic.write_client(path, begin_s=begin_s, end_s=end_s, size=0 if client else size)
+    compare_clock(folder)
+
+
+@pytest.mark.parametrize("others_begin_s", [-0.5, 0, 25])
+def test_where_one_client_writes_for_all_a_client_has_its_rate_and_the_others_make_no_window(folder, others_begin_s):
+    one_writes(folder, others_begin_s)
     row = written(folder, WIRE)
+    assert (row["window_s"], row["verdict"], row["verdict_reasons"]) == (20, "VALID", "")
+    assert row["wall_time_s"] == pytest.approx(29.5, abs=0.01)
     assert row["client_mbps"] == row["summed_mbps"] == pytest.approx(row["delivered_mbps"])
+
+
+def test_who_waits_beside_the_one_that_writes_hides_no_standstill(folder):
+    one_writes(folder, 9)
+    stopped = both(moving(1000 / 1.02 * MTU / 1434, 0, 4), moving(1000 / 1.02 * MTU / 1434, 16, 20))
+    does(folder, "writes")
+    moves(folder, stopped, stopped, "rx")
+    assert "the storage received nothing for 12.0 s" in trial_tables(folder)["verdict_reasons"]
 
 
 @pytest.mark.parametrize(
