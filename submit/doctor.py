@@ -219,10 +219,12 @@ def findings_of(visit: Visit, report: Report) -> Iterator[Finding]:
 
 
 def clocks_not_compared(site: Site, experiment: Experiment | None) -> Iterator[Finding]:
-    """Storage servers whose clocks no trial can compare with its workers'."""
+    """Storage servers, and those that are copied to, whose clocks no trial can compare with its workers'."""
+    accesses = used_accesses(site, experiment)
+    copied_to = {access.to.host for access in accesses.values() if access.to}
     for name, sampler in site.samplers.items():
-        sampled = sampler.is_of(used_accesses(site, experiment))
-        if sampled and sampler.role == "storage" and sampler.via == "ssh":
+        dates = sampler.role == "storage" or sampler.host in copied_to
+        if dates and sampler.via == "ssh" and sampler.is_of(accesses):
             seen = "is sampled over ssh, so its clock is not compared: no trial will be VALID"
             remedy = 'let it join the pool (site-configs/htcondor/50-tierbench-server.conf), and say via = "pool"'
             yield Finding("doubtful", f"sampler {name}", seen, remedy, sampler.host)

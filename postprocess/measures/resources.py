@@ -212,8 +212,7 @@ def _of_host(
     if data.trial.protocol == MOUNT:  # which leads through none, or what one is sent it sends on, and no more
         on_the_way = min(carried) >= least and max(carried) <= MOST_CARRIED * moved
     if role in ("storage", "worker"):
-        ends = [*data.storage, *(data.far_end if data.measure.far_end == "storage" else [])]
-        on_the_way = host in (workers if role == "worker" else {server.samples.host for server in ends})
+        on_the_way = host in (workers if role == "worker" else {server.samples.host for server in data.both_ends})
     here = Here(sampled, of, host, role, on_the_way)
     for number, nic in enumerate(interfaces):
         ceiling = data.ceilings.nic(host, role, nic.samples.card)

@@ -267,18 +267,27 @@ def idle_rates(data: TrialData, row: TrialRow) -> list[tuple[float, str, float]]
 
 
 def bytes_late(data: TrialData) -> float | None:
-    """What of that which was written reached the storage after the window; None for trials that do not write."""
-    if data.measure.direction != RECEIVED or data.window_ns is None or not data.storage:
+    """What of that which was written, or copied, is sure to have come after the window; None for trials that read."""
+    copied = data.measure.far_end == "storage"
+    ends = data.far_end if copied else data.storage
+    if not (copied or data.measure.direction == RECEIVED) or data.window_ns is None or not ends:
         return None
-    late = 0.0
-    for received in by_storage(data).curves(data.window_ns[1]):
-        if received.before(0) < 0:  # or there are no samples
+    counted, period_s = Counted(ends, data.measure.counters[RECEIVED]), data.trial.sample_period_s
+    late, at_edge, inside_s = 0.0, 0.0, 0.0
+    for received in counted.curves(data.window_ns[1]):
+        last, first = received.before(0), received.after(0)
+        if last < 0:  # or there are no samples
             return None
         at_rest = at_rest_bytes(1, max(0.0, float(received.times[-1])))
-        # The interval in which the window ends is not parted: what came in it may have come before.
-        first = received.after(0)
         if first < len(received):
             late += max(0.0, float(received.risen[-1] - received.risen[first]) - at_rest)
+            at_edge += float(received.risen[first] - received.risen[last])
+            inside_s = max(inside_s, -float(received.times[last]))
+    # Of the interval in which the window ends, what the highest rate in the window had not brought by then.
+    _, rates = counted.rates(*data.window_ns)
+    if np.isfinite(rates).any():
+        inside_s += period_s * (counted.resolution_s > period_s)  # a slow driver's last news are as much older
+        late += max(0.0, at_edge - float(np.nanmax(rates)) / MEGABITS * inside_s)
     return late
 
 

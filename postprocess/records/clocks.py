@@ -56,7 +56,7 @@ def most_apart_ms(data: TrialData) -> float:
 
 def reading_and_storage(data: TrialData) -> set[str]:
     """The hosts whose clocks say what was done in the window: those of clients set it, those of storage date bytes."""
-    dated = data.storage if data.measure.of == "bytes" else []
+    dated = data.both_ends if data.measure.of == "bytes" else []
     return {server.samples.host for server in dated} | data.client_hosts
 
 
@@ -74,7 +74,7 @@ def largest_offset_ms(data: TrialData) -> float | None:
 
 def not_compared(data: TrialData) -> list[str]:
     """Hosts that read or are storage and have not compared their clock; none if all of them share one clock."""
-    boots = {(sampled.samples.host, sampled.samples.header.boot_id) for sampled in data.storage}
+    boots = {(sampled.samples.host, sampled.samples.header.boot_id) for sampled in data.both_ends}
     boots |= {(job.host, job.start.boot_id) for job in data.jobs if job.start}
     if len({boot for _, boot in boots}) == 1 and all(boot for _, boot in boots):
         return []

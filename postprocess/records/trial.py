@@ -154,6 +154,11 @@ class TrialData:
         host = self.trial.copied_to
         return [s for s in self.sampled if s.samples.host == host] if host else self.storage
 
+    @property
+    def both_ends(self) -> list[Sampled]:
+        """The storage, at both ends of copies from server to server."""
+        return [*self.storage, *(self.far_end if self.measure.far_end == "storage" else [])]
+
     @cached_property
     def client_hosts(self) -> set[str]:
         """The hosts that clients ran on."""

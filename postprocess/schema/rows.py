@@ -350,7 +350,7 @@ class WorkRow(OfTrial):
         "1", "operation_s over round_trip_s, so with all else that it takes", 2, better="less"
     )
     # writing
-    bytes_late: Count = count("of what was written, received after the last end", "B")
+    bytes_late: Count = count("of what was written or copied, received after the last end, at the least", "B")
     looked_at: str = text("what of the written files was compared after the trial")
     left_behind: tuple[str, ...] = texts("what the trial wrote and could not be removed")
 

@@ -156,7 +156,7 @@ class SaturationRow(Row):
     method: str = text("how the intervals were made: profile, of the likelihood")
 
 
-SCHEMA_VERSION = 9  # raised where a number's meaning or a rule changes, too: tables of older versions are made anew
+SCHEMA_VERSION = 10  # raised where a number's meaning or a rule changes, too: tables of older versions are made anew
 TABLES = [table for table in (*Row.__subclasses__(), *OfTrial.__subclasses__()) if "file" in vars(table)]
 FILES = {name: table for name in names.TABLES for table in TABLES if table.file == name}
 

@@ -243,13 +243,15 @@ def bytes_not_compared(data: TrialData, row: TrialRow) -> Measured:
 
 @bytes_rule(
     Limits("% of what was written", suspect=2),
-    remedy="a server or mount acknowledged writes that it still held in memory: the rate is in part its memory's",
+    remedy="a server or mount acknowledged writes that it still held in memory, so the rate is in part its memory's, or"
+    " the interface's driver counts late: a shorter period tells",
 )
 def written_late(data: TrialData, row: TrialRow) -> Measured:
     """What reached the storage after the last end, of clients that make sure it is there by then."""
     late, written = bytes_late(data), bytes_reported(data)
     if late is not None and written and data.trial.declared.settles:
-        yield 100 * late / written, f"{mb(late)} of what the clients wrote reached the storage after the last end"
+        words = f"{mb(late)} of what the clients {data.measure.did} reached the storage after the last end"
+        yield 100 * late / written, words
 
 
 @bytes_rule(

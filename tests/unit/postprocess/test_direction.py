@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from tests.unit import synthetic_run as synthetic
@@ -137,6 +138,24 @@ def test_what_the_server_that_is_copied_to_sends_is_no_part_of_the_rate(folder, 
     assert row["mean_mbps"] == pytest.approx(400 / 1.02 * MTU / 1434, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("role", "compared", "verdict", "words"),
+    [
+        ("storage", [], "SUSPECT", f"the clock of {OTHER} was not compared"),
+        ("gateway", [], "SUSPECT", f"the clock of {OTHER} was not compared"),
+        ("gateway", [synthetic.clock(-1100)], "INVALID", f"ahead of that of {OTHER}, 5.5 % of the window"),
+    ],
+)
+def test_the_clock_of_the_server_that_is_copied_to_dates_bytes_too(folder, role, compared, verdict, words):
+    compare_clock(folder)
+    copied(folder, WIRE, WIRE, role)
+    edit(folder, copied_to=OTHER)
+    counted = {"rx_bytes": WIRE, "rx_packets": packets(WIRE)}
+    synthetic.write_host(folder, OTHER, role, period=0.25, head={"boot_id": "far"}, end={"clocks": compared}, **counted)
+    row = trial_tables(folder)
+    assert (row["verdict"], words in row["verdict_reasons"]) == (verdict, True)
+
+
 def test_what_is_copied_is_read_from_caches_too(folder):
     copied(folder, WIRE, WIRE)
     edit(folder, flush={"strategy": "none", "hosts": []})
@@ -242,6 +261,52 @@ def test_what_is_not_known_to_be_there_is_not_valid(folder, arrived, looked_at, 
     row = written(folder, arrived, looked_at=looked_at)
     assert row["verdict"] == "SUSPECT"
     assert words in row["verdict_reasons"]
+
+
+def arrives(folder, what, arrived, phase, period=1.0):
+    """A trial of 20 s, or copies, of which this reaches its storage, sampled so often and so long after the begin."""
+    host, _ = (synthetic.OSS, written(folder, WIRE)) if what == "writes" else (OTHER, copied(folder, WIRE, WIRE))
+    edit(folder, sample_period_s=period, **({"copied_to": OTHER} if what == "copies" else {}))
+    times = [phase + period * number for number in range(round(-3 / period), round(25 / period))]
+    samples(folder, host=host, period=period, times=times, rx_bytes=arrived, rx_packets=packets(arrived))
+    return trial_tables(folder)
+
+
+@pytest.mark.parametrize("what", ["writes", "copies"])
+@pytest.mark.parametrize("phase", [0.03, 0.5, 0.97])
+def test_what_comes_within_a_sampling_period_of_the_end_is_late_too(folder, what, phase):
+    in_all = 400 / 1.02 * MTU / 1434 * 20
+    row = arrives(folder, what, moving(in_all / 20.9, 0, 20.9), phase)
+    assert row["bytes_late"] == pytest.approx(0.9 * in_all / 20.9 * 1e6 / 8, rel=0.05)
+    assert (row["verdict"], "reached the storage after the last end" in row["verdict_reasons"]) == ("SUSPECT", True)
+
+
+def uneven(seed):
+    """What arrives at rates that differ by half from one fifth of a second to the next."""
+    parts = np.random.default_rng(seed).lognormal(sigma=0.5, size=100)
+    risen = np.concatenate([[0.0], np.cumsum(parts)]) / parts.sum() * (WIRE(20) - WIRE(0))
+    return lambda time: round(float(np.interp(time, np.arange(101) / 5, risen)))
+
+
+def counted_slowly(time):
+    return WIRE((time - 0.4) // 1 + 0.4)
+
+
+@pytest.mark.parametrize("what", ["writes", "copies"])
+@pytest.mark.parametrize("phase", [0.03, 0.3, 0.97])
+@pytest.mark.parametrize(
+    ("arrived", "period"), [(WIRE, 1.0), *[(uneven(seed), 1.0) for seed in range(8)], (counted_slowly, 0.6)]
+)
+def test_what_comes_in_time_is_not_late(folder, what, arrived, period, phase):
+    row = arrives(folder, what, arrived, phase, period)
+    assert row["bytes_late"] < 0.01 * row["bytes_app"]
+    assert (row["verdict"], row["verdict_reasons"]) == ("VALID", "")
+
+
+def test_in_a_window_of_one_interval_nothing_is_called_late(folder):
+    synthetic.write_clients(folder, begin_s=0, end_s=1.7, size=10**7)
+    row = arrives(folder, "writes", moving(4e7 / 1.7 * 8e-6 * MTU / 1434, 0, 1.7), 0.6)
+    assert row["bytes_late"] == 0
 
 
 def test_what_a_client_leaves_to_a_cache_is_counted_when_it_comes(folder):

@@ -461,6 +461,9 @@ def test_of_storage_over_ssh_the_clock_is_not_compared_so_no_trial_will_be_valid
     assert "no trial will be VALID" in finding.seen
     assert not list(clocks_not_compared(SITE, None))
     assert not list(clocks_not_compared(find_site("fiu-uf-2014"), None))  # which admins copy
+    copying = replace(find_experiment("quick"), access=("xrootd-servers",))  # to the gateway
+    found = clocks_not_compared(replace(SITE, samplers=over_ssh), copying)
+    assert "dgt.fiu.test" in {finding.host for finding in found}
 
 
 def test_that_nobody_says_where_files_are_in_memory_is_doubted():
