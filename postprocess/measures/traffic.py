@@ -214,6 +214,7 @@ def _spread(rates: Numbers) -> float | None:
 
 SETTLE_S = 0.2  # what is on its way when the last client ends is no background
 LATE_S = 3.0  # for so long a server on the way may go on with what it reads ahead
+JUST_BEFORE_S = 10.0  # a trial may have waited for hours for its last client, and their mean hides who has just begun
 LEAST_IDLE_S = 0.5  # over a shorter time a single keepalive would be a rate
 MOST_AT_REST_MBPS = 0.5  # of a storage server: HTCondor's and the sampler's own are 0.1 to 0.4
 
@@ -229,11 +230,14 @@ def without_clients(data: TrialData, counted: Counted, factor: float = MEGABITS)
 
 
 def _idle_before(moved: CounterCurve) -> float | None:
-    """The rate from the first sample to the last one before the window, if enough of that time is known."""
+    """The rate from the first sample to the last one before the window, or just before it if that is more; None unless
+    enough of that time is known."""
     last = moved.before(0)
     if last < 1 or moved.covered_s(moved.times[0], moved.times[last]) < LEAST_IDLE_S:
         return None
-    return moved.rate(moved.times[0], moved.times[last])
+    since = moved.times[0], max(moved.times[0], moved.times[last] - JUST_BEFORE_S)
+    rates = [moved.rate(begin, moved.times[last]) for begin in since]
+    return max((rate for rate in rates if rate is not None), default=None)
 
 
 def _idle_after(moved: CounterCurve) -> float | None:

@@ -27,6 +27,7 @@ from tierbench.trials import SKIPPED, Clock, Outcome, Overlap
 T = TypeVar("T")
 
 QUARTER_HOUR_S = 900
+PROOF_S = 1800  # for so long a flush proves that caches are cold: others may read the same files meanwhile
 LOG_EVENT = re.compile(r"^(000|001) \((\d+)\.\d+\.\d+\) (\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?)", re.MULTILINE)
 SUBMITTED, EXECUTING = "000", "001"
 
@@ -50,6 +51,8 @@ class FlushReport:
     files: int = 0  # that it saw there
     bytes: int | None = None  # of these
     resident_after_bytes: int | None = None
+    message: str = ""
+    wall_ns: int | None = None
     mounts: dict[str, str] = field(default_factory=dict)  # devices, by where they are mounted
 
 
@@ -60,6 +63,16 @@ class PlaceReport:
     status: str
     checked: int = 0
     check: str = ""
+
+
+def _flush_doubt(reports: Mapping[str, FlushReport], begin_ns: int | None) -> str:
+    """Why what the flushes have measured does not hold for the clients, in words."""
+    for host, report in reports.items():
+        if report.status in REFUSED:
+            return f"the flush on {host} emptied nothing: {report.message or report.status}"
+    waited_s = max((begin_ns - each.wall_ns for each in reports.values() if begin_ns and each.wall_ns), default=0) / 1e9
+    since = "and others may have read the files since"
+    return f"the clients began {waited_s / 60:.0f} min after the flush, {since}" if waited_s > PROOF_S else ""
 
 
 def read_trial(folder: Path) -> TrialData:
@@ -91,7 +104,8 @@ def read_trial(folder: Path) -> TrialData:
     place = read(PlaceReport, folder / names.CLEARED)
     flushes = {host: read(FlushReport, folder / names.flush_report(host)) for host in trial.flush.hosts}
     reports = {host: report for host, report in flushes.items() if report}
-    looked = [report for report in reports.values() if report.status not in REFUSED]
+    # What emptied nothing proves at most that a cache is warm.
+    looked = [report for report in reports.values() if report.status not in REFUSED or report.resident_after_bytes]
     resident = [left for report in looked if (left := report.resident_after_bytes) is not None]
     # By fadvise a server forgets but the files that it sees itself, whatever the workers see of its storage.
     by_file = trial.flush.strategy == "fadvise"
@@ -100,14 +114,16 @@ def read_trial(folder: Path) -> TrialData:
     # Of several servers each may have some of the files; one that sees none may look in the wrong place.
     enough = len(saw) >= len(servers) or sum(report.bytes or 0 for report in saw) >= (trial.bytes or 0)
     measured = len(resident) == len(flushes) and bool(saw) and enough
+    begin_ns = go.go_wall_ns if go else min(starts, default=None)
     return TrialData(
         trial,
         jobs,
         _read_all_samples(folder / names.SAMPLES, trial.roles, _undoing(conditions), troubles, optional),
-        go_wall_ns=go.go_wall_ns if go else min(starts, default=None),
+        go_wall_ns=begin_ns,
         submit_wall_ns=submitted,
         submit_error_s=submit_error_s,
         resident_bytes=sum(resident) if measured else None,
+        flush_doubt=_flush_doubt(reports, begin_ns),
         outcome=_outcome_reasons(outcome or Outcome()),
         at_work=outcome is None and (folder / names.DAGMAN_LOCK).exists(),
         troubles=troubles,

@@ -197,6 +197,12 @@ def idle_before(folder, mbps):
     sampled(folder, send(400, mbps))
 
 
+def just_before(folder, mbps):
+    """Somebody is at work for 3 s before the clients begin, who have waited for ten minutes."""
+    others = synthetic.during(mbps, 3)
+    synthetic.write_host(folder, begin=-600, tx_bytes=lambda time: send(400)(time) + others(time + 3))
+
+
 def idle_after(folder, mbps):
     sampled(folder, send(400, mbps, 20))
 
@@ -219,6 +225,14 @@ CASES = [
      "2.10 MB of the replicas were in memory after the flush"),
     ("resident pages", flushed, {"resident_after_bytes": 9_000_000}, {"resident_after_bytes": 11_000_000}, INVALID,
      "11.00 MB of the replicas were in memory"),
+    ("resident pages", flushed, {"resident_after_bytes": 0}, {"status": "refused", "resident_after_bytes": 98_000_000},
+     INVALID, "98.00 MB of the replicas were in memory"),
+    ("caches not proven cold", flushed, {"resident_after_bytes": 0},
+     {"status": "refused", "resident_after_bytes": 0, "message": "sudo: no"}, SUSPECT,
+     "the flush on wn01 emptied nothing: sudo: no"),
+    ("caches not proven cold", flushed, {"resident_after_bytes": 0, "wall_ns": synthetic.GO_NS - 1700 * 10**9},
+     {"resident_after_bytes": 0, "wall_ns": synthetic.GO_NS - 1900 * 10**9}, SUSPECT,
+     "the clients began 32 min after the flush, and others may have read"),
     ("caches not proven cold", flushed, {"resident_after_bytes": 0}, {"status": "unmeasured"}, SUSPECT,
      "not all of 1 flushed host could measure"),
     ("caches not proven cold", flushed, {"resident_after_bytes": 0}, {"resident_after_bytes": 0, "files": 0}, SUSPECT,
@@ -287,6 +301,7 @@ CASES = [
     ("wrong worker", strayed, WORKER, "wn09.fiu.test", INVALID, "1 clients ran on wn09.fiu.test, outside the pool"),
     ("new worker", strayed, WORKER, "wn99.fiu.test", SUSPECT,
      "1 clients ran on wn99.fiu.test, which the pool private did not have"),
+    ("background traffic", just_before, 4, 60, SUSPECT, "before the trial"),
     ("background traffic", idle_before, 4.4, 4.6, SUSPECT,
      "the storage sent 4.60 Mb/s before the trial, 1.0 % of its rate in it beyond"),
     ("background traffic", idle_after, 39, 50, INVALID,
