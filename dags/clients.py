@@ -248,6 +248,10 @@ class Workload(WorkKeys):
     def does(self) -> str:
         return self.declared.doing(dataclasses.asdict(self.options))
 
+    @property
+    def entries(self) -> int:
+        return self.declared.entries(dataclasses.asdict(self.options))
+
     def asks_mb(self, processes: int = 1) -> int:
         """The memory that HTCondor is asked for, for each job of so many processes."""
         options = dataclasses.asdict(self.options)

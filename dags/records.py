@@ -76,19 +76,19 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
         },
         bytes=trial.bytes,
         work=trial.work,
-        writes=_write_area(access, plan, trial, run),
+        writes=_write_area(access, plan, trial, run, trial.files * workload.entries),
         conditions=arranged_hosts(site, experiment, plan),
     )
     return trials.to_record(record)
 
 
-def _write_area(access: Access, plan: Plan, trial: Trial, run: str) -> dict[str, Any] | None:
+def _write_area(access: Access, plan: Plan, trial: Trial, run: str, entries: int) -> dict[str, Any] | None:
     """Where a trial writes, as its clients name it, how much, and what is looked at afterwards; None if it reads."""
     written = plan.replicas[trial.replicas].written
     if written is None or access.writes is None:
         return None
-    area = names.write_area(access.writes, run, trial.id)
-    return {"under": access.url(access.writes), "url": access.url(area), "bytes": trial.bytes, "check": written.check}
+    area, room = names.write_area(access.writes, run, trial.id), {"bytes": trial.bytes, "entries": entries}
+    return {"under": access.url(access.writes), "url": access.url(area), **room, "check": written.check}
 
 
 class ReplicaLists:

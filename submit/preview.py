@@ -110,6 +110,8 @@ def preview(planned: Planned, findings: Sequence[Finding]) -> Iterator[str]:
     yield f"\n{read}; " + (
         takes if known else f"how long is not known, without [links] in the site's file: over {_span(seconds)}"
     )
+    if made := max(_made(experiment, trial) for trial in plan.trials):
+        yield f"each trial makes and removes up to {made:,} files and folders on the storage"
     if isinstance(experiment.repeats, Until):
         rule, each = experiment.repeats, seconds / most_repeats(experiment.repeats)
         least, most = each * rule.at_least, each * rule.at_most
@@ -121,6 +123,12 @@ def preview(planned: Planned, findings: Sequence[Finding]) -> Iterator[str]:
     yield from _pools(planned)
     yield ""
     yield from [finding.line for finding in findings] or ["nothing is missing"]
+
+
+def _made(experiment: Experiment, trial: Trial) -> int:
+    """How many files and folders a trial makes on the storage, if it is about these."""
+    own = experiment.at(trial.configuration.levels).workloads[trial.configuration.workload]
+    return trial.files * own.entries if own.does == "metadata" else 0
 
 
 def plan_document(planned: Planned, findings: Sequence[Finding]) -> str:

@@ -27,7 +27,7 @@ from tierbench.submit import catalogue, programs
 from tierbench.submit.catalogue import Catalogue, adding, hand_over
 from tierbench.submit.console import add_command, experiment_at_site, say
 from tierbench.submit.planning import asked_experiment
-from tierbench.wrappers.write_area import adler32
+from tierbench.wrappers.write_area import SPARE, adler32
 
 BLOCK = 1 << 20
 
@@ -153,10 +153,12 @@ def _complete(
             sizes = [expected[name].bytes for name in replicas.files] if expected else _sizes(replicas)
             needed = sum(sizes[(number - 1) % len(sizes)] for number, _ in absent)
             free = shutil.disk_usage(directory).free
-            if needed > free:
-                room = f"{needed / 1e9:.1f} GB are needed and {free / 1e9:.1f} GB are free"
-                raise TierbenchError(f"{directory}: {room}; make room, or the experiment's files smaller or fewer")
-            say(f"{replicas.name}: {replicas.count - len(absent)} of {replicas.count} files are there, in {directory}")
+            room = f"{needed / 1e9:.1f} GB are to be written and {free / 1e9:.1f} GB are free"
+            if SPARE * needed > free:
+                remedy = "make room, 5 % more, or the experiment's files smaller or fewer"
+                raise TierbenchError(f"{directory}: {room}; {remedy}")
+            done = f"{replicas.count - len(absent)} of {replicas.count} files are there, in {directory}"
+            say(f"{replicas.name}: {done}; {room}")
             try:
                 for count, entry in enumerate(pool.map(lambda numbered: _whole(write, expected, *numbered), absent), 1):
                     listed.add(entry, file)

@@ -171,6 +171,11 @@ class Client:
         return True
 
     @classmethod
+    def entries(cls, options: "Mapping[str, Any]") -> int:
+        """How many files and folders on the storage each file that it writes comes to."""
+        return 1
+
+    @classmethod
     def memory(cls, options: "Mapping[str, Any]") -> float:
         """The megabytes that it needs with these options; a block may be there twice."""
         return float(cls.memory_mb + 2 * max(0, options.get("block_kb", 0) - 1024) / 1024)

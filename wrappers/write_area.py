@@ -59,7 +59,7 @@ def main() -> int:
             os.environ.update(Credentials(arguments, Path.cwd()).obtain(Path(scratch)))
             area = (Served if "://" in writes["url"] else Mounted)(writes["under"], writes["url"])
             if arguments.step == "make":
-                make(area, writes["bytes"])
+                make(area, writes["bytes"], writes.get("entries", 0))
             else:
                 report.update(clear(area, expected, writes["check"]))
             report.update(status="ok", message="")
@@ -99,15 +99,17 @@ def listed(path: Path) -> "dict[str, tuple[int, str]]":
     return expected
 
 
-def make(area: "Mounted | Served", size: int) -> None:
-    """Make it, empty and with room enough."""
+def make(area: "Mounted | Served", size: int, entries: int) -> None:
+    """Make it, empty and with room enough for so many bytes, and files and folders."""
     area.check_there()
     left = area.remove()
     if left:
         raise Failure("not-empty", f"what an earlier try has left cannot be removed: {', '.join(left[:TOLD])}")
-    free = area.free_bytes()
+    free, free_entries = area.free()
     if free is not None and free < SPARE * size:
         raise Failure("no-room", f"{size / 1e6:.0f} MB are to be written and {free / 1e6:.0f} MB are free")
+    if free_entries is not None and free_entries < entries:
+        raise Failure("no-room", f"{entries} files and folders are to be made, and there is room for {free_entries}")
     area.make()
 
 
@@ -164,13 +166,20 @@ class Mounted:
         except OSError as error:
             raise Failure("absent", f"{missing}: {error.strerror}") from None
 
-    def free_bytes(self) -> "int | None":
-        """What may be written; a server need not tell."""
+    def free(self) -> "tuple[int | None, int | None]":
+        """How many bytes may be written, and files and folders made; a server or file system need not tell."""
         status = os.statvfs(self.under)
-        return status.f_bavail * status.f_frsize
+        return status.f_bavail * status.f_frsize, status.f_favail if status.f_files else None
 
     def make(self) -> None:
-        Path(self.url).mkdir(parents=True)
+        own, run = Path(self.url), Path(self.url).parent
+        run.mkdir(0o755, exist_ok=True)
+        own.mkdir(0o755)
+        above, mine = run.lstat(), own.lstat()
+        # Whoever has made the run's folder, or may write in it, could put links to our files in the place of ours.
+        if above.st_uid != mine.st_uid or above.st_mode & ~mine.st_mode & 0o022:
+            own.rmdir()
+            raise Failure("refused", f"{run} is user {above.st_uid}'s, or others may write in it; have it removed")
 
     def sizes(self) -> "dict[str, int]":
         return {
@@ -237,10 +246,10 @@ class Served:
     def check_there(self) -> None:
         self._ask("stat", self.under)
 
-    def free_bytes(self) -> "int | None":
+    def free(self) -> "tuple[int | None, int | None]":
         said = run_program("xrdfs", self.door, "query", "space", self.under)
         free = re.search(r"oss\.free=(\d+)", said.output)
-        return int(free.group(1)) if free and said.status == 0 else None
+        return int(free.group(1)) if free and said.status == 0 else None, None
 
     def make(self) -> None:
         self._ask("mkdir", "-p", self.path)

@@ -95,6 +95,11 @@ class SmallFiles(Client):
         scaled = {name: max(min(1, options[name]), round(share * options[name])) for name in cls.SCALED}
         return {**scaled, "seed": options["seed"]}
 
+    @classmethod
+    def entries(cls, options: "Mapping[str, Any]") -> int:
+        shape = cls.shape(options)
+        return 0 if options["where"] == ON_WORKER else shape["directories"] + shape["files"] + shape["links"]
+
     def held_command(self) -> "list[str]":
         return python(REPLAY, *(self.job.scratch / name for name in ("steps", "report", "done")))
 

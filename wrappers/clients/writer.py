@@ -36,9 +36,9 @@ try:
         file = program.stdin.fileno()
     else:
         try:
-            file = os.open(target, os.O_WRONLY | os.O_CREAT, 0o644)
+            file = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         except FileExistsError:  # another client has made it since the file system looked
-            file = os.open(target, os.O_WRONLY)
+            file = os.open(target, os.O_WRONLY | os.O_NOFOLLOW)
         os.lseek(file, offset, os.SEEK_SET)
     if size:
         record["opened_wall_ns"] = int(time.time() * 1e9)

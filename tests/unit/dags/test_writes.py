@@ -93,7 +93,7 @@ def test_plan_and_record_say_where_and_the_dag_makes_it(site, load, plan):
     assert from_json(to_json(plan)) == plan
     writes = trial_record(site, load(), plan, trial, "run")["writes"]
     place = "/extenci-writes/run/direct.write.x003.r1"
-    assert writes == {"under": "/extenci-writes", "url": place, "bytes": 3_000_000, "check": "size"}
+    assert writes == {"under": "/extenci-writes", "url": place, "bytes": 3_000_000, "entries": 3, "check": "size"}
     assert "JOB outbox ../../submit/outbox.sub" in trial_dag(site, load(), trial).text()
 
 

@@ -11,8 +11,11 @@ from tests.unit.client_process import Job, events, until
 from tests.unit.dags.test_writes import POOL, WRITING
 from tierbench.dags.experiment import load_experiment
 from tierbench.dags.plan import expand
+from tierbench.dags.records import trial_record
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import find_site
+from tierbench.submit.planning import Planned
+from tierbench.submit.preview import preview
 from tierbench.wrappers.client import Client
 from tierbench.wrappers.main import PROGRESS_S, Progress, Record
 
@@ -91,3 +94,14 @@ def test_what_it_counts_has_to_be_what_is_compared(tmp_path):
         experiment(tmp_path)
     asked = experiment(tmp_path, ("repeats = 1", 'repeats = 1\nmeasure = "operations"'))
     assert len(expand(find_site("testbed"), asked, POOL).trials) == 1
+
+
+@pytest.mark.parametrize(("where", "entries"), [("mount", 615_348), ("local", 0)])
+def test_how_many_files_it_makes_on_the_storage_is_told_before(tmp_path, where, entries):
+    options = f'"smallfiles"\noptions = {{ where = "{where}" }}'
+    asked = experiment(tmp_path, ('"smallfiles"', options), ("repeats = 1", 'repeats = 1\nmeasure = "operations"'))
+    site = find_site("testbed")
+    plan = expand(site, asked, POOL)
+    assert (trial_record(site, asked, plan, plan.trials[0], "run")["writes"] or {"entries": 0})["entries"] == entries
+    told = "\n".join(preview(Planned(plan, site, asked, "no pool"), []))
+    assert (f"each trial makes and removes up to {entries:,} files and folders" in told) == bool(entries)

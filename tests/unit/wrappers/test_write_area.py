@@ -63,9 +63,36 @@ def test_no_room_or_no_storage_is_told_before_anything_is_written(worker):
     status, report = worker.run("make")
     assert (status, report["status"]) == (1, "no-room"), report
     assert not worker.outbox.exists()
+    worker.about(entries=10**18)
+    if os.statvfs(worker.under).f_files:  # not all file systems have so many and no more
+        assert "1000000000000000000 files and folders are to be made" in worker.run("make")[1]["message"]
     worker.under.rmdir()
     assert worker.run("make")[1]["status"] == "absent"
     assert not worker.under.exists()
+
+
+def test_a_runs_folder_in_which_others_may_write_is_refused_and_none_is_made(worker):
+    """They could put links to our files in the place of ours."""
+    mask = os.umask(0)
+    try:
+        assert worker.run("make")[0] == 0
+        worker.about(url=f"{worker.outbox}2")
+        assert worker.run("make")[0] == 0  # beside it
+        (worker.under / "run-1").chmod(0o777)
+        worker.about(url=f"{worker.outbox}3")
+        _, report = worker.run("make")
+    finally:
+        os.umask(mask)
+    assert (report["status"], "others may write in it" in report["message"]) == ("refused", True)
+    assert {path.name for path in worker.outbox.parent.iterdir()} == {"trial", "trial2"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="nobody else may write in another's folder that is not for all")
+def test_so_is_one_of_another_user(worker):
+    (worker.under / "run-1/other").mkdir(parents=True)
+    os.chown(worker.under / "run-1", 65534, 65534)
+    report = json.loads(run(PYTHON, "write_area.py", "make", cwd=worker.folder).stdout)
+    assert (report["status"], "is user 65534's" in report["message"]) == ("refused", True)
 
 
 @pytest.mark.parametrize("elsewhere", ["/", "", "/run", "/../run/trial", "/run/../../trial", "2/run/trial"])

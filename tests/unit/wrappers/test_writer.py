@@ -64,6 +64,13 @@ def test_what_cannot_be_written_is_told(job, url, words):
     assert words in end["message"]
 
 
+def test_no_link_in_the_place_of_its_file_is_followed(job):
+    (job.folder / "written").symlink_to(job.folder / "kept")
+    (job.folder / "kept").write_text("kept")
+    assert job.end("writer")["status"] == "open-failed"
+    assert (job.folder / "kept").read_text() == "kept"
+
+
 def fake_xrdcp(job, *lines):
     job.script("bin/xrdcp", *lines)
     job.offer("root://server:1094//writes/file", SIZE)
