@@ -84,7 +84,11 @@ def _init_site(arguments: argparse.Namespace) -> int:
             new.write(text)
     except FileExistsError:
         raise ConfigError(f"{file}: is there already; remove it, or give another name") from None
-    load_site(file)
+    try:
+        load_site(file)
+    except ConfigError:
+        file.unlink()
+        raise
     count = f"{len(machines)} machines, {len(places)} mounts and {len(servers)} URLs"
     show(f"{file}: made of {count}; {text.count('# CHANGE')} places to change, {text.count('# GUESSED')} guessed")
     show(f"next: tierbench doctor --site {file if '/' in str(file) else f'./{file}'}")

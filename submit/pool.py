@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tierbench.checked_text import Host
+from tierbench.checked_text import Host, Name, shown
 from tierbench.errors import TierbenchError
 from tierbench.host import own_name
 
@@ -61,7 +61,7 @@ class Machine:
 
 def all_machines() -> list[Machine]:
     ads = _startds("true", ["Machine", "TierbenchNetwork"])
-    networks = {_host(ad["Machine"]): str(ad.get("TierbenchNetwork", "")) for ad in ads}
+    networks = {_host(ad["Machine"]): _network(ad) for ad in ads}
     cores = matching_slots("true").cores
     return [Machine(host, cores.get(host, 0), networks[host]) for host in sorted(networks)]
 
@@ -92,6 +92,15 @@ def _host(machine: str) -> Host:
         return Host(machine)
     except ValueError as error:
         raise PoolError(f"a slot's Machine {error}; have it corrected, or leave it out by requirements") from None
+
+
+def _network(ad: Any) -> str:
+    """What a machine calls its network, which becomes part of a site's file."""
+    said = str(ad.get("TierbenchNetwork", ""))
+    if said and not Name.fits(said):
+        why = f"TierbenchNetwork must be {Name.must_be}, not {shown(said)}"
+        raise PoolError(f"{ad['Machine']}: {why}; have it corrected")
+    return said
 
 
 def versions() -> tuple[str, str]:

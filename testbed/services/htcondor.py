@@ -46,7 +46,7 @@ def admin_fragment(host: Host) -> str:
     kind = "worker" if host.is_worker else "server"
     fragments = resources.files("tierbench.site_configs") / "htcondor"
     text = (fragments / f"50-tierbench-{kind}.conf").read_text(encoding="utf-8")
-    text = text.replace('"nobody-yet, nobody-else"', f'"{USER}"')
+    text = text.replace('"nobody-yet@your.domain, nobody-else@your.domain"', f'"{USER}@{TRUST_DOMAIN}"')
     return text.replace('TierbenchNetwork = "public"', f'TierbenchNetwork = "{host.network_kind}"')
 
 

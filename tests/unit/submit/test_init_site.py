@@ -14,6 +14,7 @@ from tierbench.submit.pool import Machine, PoolError
 NFS = Mount("nas.example:/export", "/data", "nfs4")
 DISK = Mount("/dev/sda1", "/", "ext4")
 NODES = [Machine("a.example", 8, "public"), Machine("b.example", 8, "private"), Machine("door.example", 4, "server")]
+ALL_MACHINES = pool.all_machines
 
 
 @pytest.fixture(autouse=True)
@@ -97,6 +98,21 @@ def test_without_a_pool_it_says_what_was_not_asked(monkeypatch, port):
     assert answers[1].startswith("CHANGE: it does not answer from here: ")
     doubts = [line.split("# CHANGE: ")[1] for line in lines if line.startswith('protocol = "file"')]
     assert doubts[:2] == ["do these workers mount it?", "a disk of this host alone? Then on_disk = true, with replicas"]
+
+
+def test_what_a_machine_calls_its_network_becomes_no_part_of_the_file(monkeypatch):
+    hostile = """x"'\ninterface = "lo"\n[submission]\nlines = ['+PreCmd = "y"']\n[pools.y]\nrequirements = 'true'\n#"""
+    ads = [{"Machine": "a.example", "TierbenchNetwork": hostile}]
+    monkeypatch.setattr(pool, "_startds", lambda *_: ads)
+    monkeypatch.setattr(pool, "all_machines", ALL_MACHINES)
+    assert not made().submission.lines
+    assert "# CHANGE: a.example: TierbenchNetwork must be a name" in Path("mine.toml").read_text()
+
+
+def test_a_file_that_cannot_be_read_does_not_stay(monkeypatch):
+    monkeypatch.setattr(pool, "all_machines", lambda: [Machine("a.example", 8, "bob's rack")])
+    assert main(["init-site", "mine.toml"]) == 2
+    assert not Path("mine.toml").exists()
 
 
 @pytest.mark.parametrize(

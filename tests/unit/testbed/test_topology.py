@@ -1,10 +1,15 @@
 """The topology is data that can be reasoned about without a machine."""
 
+import re
+
+import classad2
+import htcondor2  # noqa: F401 - without it ClassAds know none of HTCondor's functions
 import pytest
 
 from tierbench.testbed.network import host_lines, links, wan_lines
 from tierbench.testbed.rootfs import recipe
 from tierbench.testbed.services import topology
+from tierbench.testbed.services.htcondor import admin_fragment
 from tierbench.testbed.settings import Rates, Settings
 from tierbench.testbed.topology import BEHIND, PRIVATE, UF
 
@@ -50,6 +55,22 @@ def test_workers_beside_the_storage_are_of_kinds_of_their_own():
     behind = near["near-user-network"]
     assert (behind.address, behind.own_address) == ("198.18.1.53", BEHIND)
     assert near["near"].own_address == near["near"].address
+
+
+@pytest.mark.parametrize(
+    ("user", "service", "let_in"),
+    [
+        ("bench@tierbench.test", "True", True),
+        ("bench@tierbench.test", "False", False),
+        ("other@tierbench.test", "True", False),
+        ("bench@elsewhere.example", "True", False),  # who has flocked here
+    ],
+)
+def test_servers_take_service_jobs_of_the_users_that_they_name_with_their_domain(small, user, service, let_in):
+    settings = dict(re.findall(r"(?m)^(\w+) = (.*)", admin_fragment(small.host("oss"))))
+    start = settings["START"].replace("$(TierbenchUsers)", settings["TierbenchUsers"])
+    job = classad2.ClassAd(f'[Owner = "bench"; User = "{user}"; TierbenchService = {service}]')
+    assert job.matches(classad2.ClassAd(f"[Requirements = {start}]")) == let_in
 
 
 def test_every_interface_is_plugged_in(small):
