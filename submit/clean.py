@@ -18,6 +18,7 @@ from tierbench.submit.catalogue import adding
 from tierbench.submit.console import add_command, say, show
 from tierbench.submit.progress import BY_HAND, Run, measuring
 from tierbench.trials import read_trial
+from tierbench.wrappers.child import run_program
 
 DESCRIPTION = """\
 Show what run directories and sets of replicas take, and with --yes remove them. Nothing else is ever removed. These
@@ -140,10 +141,12 @@ def _idle(item: Removable) -> Iterator[None]:
     """Nobody measures in this run, or makes replicas in this set, while it goes."""
     if item.mark == names.CATALOGUE:
         for there, job in measuring():
-            for plan in (there / names.PLAN, there / names.NIGHT_RUN / names.PLAN):
-                with contextlib.suppress(OSError, UnicodeDecodeError):  # there is none, or it is not ours to read
-                    if item.folder.name in files.read_text(plan):
-                        raise BusyError(f"{item.folder}: is read by {there} ({job})")
+            plans = str(there / names.PLAN), str(there / names.NIGHT_RUN / names.PLAN)
+            # By a process that can be killed: their mount may be dead. What is not ours to read is passed over.
+            asked = run_program("grep", "-sqF", "-Dskip", "-e", item.folder.name, *plans, patience_s=5)
+            if asked.status in (0, None):
+                reads = "is read by" if asked.status == 0 else f"{asked.last_words} to whether it is read by"
+                raise BusyError(f"{item.folder}: {reads} {there} ({job})")
         with adding(item.folder):
             yield
         return

@@ -23,7 +23,7 @@ from tierbench.submit.planning import STATES, Finding, Planned, asked_experiment
 from tierbench.submit.pool import PoolError, Slots
 from tierbench.submit.probes import Report
 from tierbench.submit.progress import measuring
-from tierbench.submit.questions import Visit, contents, pools_of, used_accesses, visits
+from tierbench.submit.questions import Visit, contents, pinned, pools_of, used_accesses, visits
 
 SHOWN = ("state", "thing", "seen", "remedy", "host")  # of a finding, as JSON
 COARSE_S = 1.0  # a comparison of clocks that resolves no more than this says little
@@ -108,7 +108,7 @@ def _sections(
     if experiment and not quick:
         for host, question in contents(site, experiment, entries, workers):
             asked[host].ask(question)
-    there, absent = _present(asked)
+    there, absent = _present(asked, slots)
     yield absent
     try:
         reports = _ask(there, patience, site.submission, experiment.client_files if experiment else [])
@@ -173,11 +173,12 @@ def _replicas(
             yield Finding("good", thing, f"{count} files in the catalogue, in {where}")
 
 
-def _present(asked: Mapping[str, Visit]) -> tuple[list[Visit], list[Finding]]:
+def _present(asked: Mapping[str, Visit], slots: Mapping[str, Slots]) -> tuple[list[Visit], list[Finding]]:
     """The hosts to be visited, and complaints of those that are not in the pool, where no job can go."""
+    known = {pinned(host) for own in slots.values() for host, cores in own.cores.items() if cores}
     there, absent = [], []
     for visit in asked.values():
-        if visit.via == "ssh" or pool.matching_slots(visit.requirements).total:
+        if visit.via == "ssh" or visit.requirements in known or pool.matching_slots(visit.requirements).total:
             there.append(visit)
         else:
             remedy = "let it join (site-configs/htcondor/50-tierbench-server.conf)"

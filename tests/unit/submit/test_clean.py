@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.quick_plan import written
+from tests.unit.stand_ins import script
 from tierbench import files, names
 from tierbench.dags.experiment import find_experiment
 from tierbench.submit import catalogue, clean, cli, pool
@@ -176,6 +177,16 @@ def test_a_set_that_a_run_at_work_reads_is_refused(replicas, tmp_path, monkeypat
     monkeypatch.setattr(pool, "jobs", lambda *_: [dag])
     assert cli.main(["clean", str(replicas), "--yes"]) == 4
     assert f"is read by {tmp_path}/other (job 7 of me)" in capsys.readouterr().err
+
+
+def test_a_plan_on_a_mount_that_does_not_answer_is_given_up(replicas, tmp_path, monkeypatch, capsys):
+    """Here it is a grep that does not."""
+    script(tmp_path / "grep", "exec sleep 600")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    dag = {"ClusterId": 7, "Owner": "you", "Iwd": "/data/dead", "Args": "-Dag experiment.dag"}
+    monkeypatch.setattr(pool, "jobs", lambda *_: [dag])
+    assert cli.main(["clean", str(replicas), "--yes"]) == 4
+    assert "no answer in 5 s to whether it is read by /data/dead (job 7 of you)" in capsys.readouterr().err
 
 
 def test_an_interrupted_removal_can_be_repeated(run, monkeypatch):

@@ -22,10 +22,10 @@ from tierbench.host import mounts
 from tierbench.site_configs.site import SHIPPED, Kerberos, Links, Token, find_site
 from tierbench.submit import pool
 from tierbench.submit.cli import main
-from tierbench.submit.doctor import caches_not_emptied, clocks, clocks_not_compared, findings_of
+from tierbench.submit.doctor import _present, caches_not_emptied, clocks, clocks_not_compared, findings_of
 from tierbench.submit.links import judged
 from tierbench.submit.planning import Finding, table
-from tierbench.submit.pool import PoolError
+from tierbench.submit.pool import PoolError, Slots
 from tierbench.submit.probes import Clock, Jobs, Report, clock, read_report, script
 from tierbench.submit.questions import Question, Visit, contents, visits
 from tierbench.wrappers.probe import LOCAL, UNUSED_PORT
@@ -464,6 +464,15 @@ def test_of_storage_over_ssh_the_clock_is_not_compared_so_no_trial_will_be_valid
     copying = replace(find_experiment("quick"), access=("xrootd-servers",))  # to the gateway
     found = clocks_not_compared(replace(SITE, samplers=over_ssh), copying)
     assert "dgt.fiu.test" in {finding.host for finding in found}
+
+
+def test_the_pool_is_asked_only_for_hosts_that_are_not_known_to_be_in_it(monkeypatch):
+    asked = []
+    monkeypatch.setattr(pool, "matching_slots", lambda requirements: asked.append(requirements) or Slots({}))
+    slots = {name: Slots(dict.fromkeys(hosts, 1)) for name, hosts in WORKERS.items()}
+    there, absent = _present(visits(SITE, None, WORKERS), slots)
+    assert [visit.host for visit in there] == [host for hosts in WORKERS.values() for host in hosts]
+    assert len(asked) == len(absent) > 0
 
 
 def test_that_nobody_says_where_files_are_in_memory_is_doubted():

@@ -310,7 +310,11 @@ def test_another_run_at_work_is_told_when_one_is_submitted(run, monkeypatch, cap
     other, no_run = {**own, "ClusterId": 7, "Iwd": "/data/other"}, {**own, "Iwd": "/data/x", "Args": "-Dag diamond.dag"}
     night = {**own, "ClusterId": 9, "Iwd": "/data/nights/x", "Args": "-Dag night.dag"}
     monkeypatch.setattr(commands.pool, "jobs", lambda *_: [own, other, no_run, night])
-    commands._warn_of_others(run)
+    looked_into = []
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "exists", lambda path: looked_into.append(path))
+        commands._warn_of_others(run)
+    assert not looked_into  # a dead mount would not let go
     told = capsys.readouterr().err.splitlines()
     expected = [f"/data/{which} measures, too (job {job} of me)" for which, job in (("other", 7), ("nights/x", 9))]
     assert [line.partition(":")[0] for line in told] == expected

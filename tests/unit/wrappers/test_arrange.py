@@ -199,6 +199,26 @@ def test_a_cache_of_data_is_told_the_trials_files_each_once_and_again_to_restore
     assert place.value.with_name("value.files").read_text() == 2 * "/data/a.root+/data/b.root\n"
 
 
+def test_what_cannot_be_restored_of_another_trials_files_keeps_nobody_out(place):
+    failing = OF_FILES.replace("set)", "set) ! grep /gone || exit 1;")
+    place.value.write_text("warm\n")
+    place.program.write_text(failing.format(value=place.value))
+    place.state.mkdir()
+    left = place.state / "rtt.json"
+    left.write_text(json.dumps({"before": "warm", "files": ["/gone"], "now": "warm"}))
+    held = place.call("hold", "rtt", "cold", given="/data/a\n\n")
+    assert (held.returncode, left.exists()) == (0, False)
+    assert "passed over, an earlier holder's: rtt set warm: exit status 1" in held.stderr
+
+
+def test_a_value_that_cannot_be_restored_is_told_with_the_file_that_has_it(place):
+    place.value.write_text("13\n")  # which its program refuses to set
+    for _ in ("at the end", "by the next one"):
+        held = place.call("hold", "rtt", "5")
+        assert held.returncode == 1
+        assert f"13 is not restored: the next holder tries it again, or set it and remove {place.state}" in held.stderr
+
+
 @pytest.mark.parametrize("path", ["/data/../etc/passwd", "/data/a b", "/data/$(id)", "data/a"])
 def test_nothing_but_plain_paths_reaches_roots_program(place, path):
     place.program.write_text(OF_FILES.format(value=place.value))
