@@ -4,6 +4,7 @@ import dataclasses
 import json
 import subprocess
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -24,6 +25,7 @@ from tierbench.submit.pool import Slots
 from tierbench.submit.progress import Stage, progress
 from tierbench.submit.trial.lock import MeasurementLock
 from tierbench.submit.trial.stop import OverlapLog
+from tierbench.wrappers import prestart
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +87,19 @@ def test_htcondor_lets_them_wait_for_all_tries_of_the_trial_before(site, ahead, 
         f'VARS gate slot_limit="{(limits["slot_s"] + awaited) // 4}" run_limit="{limits["gate_s"] + awaited}"' in text
     )
     assert record["ahead"]
+
+
+@pytest.mark.parametrize(("arguments", "pause_s"), [((), 0.3), (("--clients", "1000"), 5.0)])
+def test_many_jobs_that_wait_for_their_trial_look_less_often(tmp_path, monkeypatch, arguments, pause_s):
+    looks = iter(["", "", "there"])
+    pauses = []
+    monkeypatch.setattr(prestart, "in_job", lambda: True)
+    monkeypatch.setattr(prestart, "AccessPoint", lambda: SimpleNamespace(fetch=lambda _: next(looks)))
+    monkeypatch.setattr(prestart.time, "sleep", pauses.append)
+    monkeypatch.setattr(prestart.random, "uniform", lambda *_: 1.0)
+    (tmp_path / "client.py").touch()
+    assert prestart.main(["begun", str(tmp_path / "client.py"), *arguments]) == 0
+    assert pauses == [pause_s] * 2
 
 
 def test_the_plan_says_that_slots_for_two_trials_are_missing(site, ahead, plan):

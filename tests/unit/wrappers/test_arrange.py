@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.shipped import wait_until
-from tests.unit.stand_ins import RootsHelper, run
+from tests.unit.stand_ins import RootsHelper, run, script
 from tierbench.condition_state import ConditionState
 from tierbench.single_file_script import single_file
 from tierbench.trials import Condition
@@ -243,7 +243,7 @@ def test_the_doctor_tries_what_is_changed_in_a_minute(place, within, older_helpe
 
 
 def test_the_doctor_names_a_value_that_is_not_taken_and_passes_over_what_sudo_says(place):
-    place.program.write_text(place.program.read_text().replace("#!/bin/sh", "#!/bin/sh\necho 'sudo: no host' >&2", 1))
+    place.helper = script(place.helper.with_name("sudo"), "echo 'sudo: no host' >&2", f'exec {place.helper} "$@"')
     assert asked_of_the_doctor(place) == ("good", "rtt can be 47; it is 14 again")
     assert asked_of_the_doctor(place, "47.04", 0.1) == ("good", "rtt can be 47.04; it is 14 again")
     clamped = place.program.read_text().replace("set)", "set) set -- set $(($2 > 20 ? 20 : $2));", 1)
