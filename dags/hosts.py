@@ -48,7 +48,7 @@ def flushed_hosts(site: Site, experiment: Experiment, plan: Plan, configuration:
     every = dict.fromkeys([FlushedHost(host, seen_by_workers) for host in workers])
     emptied = {host for other in plan.configurations for host in site.access[other.access].path}
     servers = [own.host for own in sampled_hosts(site, plan, configuration) if own.role == "storage"]
-    kept = [host for host in servers if host in emptied and host in (access.servers or servers) and not access.on_disk]
+    kept = [host for host in servers if host in emptied and host in (access.servers or servers) and host not in workers]
     path = [*access.path, *kept]
     every |= dict.fromkeys(FlushedHost(host, place) for host in path)
     both = next((each.host for each in every if each.host in workers and each.host in path), None)

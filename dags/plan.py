@@ -321,7 +321,7 @@ def _problems(site: Site, use: Use) -> Iterator[str]:
     elif isinstance(use.replicas, WrittenFiles) and use.replicas.pattern == "partfile" and offer.protocol != "file":
         remedy = f"write by a mount, or replicas.{use.replicas.name} by another pattern"
         yield f'workloads.{use.name}: access "{use.access}" takes whole files, not parts of one; {remedy}'
-    elif getattr(use.workload.options, "directory", False) and not offer.to:
+    elif use.workload.client == "gridftp" and getattr(use.workload.options, "directory", False) and not offer.to:
         yield f"workloads.{use.name}: directory copies to where access.{use.access}.to leads, and it has none"
     elif offer.to and not use.workload.declared.third_party:
         unable = f'client "{client}" cannot have anything copied there'

@@ -96,8 +96,7 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 
 
 def _clean(arguments: argparse.Namespace) -> int:
-    # Beside runs lie pages, and the figures of those.
-    asked = [folder for folder in arguments.folders if not (folder.is_file() or folder.name.endswith("-plots"))]
+    asked = [folder for folder in arguments.folders if not _is_page(folder)]
     if arguments.site:
         sets = sorted(Path(find_site(arguments.site).storage.replicas).glob(f"*/{names.CATALOGUE}"))
         asked += [path.parent for path in sets if catalogue.read(path.parent).entries]
@@ -124,6 +123,11 @@ def _clean(arguments: argparse.Namespace) -> int:
             say(str(error))
             status = max(status, error.exit_status)
     return status
+
+
+def _is_page(path: Path) -> bool:
+    """Whether it is a page that lies beside runs, or its figures."""
+    return path.is_file() or (path.name.endswith("-plots") and not (path / names.PLAN).exists())
 
 
 def _left_on_storage(folder: Path) -> Iterator[str]:

@@ -164,10 +164,11 @@ def together(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Received]:
     end = min(answer["slices"][-1][1] for answer in answers.values())
     hosts = {}
     for name, answer in answers.items():
-        within = [mbps for began, ended, mbps in answer["slices"] if begin < (began + ended) / 2 < end]
+        within = [(s[1] - s[0], s[2]) for s in answer["slices"] if begin < (s[0] + s[1]) / 2 < end]
         if 2 * len(within) < len(answer["slices"]):
             raise PoolError(f"{len(answers)} hosts did not measure at once: is the pool busy?")
-        hosts[name] = Received(sum(within) / len(within), answer.get("rtt_ms"))
+        lasted_s = sum(seconds for seconds, _ in within)  # the last one may be short
+        hosts[name] = Received(sum(seconds * mbps for seconds, mbps in within) / lasted_s, answer.get("rtt_ms"))
     return hosts
 
 

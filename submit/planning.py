@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Literal, cast, get_args
 
 from tierbench.dags.experiment import Experiment, find_experiment
-from tierbench.dags.hosts import memory_problems, sampled_hosts, slot_problems
+from tierbench.dags.hosts import beside_clients, memory_problems, sampled_hosts, slot_problems
 from tierbench.dags.levels import PAIR
+from tierbench.dags.limits import trials_in_slots
 from tierbench.dags.plan import Plan, Trial, expand
 from tierbench.dags.trial_settings import Every, places
 from tierbench.errors import UnmetNeed
@@ -93,8 +94,11 @@ class Planned:
         servers = len(self.site.access[access].servers or sampled)
         storage = links.storage and links.storage * max(1, servers)
         ceilings = list(filter(None, (wan, storage, links.worker and links.worker * workers)))
-        size = (trial.bytes or trial.nominal_bytes) * getattr(options, "branches", 1.0)
-        work_s = size * 8 / 1e6 / min(ceilings) if size and ceilings else getattr(options, "seconds", 0.0)
+        share = getattr(options, "branches", 1.0)  # of a client of one's own it may be anything
+        size = (trial.bytes or trial.nominal_bytes) * (share if isinstance(share, float) and 0 < share <= 1 else 1.0)
+        lasts_s = getattr(options, "seconds", 0)
+        lasts_s = float(lasts_s) if isinstance(lasts_s, int | float) else 0.0
+        work_s = size * 8 / 1e6 / min(ceilings) if size and ceilings else lasts_s
         if trial.work.for_s is not None:
             work_s = trial.work.for_s * (trial.jobs if in_turn else 1)
         if isinstance(own.start, Every):
@@ -203,19 +207,18 @@ def enough_slots(planned: Planned) -> Iterator[Finding]:
         yield Finding("doubtful", "the live pool", f"was not asked: {slots}")
         return
     cores = {name: slots[name].cores for name in plan.pools}
-    if any(planned.experiment.at(own.levels).cores == "pinned" for own in plan.configurations):
-        own_cores = {
-            name: slots[name].detected for name in plan.pools
-        }  # slots may be more, but no core is two clients'
-        cores = {
-            name: {host: min(number, own_cores[name].get(host, number)) for host, number in there.items()}
-            for name, there in cores.items()
-        }
-    memory = {name: slots[name].memory_mb for name in plan.pools}
     remedy = "make the batches smaller, or have the workers advertise more (NUM_CPUS)"
-    for problem in slot_problems(planned.site, planned.experiment, plan, cores):
+    site, experiment = planned.site, planned.experiment
+    for own in plan.configurations:
+        if experiment.at(own.levels).cores == "pinned":  # slots may be more than cores, but no core is two clients'
+            remedy = "make the batches smaller: a pinned client has a core of its own"
+            beside, at_once = beside_clients(site, experiment, plan, own), trials_in_slots(experiment)
+            most = {host: at_once * (number + beside[host]) for host, number in slots[own.pool].detected.items()}
+            cores[own.pool] = {host: min(number, most.get(host, number)) for host, number in cores[own.pool].items()}
+    memory = {name: slots[name].memory_mb for name in plan.pools}
+    for problem in slot_problems(site, experiment, plan, cores):
         yield Finding("bad", "slots", problem, remedy)
-    for problem in memory_problems(planned.experiment, plan, cores, memory):
+    for problem in memory_problems(experiment, plan, cores, memory):
         yield Finding("bad", "slots", problem, "make the batches smaller, or set memory_mb of the workload lower")
 
 

@@ -66,8 +66,9 @@ def _replicas(arguments: argparse.Namespace) -> int:
             raise ConfigError(f"--access {arguments.access}: reads what is in storage.replicas, and has no copies")
         read = {use.replicas.folder for use in experiment.uses() if use.access == arguments.access}
         parent, sets = Path(access.replicas), [replicas for replicas in sets if replicas.folder in read]
-        anywhere, hosts = access.on_disk, [*access.servers] or hosts
-        remedy = f"give access.{arguments.access} on_disk = true"
+        named = [own for own in site.samplers.values() if own.role == "storage" and own.is_of({arguments.access})]
+        anywhere, hosts = access.on_disk, [*access.servers] or [own.host for own in named]
+        remedy = f"name this host in access.{arguments.access}.servers"
     if arguments.verify:
         complaints = [line for replicas in sets for line in verify(replicas, parent, arguments.processes)]
         print("\n".join(complaints) or "all replicas are there and intact")
@@ -152,9 +153,10 @@ def _complete(
             absent = list(missing(replicas, directory, listed, expected))
             sizes = [expected[name].bytes for name in replicas.files] if expected else _sizes(replicas)
             needed = sum(sizes[(number - 1) % len(sizes)] for number, _ in absent)
-            free = shutil.disk_usage(directory).free
-            room = f"{needed / 1e9:.1f} GB are to be written and {free / 1e9:.1f} GB are free"
-            if SPARE * needed > free:
+            disk = shutil.disk_usage(directory)
+            room = f"{needed / 1e9:.1f} GB are to be written"
+            room += f" and {disk.free / 1e9:.1f} GB are free" if disk.total else ""  # a mount need not tell
+            if disk.total and SPARE * needed > disk.free:
                 remedy = "make room, 5 % more, or the experiment's files smaller or fewer"
                 raise TierbenchError(f"{directory}: {room}; {remedy}")
             done = f"{replicas.count - len(absent)} of {replicas.count} files are there, in {directory}"

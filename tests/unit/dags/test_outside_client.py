@@ -20,6 +20,7 @@ from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.site_configs.site import find_site
+from tierbench.submit.planning import Planned
 from tierbench.submit.probes import script
 from tierbench.submit.questions import visits
 
@@ -37,7 +38,8 @@ class Tail(Client):
     programs = ("tail", "no-such-program")
     remedy = "write it"
     ships = ("tailed.h",)
-    options = {"bytes": Option(10, 1, 1000), "list": Option("", file=True)}
+    options = {"bytes": Option(10, 1, 1000), "list": Option("", file=True), "branches": Option("pt,eta"),
+               "directory": Option("spool")}
 
     def command(self):
         return ["tail", "-c", str(self.job.options["bytes"]), self.job.path]
@@ -166,6 +168,12 @@ def test_all_that_it_brings_goes_along_to_another_machine(users, tmp_path_factor
     assert [str(file.path) for file in after.client_files] == [f"{there}/tail_of.py"]
     beside = {"tailed.toml", "tailed.reference.toml", "tail_of.py", "tailed.h", "list.txt"}
     assert {str(place.relative_to(there)) for place in copies} == {"elsewhere/more.toml", *beside}
+
+
+def test_its_options_mean_what_it_says_whatever_they_are_called(users):
+    experiment, site = users.experiment(), find_site("testbed")
+    plan = expand(site, experiment, WORKERS)
+    assert Planned(plan, site, experiment, "").trial_s(plan.trials[0]) > 0
 
 
 def test_its_memory_is_asked_for(users):

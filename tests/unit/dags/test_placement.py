@@ -103,9 +103,12 @@ def test_slots_that_a_trial_would_wait_for_in_vain_are_missing(site, load, plann
 
 def test_pinned_clients_take_no_more_slots_than_there_are_cores(site, load, planned):
     experiment = load('placement = "one-worker"\ncores = "pinned"')
-    slots = {"public": Slots(dict.fromkeys(WORKERS, 16), dict.fromkeys(WORKERS, 3))}
-    seen = [finding.seen for finding in enough_slots(Planned(planned(experiment), site, experiment, slots))]
-    assert [line for line in seen if "wn1.example has 3 cores for the 4 clients that are placed there" in line]
+    for cores, missing in ((3, True), (4, False)):  # the sampler beside them needs a slot alone
+        slots = {"public": Slots(dict.fromkeys(WORKERS, 16), dict.fromkeys(WORKERS, cores))}
+        found = enough_slots(Planned(planned(experiment), site, experiment, slots))
+        few = [finding for finding in found if "cores for the 4 clients that are placed there" in finding.seen]
+        assert bool(few) == missing
+        assert all("a core of its own" in finding.remedy for finding in few)
 
 
 @pytest.mark.parametrize(
@@ -231,6 +234,15 @@ def test_a_storage_server_that_one_way_empties_is_emptied_for_others_to_it(
     own = next(each for each in plan.configurations if each.access == "direct")
     (place,) = {host.directory for host in flushed_hosts(site, experiment, plan, own) if host.host in WORKERS}
     assert (("oss.uf.test", place) in flushed_hosts(site, experiment, plan, own)) is emptied
+
+
+def test_such_a_server_that_is_a_worker_too_is_flushed_as_one(site, variant):
+    direct = dataclasses.replace(site.access["direct"], prefix="/mnt")
+    site = dataclasses.replace(site, access={**site.access, "direct": direct})
+    experiment = variant('access = ["direct", "storage-xrootd"]')
+    plan = expand(site, experiment, {"public": [*WORKERS, "oss.uf.test"], "private": WORKERS})
+    own = next(each for each in plan.configurations if each.access == "direct")
+    assert [host.host for host in flushed_hosts(site, experiment, plan, own)] == list(plan.pools["public"])
 
 
 HOST = "wn01.private.fiu.test"

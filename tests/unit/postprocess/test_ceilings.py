@@ -60,6 +60,8 @@ def test_of_hosts_that_measure_beside_each_other_the_time_counts_that_they_have_
 
     first, second = answer(100.0, 900, 900, 400, 400, 400, 400), answer(101.0, 500, 500, 500, 500, 800, 800)
     assert {name: host.mbps for name, host in together({"a": first, "b": second}).items()} == {"a": 400, "b": 500}
+    tail = {**first, "slices": [*first["slices"], (103.0, 103.001, 4000)]}
+    assert together({"a": tail})["a"].mbps == pytest.approx(565, abs=5)
     with pytest.raises(PoolError, match="2 hosts did not measure at once"):
         together({"a": first, "b": answer(102.1, 900, 900, 900, 900, 900, 900)})
 

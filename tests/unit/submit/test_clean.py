@@ -110,8 +110,12 @@ def test_a_page_beside_runs_is_passed_over(run):
     page.touch()
     figures = run.with_name("a-against-b-plots")
     figures.mkdir()
+    plan = (run / names.PLAN).read_text()
     assert cli.main(["clean", str(run), str(page), str(figures), "--yes"]) == 0
     assert (run.exists(), page.exists(), figures.exists()) == (False, True, True)
+    (figures / names.PLAN).write_text(plan)  # a run that is called so
+    assert cli.main(["clean", str(figures), "--yes"]) == 0
+    assert not figures.exists()
 
 
 def test_other_folders_are_refused_before_anything_goes(run, tmp_path):

@@ -89,7 +89,7 @@ def tree(tmp_path, monkeypatch):
 @pytest.fixture
 def free(monkeypatch):
     """Has a disk with so much room."""
-    return lambda size: monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=size))
+    return lambda size: monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=size, total=size))
 
 
 def test_what_a_call_that_was_killed_has_left_goes_with_the_next_one(storage):
@@ -159,7 +159,7 @@ def test_a_tree_stays_where_it_was_and_an_rntuple_lies_beside_it() -> None:
     ("asked", "status", "says"),
     [
         (["quick"], 3, "and the storage is oss.uf.test; mount it, or say --directory"),
-        (["extenci-pools-scaled", "--access", "far-pool"], 3, "and the storage is osf.fnal.test; mount it, or give"),
+        (["extenci-pools-scaled", "--access", "far-pool"], 3, "and the storage is osf.fnal.test; mount it, or name"),
         (["extenci-local-input-scaled", "--access", "local-disk"], 1, "to be copied; make the replicas first"),
     ],
 )
@@ -261,6 +261,8 @@ def test_files_of_doubling_sizes_need_just_their_room_which_is_told(tmp_path, fr
     free(10_500)
     make(DOUBLING, tmp_path / "mount/replicas", 2)
     assert "; 0.0 GB are to be written and 0.0 GB are free\n" in capsys.readouterr().err
+    free(0)  # as a mount says that does not tell
+    make(DOUBLING, tmp_path / "mount/others", 2)
 
 
 def test_copies_need_the_room_of_what_is_listed(storage, copies, free):

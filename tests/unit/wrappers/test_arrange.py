@@ -249,6 +249,10 @@ def test_the_doctor_names_a_value_that_is_not_taken_and_passes_over_what_sudo_sa
     clamped = place.program.read_text().replace("set)", "set) set -- set $(($2 > 20 ? 20 : $2));", 1)
     place.program.write_text(clamped)
     assert asked_of_the_doctor(place) == ("bad", "rtt is 20 where 47 was asked for")
+    place.program.write_text(
+        "#!/bin/sh\n# takes: cold warm\necho cold\n"
+    )  # of a trial's files, of which there are none
+    assert asked_of_the_doctor(place, "warm")[0] == "good"
 
 
 def asked_of_the_doctor(place, value="47", tolerance_pct=0.0):
@@ -298,6 +302,9 @@ def test_a_value_that_somebody_else_changes_meanwhile_is_trouble(place):
     (trial / "arranged/wan-rtt.wan.jsonl").write_text(said)
     state = ConditionState(trial, Condition("wan-rtt.wan", "wan-rtt", "wan", "47", "ms", 0.0))
     assert state.trouble() == "wan-rtt on wan was 20 ms at the end: somebody else has changed it meanwhile"
+    cache = said.replace('"47"', '"cold"').replace('"20"', '"warm"')  # which the trial itself has filled
+    state.path.write_text(cache)
+    assert not ConditionState(trial, state.condition._replace(value="cold")).trouble()
     assert state.restored
 
 
