@@ -18,7 +18,7 @@ import os
 import re
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
 from multiprocessing.connection import Connection
@@ -29,8 +29,9 @@ import tierbench.wrappers.clients
 from tierbench import checked_text, files
 from tierbench.checked_text import Key, Kind, LocalFile, Value, VariableName, printable, shown
 from tierbench.dags.credentials import Secret
+from tierbench.dags.measure import MEASURES
 from tierbench.dags.trial_settings import WorkKeys
-from tierbench.errors import ConfigError
+from tierbench.errors import ConfigError, refuse
 from tierbench.spec import bounded, suggestion
 from tierbench.wrappers.child import UsageError
 from tierbench.wrappers.client import PACKAGE, Client, Option, client_in
@@ -150,6 +151,7 @@ def _loaded(path: Path) -> ClientFile:
 
     try:
         client = load_as_nobody(load, path) if os.geteuid() == 0 else load()
+        refuse(_misdeclared(client), str(path))
         return ClientFile(path.stem, path, client)
     except ConfigError:
         raise
@@ -157,6 +159,23 @@ def _loaded(path: Path) -> ClientFile:
         raise ConfigError(str(error)) from None
     except Exception as error:  # whatever a user's own program can run into
         raise ConfigError(f"{path}: cannot be loaded: {type(error).__name__}: {error}") from None
+
+
+def _misdeclared(client: type[Client]) -> Iterator[str]:
+    """What would be found out only when a trial is judged, or not at all."""
+    for name in DECLARED:
+        usual, own = getattr(Client, name), getattr(client, name)
+        kind: Any = tuple if name in ("protocols", "kinds") else type(usual)
+        if (
+            name != "has_begun"
+            and own is not usual
+            and not isinstance(own, (int, float) if kind in (int, float) else kind)
+        ):
+            yield f"{name}: must be a {kind.__name__}, not {own!r}"
+    if isinstance(client.usual_excess, int | float) and not 0 <= client.usual_excess <= 1:
+        yield f"usual_excess: must be a share in 0 … 1, as 0.05 for 5 %, not {client.usual_excess}"
+    if client.does not in MEASURES:
+        yield f"does: must be one of {', '.join(MEASURES)}, not {client.does!r}"
 
 
 def load_as_nobody(load: Callable[[], type[Client]], path: Path) -> type[Client]:
@@ -210,7 +229,9 @@ def _serve(load: Callable[[], type[Client]], pipe: int) -> NoReturn:
                 client = client or load()
                 if not method:
                     named = ((name, getattr(client, name)) for name in DECLARED)
-                    declared: dict[str, Any] = {name: value for name, value in named if isinstance(value, PLAIN)}
+                    declared: dict[str, Any] = {
+                        name: value for name, value in named if isinstance(value, (*PLAIN, list))
+                    }
                     declared["options"] = {name: tuple(option) for name, option in client.options.items()}
                 answer = "answer", getattr(client, method)(argument) if method else declared
             except UsageError as error:

@@ -255,6 +255,9 @@ class Condition(Checked):
     def problems(self) -> Iterator[str]:
         if not (self.hosts or self.pool):
             yield "needs hosts, which all change it, or pool, for all its workers, or both"
+        in_links = "ms" if self.link == "rtt_ms" else "Mb/s"
+        if self.link and self.unit not in ("", in_links):
+            yield f'unit: link = "{self.link}" is in {in_links}, so it must be "{in_links}", not "{self.unit}"'
 
     def allows(self, value: object) -> bool:
         """Whether it may be changed to that, as far as the file says."""

@@ -6,7 +6,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -129,7 +129,8 @@ def site_lines(
     name: str, machines: Sequence[Machine], trouble: str, places: Sequence[Mount], servers: Sequence[Server]
 ) -> Iterator[str]:
     yield HEADING.format(day=time.strftime("%Y-%m-%d"), name=name)
-    pools = list(_pools(machines, {server.host for server in servers}))
+    servers = [replace(server, host=_in_pool(server.host, machines)) for server in servers]
+    pools = list(_pools(machines, {*(server.host for server in servers), *_exporters(places, machines)}))
     for pool_name, requirements, members in pools or [("workers", 'TierbenchNetwork == "public"', [])]:
         cores = sum(machine.cores for machine in members)
         yield "\n" + _line(f"[pools.{pool_name}]", f"{cores} cores on {_listed(members)}" if members else "")
@@ -146,6 +147,17 @@ def site_lines(
     yield _line('strategy = "fadvise"', "needs no privilege where jobs run as the files' owner; or drop_caches")
     yield "\n# [links]                 what the links carry, in Mb/s: `tierbench doctor` measures it"
     yield "# wan = 10000\n# storage = 10000"
+
+
+def _in_pool(host: str, machines: Iterable[Machine]) -> str:
+    """What the pool calls a host; in fstab, or in a URL, the first part of its name often stands alone."""
+    return next((machine.host for machine in machines if "." not in host and machine.host.startswith(f"{host}.")), host)
+
+
+def _exporters(places: Iterable[Mount], machines: Sequence[Machine]) -> list[str]:
+    """The hosts that export what is mounted."""
+    devices = [place.device.partition(":/") for place in places]
+    return [_in_pool(host, machines) for host, exported, _ in devices if exported and Host.fits(host)]
 
 
 def _line(content: str, comment: str) -> str:
@@ -234,8 +246,7 @@ def _replicas(places: Sequence[Mount], servers: Sequence[Server]) -> str:
 def _samplers(machines: Sequence[Machine], places: Sequence[Mount], servers: Sequence[Server]) -> Iterator[str]:
     """The hosts whose interfaces tell what moved: who exports a mount is the storage, else the URLs' servers are."""
     in_pool = {machine.host: machine for machine in machines}
-    devices = [place.device.partition(":/") for place in places]
-    exporters = [host for host, exported, _ in devices if exported and Host.fits(host)]
+    exporters = _exporters(places, machines)
     roles = {server.host: "door" if exporters else "storage" for server in servers}
     roles |= dict.fromkeys(exporters, "storage")
     doubt = ""

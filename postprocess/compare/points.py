@@ -1,5 +1,6 @@
 """Every point of a run: which line is the fastest there, and how the others compare with it or with the baseline."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tierbench.dags.levels import SAME_WITHIN
@@ -102,13 +103,21 @@ def deciding_place(results: Results, panel: Panel) -> str:
     return max(ladder, key=lambda x: (len(ranking(results, panel, x)), ladder.index(x)))
 
 
-def more_repetitions(results: Results) -> list[int | None]:
-    """How many more would resolve 5 %, for each comparison that they can answer; None where nobody can say."""
+def more_repetitions(results: Results, points: Sequence[RunPoint]) -> tuple[list[int | None], int]:
+    """How many more would resolve 5 %, for each comparison at these points that they can answer; None where nobody can
+    say. And how many of them stay open whatever is repeated."""
     question = Question(
         results.layout.lines, results.layout.x, results.rate, within(results), claims_of(results.experiment),
         expected_of(results.experiment), looks_of(results.plan, results.experiment),
     )  # fmt: skip
-    return look_at(results.trials, question).more
+    places = [results.at(point.panel, x=point.x).items() for point in points]
+    here = [
+        each
+        for each in look_at(results.trials, question).comparisons
+        if each.is_open
+        and any(place <= end for place in places for end in [dict({*each.first} & {*each.second}).items()])
+    ]
+    return [each.more for each in here if each.needs_repeats], sum(bool(each.obstacle) for each in here)
 
 
 def within(results: Results) -> float:

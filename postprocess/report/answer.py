@@ -255,7 +255,7 @@ def next_step(results: Results, points: Sequence[RunPoint], trials: Sequence[Tri
         limits = limit_of_lines(results, trials, {each.line: None for point in points for each in point.standings})
         if len(limits) == 1 and (label := next(iter(limits))):
             return _raise_limit(results, label, trials)
-    needed = more_repetitions(results)
+    needed, hidden = more_repetitions(results, points)
     more = max((each for each in needed if each is not None), default=0)
     if not more or any(verdict(trial) in (RUNNING, NOT_RUN) for trial in results.trials):  # more of them are to come
         return []
@@ -273,6 +273,7 @@ def next_step(results: Results, points: Sequence[RunPoint], trials: Sequence[Tri
     would = f"{counted(more, 'more repetition')}{minutes} would resolve {resolved}, if the scatter stays"
     if unknown := needed.count(None):
         would += f" ({unknown} of {len(needed)} open comparisons cannot be foretold)"
+    would += f" ({hidden} more open: one thing limits both sides)" if hidden else ""
     return [f"{would}: `tierbench {run}`."]
 
 

@@ -92,7 +92,9 @@ def headline(results: Results, points: Sequence[RunPoint]) -> tuple[bool, str]:
     doubted = [name for name, point in named if any(other.by_valid for other in point.others)]
     if doubted:
         rest = [counted(len(doubted) - NAMED, "more point")] if len(doubted) > NAMED else []
-        sentences.append(f"Results at {listed([*doubted[:NAMED], *rest])} rest on SUSPECT trials and are not counted.")
+        sentences.append(
+            f"Some results at {listed([*doubted[:NAMED], *rest])} rest on SUSPECT trials and are not counted."
+        )
     return whole and len(wins) == 1 and all(point.clear for point in points), " ".join(sentences)
 
 

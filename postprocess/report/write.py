@@ -78,6 +78,8 @@ def comparison(directories: Sequence[Path], page: Path | None, say: Say) -> Path
 
 def check_folder(page: Path | None, option: str = "--output") -> None:
     """A page goes into a folder that is there: one made from a mistyped name would hide it."""
+    if page and page.is_dir():
+        raise ConfigError(f"{option} {page}: is a folder; name the page, as {page / PAGE}")
     if page and not page.parent.exists():
         raise ConfigError(f"{option} {page}: there is no folder {page.parent}; make it first, or correct the name")
 

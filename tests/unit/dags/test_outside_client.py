@@ -119,6 +119,10 @@ def users(tmp_path):
     [
         ("tail_of.py", "import nowhere_to_be_found\n", "cannot be loaded: ModuleNotFoundError"),
         ("tail_of.py", "x = 1\n", "defines 0 clients"),
+        ("tail_of.py", CLIENT.replace("usual_excess = 0.5", "usual_excess = 5"), "a share in 0 … 1, as 0.05 .* not 5"),
+        ("tail_of.py", CLIENT.replace("usual_excess = 0.5", 'usual_excess = "5 %"'), "usual_excess: must be a float"),
+        ("tail_of.py", CLIENT.replace("memory_mb = 33", 'does = "read"'), "does: must be one of reads, "),
+        ("tail_of.py", CLIENT.replace('("file",)', '["file"]'), "protocols: must be a tuple"),
         ("tail_of.py", CLIENT.replace("tailed.h", "absent.h"), "ships absent.h, which is not beside it"),
         ("tail_of.py", CLIENT.replace('("",', '("", kind="Odd",'), "there is no kind of text 'Odd'"),
         ("tailed.toml", EXPERIMENT.replace("./tail_of.py", "./other.py"), "no such file"),

@@ -90,7 +90,7 @@ def test_of_many_points_that_rest_on_suspect_trials_none_is_left_unsaid():
     jobs = (1, 2, 4, 8, 16)
     rates = {(way, number): 90.0 + (way == "direct") for number in jobs for way in ("direct", "lan")}
     overall, *_ = answers(results(rates, {f"lan {number}": "SUSPECT" for number in jobs}))
-    assert re.search(r"Results at .* and 2 more points rest on SUSPECT trials", overall.sentence)
+    assert re.search(r"Some results at .* and 2 more points rest on SUSPECT trials", overall.sentence)
 
 
 @pytest.mark.parametrize("suspect", [False, True])
@@ -102,7 +102,7 @@ def test_equivalence_that_suspect_trials_alone_show_is_said_to_be_theirs(suspect
     alone = "By VALID trials alone: direct against lan not compared (no repetition has both VALID)."
     assert (f"That rests on SUSPECT trials. {alone}" in said.sentence) is suspect
     assert overall.sentence.startswith(f"All are equivalent within 5{NBSP}% at all 2 points.") is not suspect
-    assert ("Results at 4 jobs and 8 jobs rest on SUSPECT trials" in overall.sentence) is suspect
+    assert ("Some results at 4 jobs and 8 jobs rest on SUSPECT trials" in overall.sentence) is suspect
     assert {cell["rests_on_suspect_trials"] for cell in grid_rows(made, points(made))} == {False, suspect}
 
 

@@ -10,7 +10,7 @@ from tests.unit.report_page import BARE, SMALL, Page, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tierbench.dags.experiment import load_experiment
 from tierbench.errors import ConfigError
-from tierbench.postprocess.compare.points import points
+from tierbench.postprocess.compare.points import more_repetitions, points
 from tierbench.postprocess.report.answer import answer, answers
 from tierbench.postprocess.report.grid import grid_rows, grid_table, grid_text
 from tierbench.postprocess.tables.factors import Panel
@@ -274,6 +274,21 @@ def test_an_open_comparison_says_how_many_repetitions_it_takes(tmp_path, scatter
     to_come = replace(results.trials[0], repeat=9, state="incomplete", verdict="INVALID", reasons=(HAS_NOT_RUN,))
     going_on = answer(replace(results, trials=[*results.trials, to_come]), panel).sentence
     assert not re.search(words, going_on)  # the planned ones may do
+
+
+def test_repetitions_are_told_of_the_points_that_a_sentence_is_about(tmp_path):
+    shape = Shape(rates={"direct": 203.0, "lan-xrootd": 200.0}, batches=(4, 8), samples=False, interval=0.3)
+    run = write_run(tmp_path / "run", shape)
+    rows = read_csv(run / "trials.csv")
+    for number, row in enumerate(rows):
+        better = 1.5 if (row["jobs"], row["access"]) == ("4", "direct") else 1.0
+        stray = 1.05 if row["jobs"] == "8" and number % 3 else 1.0
+        row |= {"bottleneck": "", "delivered_mbps": 200 * better * stray}
+    write_csv(run / "trials.csv", rows)
+    results = read_results(run, silent)
+    clear, still_open = sorted(points(results), key=lambda point: int(point.x))
+    assert more_repetitions(results, [clear]) == ([], 0)
+    assert more_repetitions(results, [still_open])[0]
 
 
 def test_what_has_hardly_a_usable_trial_is_not_among_what_repetitions_would_resolve(tmp_path):

@@ -130,7 +130,8 @@ def test_an_error_is_no_answer_to_whether_claims_hold(tmp_path, monkeypatch, err
 
 def test_a_page_goes_into_no_folder_that_is_not_there(tmp_path):
     run = write_run(tmp_path / "run", BARE)
-    assert cli.main(["report", str(run), "--output", str(tmp_path / "mistyped" / "page.html")]) == 2
+    for page in (tmp_path / "mistyped" / "page.html", tmp_path):
+        assert cli.main(["report", str(run), "--output", str(page)]) == 2
     assert not (tmp_path / "mistyped").exists()
 
 

@@ -56,6 +56,15 @@ def test_networks_are_pools_and_servers_take_no_clients(monkeypatch):
     assert site.storage.replicas == "/data/tierbench"
 
 
+def test_who_exports_a_mount_takes_no_clients_and_is_found_in_the_pool_by_its_short_name(monkeypatch):
+    machines = [Machine("wn.example", 8, ""), Machine("nas.example", 8, "")]
+    monkeypatch.setattr(pool, "all_machines", lambda: machines)
+    monkeypatch.setattr(init_site, "mounts", lambda: [DISK, NFS._replace(device="nas:/export")])
+    site = made("--mount", "/data")
+    assert [(sampler.host, sampler.via) for sampler in site.samplers.values()] == [("nas.example", "pool")]
+    assert [own.requirements for own in site.pools.values()] == ['Machine == "wn.example"']
+
+
 def test_a_mount_is_found_by_a_link_to_it(monkeypatch, tmp_path):
     (tmp_path / "store").symlink_to("/data/store")
     monkeypatch.setattr(init_site, "mounts", lambda: [DISK, NFS])

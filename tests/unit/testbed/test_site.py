@@ -89,6 +89,12 @@ def test_the_testbeds_own_table_is_left_to_it(load):
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
+        (
+            "[access.bridge]",
+            '[conditions.far]\ndescription = "d"\npool = "all"\nword = "rtt"\nunit = "s"\nlink = "rtt_ms"\n'
+            "[access.bridge]",
+            r'unit: link = "rtt_ms" is in ms, so it must be "ms", not "s"',
+        ),
         ('pool = "all"', 'pool = "al"', r'access\.bridge\.pool: there is no "al" \(did you mean "all"\?\)'),
         ('prefix = "root://door.example:1094/"', "", r'access\.bridge: prefix: must be like "root://host:1094/"'),
         ("door.example:1094/", "door.example:1094//store", r"no path after the port: the replica's absolute path"),

@@ -308,6 +308,13 @@ def test_a_value_that_somebody_else_changes_meanwhile_is_trouble(place):
     assert state.restored
 
 
+def test_a_word_that_says_nothing_is_refused_before_it_changes_anything(place):
+    place.value.write_text("")
+    refused = place.call("hold", "rtt", "47")
+    assert (refused.returncode, "get: says nothing" in refused.stderr, place.value.read_text()) == (1, True, "")
+    assert not list(place.state.glob("*.json"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "exit_status", "words"),
     [
