@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ NOISE = {"rtt_ms": (0.1, 0.5), "mbps": (0.15, 0.0)}  # by how much a measurement
 SITE, WORKERS, BOOT = "site file", "workers of pool ", "boot"
 EXPERIMENT = "experiment: "  # and one of its keys
 UNMEASURED = {"name", "question", "seed", "report", "scaling", "claims", "expects"}  # keys that no rate goes by
+OF_ITSELF = re.compile(r",(?:(?:mount|client)?addr|mountport|fatal_neterrors)=[^,]*")  # of a mount, nobody's choice
 PACKAGE, MOUNT = "package ", "mount "  # what hosts say of their software: package xrootd-server; and of their mounts
 
 
@@ -185,7 +187,7 @@ def _measured(run: Results) -> Iterator[Fact]:
     for (host, setting), value in recorded.items():
         if host and setting.startswith((PACKAGE, MOUNT)):
             what = f"{setting} on {host}"
-            yield Fact(what, what, value, parts=setting.startswith(MOUNT))
+            yield Fact(what, what, OF_ITSELF.sub("", value), parts=setting.startswith(MOUNT))
     for host, settings in headers(run).items():
         yield Fact("", f"samples of {host}", True, parts=False, absent=False)
         for key, values in settings.items():

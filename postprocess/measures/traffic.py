@@ -8,8 +8,9 @@ the interval's rise lies inside (docs/statistics.md has what is left of the bias
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -212,6 +213,7 @@ def _spread(rates: Numbers) -> float | None:
     return float(np.std(finite, ddof=1)) if len(finite) > 1 else None
 
 
+IN_SEGMENTS = "tcp_in_segs"
 SETTLE_S = 0.2  # what is on its way when the last client ends is no background
 LATE_S = 3.0  # for so long a server on the way may go on with what it reads ahead
 JUST_BEFORE_S = 10.0  # a trial may have waited for hours for its last client, and their mean hides who has just begun
@@ -221,23 +223,23 @@ MOST_AT_REST_MBPS = 0.5  # of a storage server: HTCondor's and the sampler's own
 
 def without_clients(data: TrialData, counted: Counted, factor: float = MEGABITS) -> tuple[float | None, float | None]:
     """The rates of some hosts without clients, before the window and after it; None unless known of each."""
-    idle = []
-    for edge_ns, rate_of in ((data.begin_ns, _idle_before), (data.end_ns, _idle_after)):
+
+    def together(edge_ns: int | None, rate_of: Callable[[CounterCurve], float | None]) -> float | None:
         curves = [] if edge_ns is None else counted.curves(edge_ns)
         rates = [rate for curve in curves if (rate := rate_of(curve)) is not None]
-        idle.append(sum(rates) * factor if rates and len(rates) == len(curves) else None)
-    return idle[0], idle[1]
+        return sum(rates) * factor if rates and len(rates) == len(curves) else None
+
+    before = [together(data.begin_ns, partial(_idle_before, most_s=most_s)) for most_s in (np.inf, JUST_BEFORE_S)]
+    return max((mbps for mbps in before if mbps is not None), default=None), together(data.end_ns, _idle_after)
 
 
-def _idle_before(moved: CounterCurve) -> float | None:
-    """The rate from the first sample to the last one before the window, or just before it if that is more; None unless
-    enough of that time is known."""
+def _idle_before(moved: CounterCurve, most_s: float) -> float | None:
+    """The rate from the first sample, or so long before, to the last one before the window, if enough is known."""
     last = moved.before(0)
-    if last < 1 or moved.covered_s(moved.times[0], moved.times[last]) < LEAST_IDLE_S:
+    begin = max(moved.times[0], moved.times[last] - most_s)
+    if last < 1 or moved.covered_s(begin, moved.times[last]) < LEAST_IDLE_S:
         return None
-    since = moved.times[0], max(moved.times[0], moved.times[last] - JUST_BEFORE_S)
-    rates = [moved.rate(begin, moved.times[last]) for begin in since]
-    return max((rate for rate in rates if rate is not None), default=None)
+    return moved.rate(begin, moved.times[last])
 
 
 def _idle_after(moved: CounterCurve) -> float | None:
@@ -278,14 +280,18 @@ def bytes_late(data: TrialData) -> float | None:
         return None
     counted, period_s = Counted(ends, data.measure.counters[RECEIVED]), data.trial.sample_period_s
     late, at_edge, inside_s = 0.0, 0.0, 0.0
-    for received in counted.curves(data.window_ns[1]):
+    for interface, received in zip(ends, counted.curves(data.window_ns[1]), strict=True):
         last, first = received.before(0), received.after(0)
         if last < 0:  # or there are no samples
             return None
         at_rest = at_rest_bytes(1, max(0.0, float(received.times[-1])))
         if first < len(received):
-            late += max(0.0, float(received.risen[-1] - received.risen[first]) - at_rest)
-            at_edge += float(received.risen[first] - received.risen[last])
+            after = max(0.0, float(received.risen[-1] - received.risen[first]) - at_rest)
+            edge = float(received.risen[first] - received.risen[last])
+            # A driver may tell late what has come; TCP does not.
+            most = np.inf if data.trial.on_disk else _most_since(interface, received, last, data.window_ns[1])
+            late += after if after + edge <= most else 0.0
+            at_edge += edge if after + edge <= most else most
             inside_s = max(inside_s, -float(received.times[last]))
     # Of the interval in which the window ends, what the highest rate in the window had not brought by then.
     _, rates = counted.rates(*data.window_ns)
@@ -293,6 +299,16 @@ def bytes_late(data: TrialData) -> float | None:
         inside_s += period_s * (counted.resolution_s > period_s)  # a slow driver's last news are as much older
         late += max(0.0, at_edge - float(np.nanmax(rates)) / MEGABITS * inside_s)
     return late
+
+
+def _most_since(interface: Sampled, moved: CounterCurve, sample: int, since_ns: int) -> float:
+    """What came after a sample at most, by the segments that TCP has counted; no limit where it counts none."""
+    if IN_SEGMENTS not in interface.intervals.differences:
+        return np.inf
+    segments = counter_curve(interface, IN_SEGMENTS, since_ns)
+    whole = float(segments.risen[-1] - segments.risen[0])
+    share = segments.rise(moved.times[sample], segments.times[-1]) / whole if whole > 0 else np.inf
+    return float(moved.risen[-1] - moved.risen[0]) * share
 
 
 def mean_error_mbps(data: TrialData, excess_bytes: float | None) -> float | None:

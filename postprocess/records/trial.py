@@ -65,6 +65,7 @@ class TrialData:
     resident_bytes: int | None
     outcome: list[str]  # what the trial itself said went wrong
     troubles: list[str]  # what is missing or broken in its folder
+    saw_nothing: frozenset[str] = frozenset()  # hosts that were flushed and saw none of the files
     flush_doubt: str = ""  # why what the flushes have measured does not hold
     at_work: bool = False  # its DAGMan has not ended, and its last step has not said how it went
     missing_optional: list[str] = field(default_factory=list)  # the same, of samples that enter no mean

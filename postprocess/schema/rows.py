@@ -309,7 +309,9 @@ class SamplingRow(OfTrial):
     resolution_s: Amount = number("s", "the period, or how often the driver refreshes its counters")
     sampling: Sampling = part(Sampling)
     resident_bytes: Count = count("bytes of the replicas still in the hosts' page caches after the flush", "B")
-    idle_before_mbps: Amount = rate("carried by the storage servers before the window, while the samplers ran")
+    idle_before_mbps: Amount = rate(
+        "carried by the storage servers before the window, while the samplers ran, or in the last 10 s if that is more"
+    )
     idle_after_mbps: Amount = rate("carried by the storage servers after the window, while the samplers ran")
     clock_offset_ms: Amount = number("ms", "largest measured offset of a host's clock from the access point's")
     conditions: str = text("digest of tuning and versions of all hosts; conditions.json has them")

@@ -209,19 +209,21 @@ def caches_not_proven_cold(data: TrialData, row: TrialRow) -> Measured:
 
 @bytes_rule(
     Limits("% of what was read", suspect=10),
-    remedy="name them in `path`, so that they are flushed: it was in their memory, or is compressed on disk",
+    remedy="name them in `path`, so that they are flushed: it was in their memory, is compressed on disk, or comes"
+    " from other servers, of whose memory nothing is known",
 )
 def sent_from_memory(data: TrialData, row: TrialRow) -> Measured:
-    """What clients read from storage servers that were not flushed, and no disk of these read; not of servers that
-    share their machine, or whose disks are not counted."""
+    """What clients read from storage servers that were not flushed, or saw no files then, and no disk of these read;
+    not of servers that share their machine, or whose disks are not counted."""
     near, read, kept = moved_around(data), bytes_once(data), dict[str, float]()
     if near is None or data.window_ns is None or not read or data.cached or not _are_cached(data):
         return
     share = min(1.0, read / max(near.bytes, 1))  # what is sent in vain, or again, no disk has to read again
+    proven = set(data.trial.flush.hosts) - data.saw_nothing
     for nics in by_host(data.storage):
         server, sent = nics[0], together(data, nics, SENT)
         counted = OF_DISKS[SENT] in server.intervals.differences and not shares_machine(server, data)
-        if sent is not None and counted and server.samples.host not in data.trial.flush.hosts:
+        if sent is not None and counted and server.samples.host not in proven:
             disks = counter_curve(server, OF_DISKS[SENT], data.window_ns[0])
             fetched = disks.known_rise(max(0, disks.before(0)), -1)
             kept[server.samples.host] = 0.0 if fetched is None else max(0.0, share * sent.bytes - fetched)

@@ -145,6 +145,7 @@ DIFFERENCES = [
     (access(token={"file": "/t"}), access(kerberos={"keytab": "/k"}), ["kerberos of direct", "token of direct"], []),
     ({"experiment.json": {"ahead": True}}, {}, ["started ahead"], []),
     (said("mount /data", "nfs4 rsize=1"), said("mount /data", "nfs4 rsize=2"), ["mount /data on wn01"], []),
+    (said("mount /home", "nfs rw,mountport=1"), said("mount /home", "nfs rw,mountport=2,mountaddr=10.0.0.1"), [], []),
     (said("package xrootd", "5.6"), said("package xrootd", "5.8"), [], ["package xrootd on wn01"]),
     (column("job_processes", 1), column("job_processes", 8), ["processes of a job"], []),
     (column("job_files", 1), column("job_files", 10), ["files of a job"], []),

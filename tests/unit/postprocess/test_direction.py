@@ -263,20 +263,28 @@ def test_what_is_not_known_to_be_there_is_not_valid(folder, arrived, looked_at, 
     assert words in row["verdict_reasons"]
 
 
-def arrives(folder, what, arrived, phase, period=1.0):
+def arrives(folder, what, arrived, phase, period=1.0, **counters):
     """A trial of 20 s, or copies, of which this reaches its storage, sampled so often and so long after the begin."""
     host, _ = (synthetic.OSS, written(folder, WIRE)) if what == "writes" else (OTHER, copied(folder, WIRE, WIRE))
     edit(folder, sample_period_s=period, **({"copied_to": OTHER} if what == "copies" else {}))
     times = [phase + period * number for number in range(round(-3 / period), round(25 / period))]
-    samples(folder, host=host, period=period, times=times, rx_bytes=arrived, rx_packets=packets(arrived))
+    samples(folder, host=host, period=period, times=times, rx_bytes=arrived, rx_packets=packets(arrived), **counters)
     return trial_tables(folder)
+
+
+@pytest.mark.parametrize("what", ["writes", "copies"])
+@pytest.mark.parametrize("phase", [0.03, 0.3, 0.5, 0.97])
+def test_what_a_driver_tells_late_is_not_late_where_tcp_tells_at_once(folder, what, phase):
+    row = arrives(folder, what, counted_slowly, phase, tcp_in_segs=packets(WIRE))
+    assert (row["verdict"], row["verdict_reasons"]) == ("VALID", "")
 
 
 @pytest.mark.parametrize("what", ["writes", "copies"])
 @pytest.mark.parametrize("phase", [0.03, 0.5, 0.97])
 def test_what_comes_within_a_sampling_period_of_the_end_is_late_too(folder, what, phase):
     in_all = 400 / 1.02 * MTU / 1434 * 20
-    row = arrives(folder, what, moving(in_all / 20.9, 0, 20.9), phase)
+    arrived = moving(in_all / 20.9, 0, 20.9)
+    row = arrives(folder, what, arrived, phase, tcp_in_segs=packets(arrived))
     assert row["bytes_late"] == pytest.approx(0.9 * in_all / 20.9 * 1e6 / 8, rel=0.05)
     assert (row["verdict"], "reached the storage after the last end" in row["verdict_reasons"]) == ("SUSPECT", True)
 

@@ -13,6 +13,7 @@ from tests.unit import synthetic_run as synthetic
 from tests.unit.synthetic_run import rows, write_host
 from tierbench import names
 from tierbench.errors import ConfigError, TierbenchError
+from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.schema.columns import places, read_rows
 from tierbench.postprocess.schema.rows import TRIAL_FILES, Fetches, TrialRow
 from tierbench.postprocess.schema.run_rows import FILES, SCHEMA_VERSION
@@ -163,6 +164,17 @@ def test_resident_bytes_are_known_when_each_flush_has_told(tmp_path):
     assert trial_tables(folder)["resident_bytes"] == 4096
     (folder / "flush/wn02.json").write_text(json.dumps({"status": "refused", "resident_after_bytes": 0}))
     assert trial_tables(folder)["resident_bytes"] is None
+
+
+def test_the_age_of_a_flush_counts_also_where_no_gate_gives_a_start(tmp_path):
+    folder = synthetic.write_trial(tmp_path, flush={"strategy": "fadvise", "hosts": ["wn01"]})
+    (folder / "flush").mkdir()
+    report = {"files": 8, "resident_after_bytes": 0, "wall_ns": synthetic.GO_NS - 7200 * 10**9}
+    (folder / "flush/wn01.json").write_text(json.dumps(report))
+    (folder / "go.json").unlink()
+    for client in (folder / "clients").glob("*.jsonl"):
+        client.write_text(client.read_text().replace("go_wall_ns", "other"))
+    assert read_trial(folder).flush_doubt.startswith("the clients began 120 min after the flush")
 
 
 @pytest.mark.parametrize(("strategy", "known"), [("fadvise", False), ("drop_caches", True)])

@@ -409,6 +409,23 @@ def test_a_server_that_did_not_send_an_earlier_trials_files_from_memory_is_not_t
     assert worst(measured(folder)[1], "sent from memory") == VALID
 
 
+def test_a_server_that_was_flushed_and_saw_no_files_may_have_sent_them_from_memory(folder):
+    is_flushed(folder)
+    (folder / "flush").mkdir()
+    (folder / f"flush/{synthetic.OSS}.json").write_text(json.dumps({"files": 0, "resident_after_bytes": 0}))
+    assert worst(measured(folder)[1], "sent from memory") == SUSPECT
+
+
+def test_what_two_servers_sent_one_after_the_other_before_the_clients_is_not_added_up(folder):
+    further_sampler(folder, "oss2.uf.test", "storage")
+    first, then = synthetic.during(20, 50), synthetic.during(20, 10)
+    synthetic.write_host(folder, begin=-60, tx_bytes=lambda time: send(400)(time) + first(time + 60))
+    synthetic.write_host(
+        folder, "oss2.uf.test", begin=-60, head={"boot_id": "other"}, tx_bytes=lambda time: then(time + 10)
+    )
+    assert trial_tables(folder)["idle_before_mbps"] == pytest.approx(20, abs=2)
+
+
 @pytest.mark.parametrize(("count", "invalid"), [(None, True), (5, False)])
 def test_the_storages_samples_have_to_cover_bytes_and_no_operations(folder, count, invalid):
     if count:
