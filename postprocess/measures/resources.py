@@ -14,6 +14,7 @@ from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 
 HEAD = 0.1  # of the time in which all are active: opening the files, and TCP's slow start
 LEAST_SHARE = 0.25  # of the window; where all are active for less than this, the window's middle is looked at
+ALL_AT_WORK = "while all clients were at work"
 EDGES = 0.1  # of the window, at each end, that its middle leaves out
 NEARLY_FULL = 0.9  # a sample whose rate is above this of the ceiling counts as one at the ceiling
 LEAST_COVERED = 0.5  # of the part, for a mean over it
@@ -129,7 +130,7 @@ def part(data: TrialData) -> Part | None:
         return Part(round(begin + HEAD * length), begin + length, f"while client {job.index} was at work alone", [job])
     first, last = data.all_active_ns or (begin, begin)
     if last - first >= LEAST_SHARE * (end - begin):
-        return Part(round(first + HEAD * (last - first)), last, "while all clients were at work", data.working)
+        return Part(round(first + HEAD * (last - first)), last, ALL_AT_WORK, data.working)
     margin = round(EDGES * (end - begin))
     return Part(begin + margin, end - margin, "in the middle of the window", data.working)
 

@@ -15,6 +15,7 @@ from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLU
 from tierbench.postprocess.compare.points import RunPoint, Standing, more_repetitions, point_at, points, within
 from tierbench.postprocess.compare.sequential import common_limit
 from tierbench.postprocess.measures.bottleneck import LATENCY
+from tierbench.postprocess.measures.resources import ALL_AT_WORK
 from tierbench.postprocess.report.grid import bounded, headline, leads_over, what_is_compared
 from tierbench.postprocess.report.notes import NOTES, Said, scaling_of, shares_of_alone, shares_of_baseline
 from tierbench.postprocess.schema.rows import RATE, SUMMED, TrialRow
@@ -230,16 +231,31 @@ def causes(results: Results, trials: Sequence[TrialRow], lines: Sequence[str]) -
         return []
     of_label = [trial.limit for trial in trials if trial.limit.bottleneck == label]
     used = [100 * limit.efficiency for limit in of_label if limit.efficiency is not None]
+    late = _differs_at_its_ends(results, [trial for trial in trials if trial.limit.bottleneck == label])
     ceilings = {figures(limit.ceiling_mbps, "Mb/s") for limit in of_label if limit.ceiling_mbps}
     share = ""
     if used and len(ceilings) == 1:
         # The ceiling is that of the access: it may be another resource's than what limits, as behind latency.
         ends = "–".join(dict.fromkeys(f"{end:.0f}" for end in (min(used), max(used))))
         did = "received" if all((trial.direction or SENT) == SENT for trial in trials) else "moved"
-        share = f": the jobs {did} {ends}\N{NO-BREAK SPACE}% of {ceilings.pop()}, the path's tightest known ceiling"
+        whole = "over whole windows " if late else ""
+        share = (
+            f": {whole}the jobs {did} {ends}\N{NO-BREAK SPACE}% of {ceilings.pop()}, the path's tightest known ceiling"
+        )
     whose, often = "Latency" if label == LATENCY else f"The {label}", _in_some(trials, label)
     those = "both" if len(lines) == 2 else f"all {len(lines)}"
-    return [f"{whose} limits {those}{f' in {often}' if often else ''}{share}."]
+    when = " while all jobs are at work" if late else ""
+    return [f"{whose} limits {those}{f' in {often}' if often else ''}{when}{share}."]
+
+
+def _differs_at_its_ends(results: Results, trials: Sequence[TrialRow]) -> bool:
+    """Whether one thing limits all while all clients are at work, and lines differ: by how these begin and end."""
+    used: dict[str, list[float]] = {}
+    for trial in trials:
+        if trial.limit.efficiency and trial.limit.bottleneck_evidence.startswith(ALL_AT_WORK):
+            used.setdefault(level_of(trial, results.layout.lines), []).append(trial.limit.efficiency)
+    middles = [statistics.median(shares) for shares in used.values()]
+    return bool(middles) and max(middles) > (1 + within(results)) * min(middles)
 
 
 def _in_some(trials: Sequence[TrialRow], label: str) -> str:

@@ -256,6 +256,20 @@ def test_what_limits_most_trials_is_not_said_of_all(tmp_path, of_direct, of_lan,
 
 
 @pytest.mark.parametrize(
+    ("share_of_lan", "when"), [("0.65", " while all jobs are at work: over whole windows"), ("0.88", ":")]
+)
+def test_what_limits_all_while_they_work_is_not_said_to_make_their_difference(tmp_path, share_of_lan, when):
+    shape = Shape(rates={"direct": 400.0, "lan-xrootd": 300.0}, batches=(8,), samples=False)
+    made = write_run(tmp_path / "run", shape)
+    evidence = "while all clients were at work, 6.0 s: storage server oss.uf.test sent 278.9 of 287.0 Mb/s (97 %)"
+    shares = {"direct": "0.9", "lan-xrootd": share_of_lan}
+    of_all = {"bottleneck": "storage", "bottleneck_evidence": evidence, "ceiling_mbps": "287"}
+    rows = [{**row, **of_all, "efficiency": shares[row["access"]]} for row in read_csv(made / "trials.csv")]
+    write_csv(made / "trials.csv", rows)
+    assert f"The storage limits both{when} the jobs received " in answers(read_results(made, silent))[0].sentence
+
+
+@pytest.mark.parametrize(
     ("scatter", "words"),
     [
         (1.05, r"\d+ more repetitions?.* would resolve 5.*: `tierbench run --more "),
