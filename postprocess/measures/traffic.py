@@ -236,10 +236,10 @@ def without_clients(data: TrialData, counted: Counted, factor: float = MEGABITS)
 def _idle_before(moved: CounterCurve, most_s: float) -> float | None:
     """The rate from the first sample, or so long before, to the last one before the window, if enough is known."""
     last = moved.before(0)
-    begin = max(moved.times[0], moved.times[last] - most_s)
-    if last < 1 or moved.covered_s(begin, moved.times[last]) < LEAST_IDLE_S:
+    if last < 1:
         return None
-    return moved.rate(begin, moved.times[last])
+    begin = max(moved.times[0], moved.times[last] - most_s)
+    return moved.rate(begin, moved.times[last]) if moved.covered_s(begin, moved.times[last]) >= LEAST_IDLE_S else None
 
 
 def _idle_after(moved: CounterCurve) -> float | None:
@@ -306,9 +306,10 @@ def _most_since(interface: Sampled, moved: CounterCurve, sample: int, since_ns: 
     if IN_SEGMENTS not in interface.intervals.differences:
         return np.inf
     segments = counter_curve(interface, IN_SEGMENTS, since_ns)
-    whole = float(segments.risen[-1] - segments.risen[0])
-    share = segments.rise(moved.times[sample], segments.times[-1]) / whole if whole > 0 else np.inf
-    return float(moved.risen[-1] - moved.risen[0]) * share
+    whole = float(segments.risen[-1] - segments.risen[0]) if len(segments) else 0.0
+    if not whole > 0:
+        return np.inf
+    return float(moved.risen[-1] - moved.risen[0]) * segments.rise(moved.times[sample], segments.times[-1]) / whole
 
 
 def mean_error_mbps(data: TrialData, excess_bytes: float | None) -> float | None:
