@@ -98,7 +98,7 @@ class Planned:
         size = (trial.bytes or trial.nominal_bytes) * (share if isinstance(share, float) and 0 < share <= 1 else 1.0)
         lasts_s = getattr(options, "seconds", 0)
         lasts_s = float(lasts_s) if isinstance(lasts_s, int | float) else 0.0
-        work_s = size * 8 / 1e6 / min(ceilings) if size and ceilings else lasts_s
+        work_s = (size * 8 / 1e6 / min(ceilings) if ceilings else 0.0) if size else lasts_s
         if trial.work.for_s is not None:
             work_s = trial.work.for_s * (trial.jobs if in_turn else 1)
         if isinstance(own.start, Every):

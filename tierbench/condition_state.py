@@ -14,7 +14,7 @@ from tierbench.files import poll
 from tierbench.trials import Condition
 
 POLL_SECONDS = 0.1
-CACHES = ("cold", "warm")  # states that the trial itself changes
+COLD, WARM = "cold", "warm"  # states of a cache, which the trial itself changes
 
 
 class ConditionState:
@@ -39,7 +39,7 @@ class ConditionState:
             asked, unit = self.condition.value, self.condition.unit
             return f"{self.name} is {records['arranged'].get('now')} {unit} where {asked} {unit} were asked for"
         held = records.get("restored", {}).get("held")
-        if held is not None and self.condition.value not in CACHES and not self.is_as_asked(str(held)):
+        if held is not None and self.condition.value not in (COLD, WARM) and not self.is_as_asked(str(held)):
             return f"{self.name} was {held} {self.condition.unit} at the end: somebody else has changed it meanwhile"
         return ""
 

@@ -150,11 +150,6 @@ class Look:
         return {batch_name(dict(point)) for point in points}
 
     @property
-    def more(self) -> list[int | None]:
-        """How many more repetitions would answer each that is open by the usable trials and can be answered."""
-        return [each.more for each in self.comparisons if each.is_open and each.needs_repeats]
-
-    @property
     def sentences(self) -> list[str]:
         return [each.sentence for each in self.open]
 

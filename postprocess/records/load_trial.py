@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tierbench import files, names
-from tierbench.condition_state import ConditionState, condition_states
+from tierbench.condition_state import COLD, WARM, ConditionState, condition_states
 from tierbench.dags.measure import RECEIVED
 from tierbench.dags.plan import read_plan
 from tierbench.dags.records import read_outcome
@@ -20,7 +20,7 @@ from tierbench.postprocess.records.definition import Definition, definition, rea
 from tierbench.postprocess.records.increments import intervals
 from tierbench.postprocess.records.jobs import Job, read_jobs
 from tierbench.postprocess.records.samples import UnreadableSamples, read_samples
-from tierbench.postprocess.records.trial import COLD, WARM, Cache, Sampled, TrialData
+from tierbench.postprocess.records.trial import Cache, Sampled, TrialData
 from tierbench.starts import Go
 from tierbench.trials import SKIPPED, Clock, Outcome, Overlap
 

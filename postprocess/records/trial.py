@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from tierbench.condition_state import WARM
 from tierbench.dags.measure import OF_OWN_DISKS, SENT, Measure
 from tierbench.postprocess.digits import Booleans
 from tierbench.postprocess.records.ceilings import Ceilings
@@ -14,7 +15,6 @@ from tierbench.postprocess.records.samples import Samples
 from tierbench.trials import Clock, Overlap
 
 LONGEST_S = 8 * 86_400  # a trial may last a week
-COLD, WARM = "cold", "warm"
 
 
 @dataclass(frozen=True, eq=False)  # arrays are not equal as a whole

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from pathlib import PurePath
 
+from tierbench.condition_state import COLD
 from tierbench.dags.measure import OF_DISKS, SENT
 from tierbench.postprocess.measures.closure import bytes_once, bytes_reported, mb, moved_around, together
 from tierbench.postprocess.measures.resources import shares_machine
 from tierbench.postprocess.measures.server_reports import MOST_HEADERS, Proxied, caches, proxied, software_caches
 from tierbench.postprocess.measures.traffic import at_rest_bytes, counter_curve
-from tierbench.postprocess.records.trial import COLD, TrialData, by_host
+from tierbench.postprocess.records.trial import TrialData, by_host
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict.counting import STREAM
 from tierbench.postprocess.verdict.rules import Limits, Measured, bytes_rule, rule
