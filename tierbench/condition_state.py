@@ -38,9 +38,9 @@ class ConditionState:
         if "arranged" in records and not self.is_as_asked(str(records["arranged"].get("now"))):
             asked, unit = self.condition.value, self.condition.unit
             return f"{self.name} is {records['arranged'].get('now')} {unit} where {asked} {unit} were asked for"
-        held = records.get("restored", {}).get("held")
-        if held is not None and self.condition.value not in (COLD, WARM) and not self.is_as_asked(str(held)):
-            return f"{self.name} was {held} {self.condition.unit} at the end: somebody else has changed it meanwhile"
+        at_end = records.get("restored", {}).get("at_end")
+        if at_end is not None and self.condition.value not in (COLD, WARM) and not self.is_as_asked(str(at_end)):
+            return f"{self.name} was {at_end} {self.condition.unit} at the end: somebody else has changed it meanwhile"
         return ""
 
     @property

@@ -149,7 +149,7 @@ def wait_for(stop_file: "str | None", seconds: float, helper: Helper) -> None:
 
 def tell(event: str, said: "dict[str, Any]", **content: Any) -> None:
     """An event, with what a cache held, and what number each host has, where the helper has said it."""
-    content.update({kind: said[kind] for kind in ("cache", "each", "held") if kind in said})
+    content.update({kind: said[kind] for kind in ("cache", "each", "at_end") if kind in said})
     wall, mono = now()
     print(json.dumps({"event": event, "wall_ns": wall, "mono_ns": mono, **content}), flush=True)
 

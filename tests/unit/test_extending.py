@@ -102,7 +102,7 @@ def test_a_condition_is_a_program_and_a_table(open_folder, tmp_path):
     held, refused = (host.call("hold", condition.word, value) for value in ("1048576", "1"))
     assert [json.loads(line) for line in held.stdout.splitlines()] == [
         {"word": "tcp-rmem", "asked": "1048576", "before": "6291456", "now": "1048576"},
-        {"word": "tcp-rmem", "restored": "6291456", "held": "1048576"},
+        {"word": "tcp-rmem", "restored": "6291456", "at_end": "1048576"},
     ]
     assert refused.returncode == 2
     assert host.value.read_text().split() == ["4096", "87380", "6291456"]

@@ -271,7 +271,7 @@ def test_it_changes_the_value_and_restores_it_when_its_input_ends_or_it_is_ended
         if ended:
             holder.send_signal(signal.SIGTERM)
         told, _ = holder.communicate(timeout=120)
-        assert ended or json.loads(told) == {"word": "rtt", "held": "47", "restored": "14"}
+        assert ended or json.loads(told) == {"word": "rtt", "at_end": "47", "restored": "14"}
         assert place.value.read_text() == "14\n"
 
 
