@@ -52,6 +52,7 @@ CUSTOMIZE = (
     "rm -rf $1/usr/share/doc $1/usr/share/man $1/usr/share/locale $1/var/lib/apt/lists $1/etc/resolv.conf",
     "rm -f $1/etc/condor/config.d/* $1/etc/krb5.conf $1/etc/ssh/ssh_host_*",
     "sed -i 's/^hosts:.*/hosts: files/' $1/etc/nsswitch.conf",
+    "test -d $1/var/log/condor",  # HTCondor's package makes it where its configuration says, which may be another's
 )
 # Above what sssd maps a directory's users to, and what systemd, containers and /etc/subuid give away.
 FIRST_ID = 2_100_000_000
@@ -272,7 +273,11 @@ def logged(command: list[str], log: TextIO, what: str) -> None:
     """Run a command into the log; its failure is an error with what it complained of."""
     log.write(f"$ {' '.join(command)}\n")
     log.flush()
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True) as process:
+    # HTCondor's bindings set this for their own process; its package would make the folders of such a pool.
+    own = {name: value for name, value in os.environ.items() if name != "CONDOR_CONFIG"}
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=own
+    ) as process:
         try:
             if process.wait() == 0:
                 return
