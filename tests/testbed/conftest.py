@@ -6,6 +6,7 @@ TIERBENCH_TEST_SUITE=forky runs them on HTCondor 25.14 and XRootD 6.
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,8 @@ def pytest_unconfigure() -> None:
 
 
 def of_our_own(kind: str) -> Testbed:
+    if os.geteuid() != 0:
+        pytest.skip("a testbed takes root")
     return Testbed(f"{OURS}{WORKER}{kind}")
 
 
@@ -57,17 +60,21 @@ def say(words: str) -> None:
     print(words, file=sys.stderr, flush=True)
 
 
-@pytest.fixture(scope="session")
-def testbed() -> Iterator[Testbed]:
-    if os.geteuid() != 0:
-        pytest.skip("a testbed takes root")
-    bed = of_our_own("usual")
+@contextmanager
+def brought_up(kind: str, settings: Settings) -> Iterator[Testbed]:
+    bed = of_our_own(kind)
     try:
-        bed.up(SETTINGS, say)
+        bed.up(settings, say)
     except TierbenchError as error:
         pytest.fail(f"the testbed did not come up, so nothing was tested: {error}", pytrace=False)
     yield bed
     bed.down()
+
+
+@pytest.fixture(scope="session")
+def testbed() -> Iterator[Testbed]:
+    with brought_up("usual", SETTINGS) as bed:
+        yield bed
 
 
 @pytest.fixture(scope="session", autouse=True)

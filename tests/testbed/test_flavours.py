@@ -12,7 +12,7 @@ from functools import partial
 
 import pytest
 
-from tests.testbed.conftest import SETTINGS, of_our_own, say
+from tests.testbed.conftest import SETTINGS, brought_up
 from tests.testbed.runs import AccessPoint, marks_on_the_wire
 from tierbench import names
 from tierbench.testbed.host import RunningHost
@@ -68,11 +68,9 @@ queue
 
 @pytest.fixture(scope="module")
 def testbed() -> Iterator[Testbed]:
-    bed = of_our_own("flavours")
-    bed.up(replace(SETTINGS, private_workers=1, public_workers=1, virtual_workers=1), say)
-    bed.host("vmuf").run("sh", "-c", f"yes '{MARK}' | head -n {COPIES} >{PLAIN}", user=USER)
-    yield bed
-    bed.down()
+    with brought_up("flavours", replace(SETTINGS, private_workers=1, public_workers=1, virtual_workers=1)) as bed:
+        bed.host("vmuf").run("sh", "-c", f"yes '{MARK}' | head -n {COPIES} >{PLAIN}", user=USER)
+        yield bed
 
 
 @pytest.fixture

@@ -1,11 +1,10 @@
 """A testbed comes, is found again, and goes without a trace, whatever happens to it."""
 
-import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tierbench.errors import BusyError, HostError
+from tierbench.files import poll
 from tierbench.testbed import service
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services.filesystem import MOUNT_POINT
@@ -28,14 +28,9 @@ WIDE = replace(TINY, storage_nics=2, redirector=1, rtt_ms=40, rates_mbps=Rates(s
 SETTLE_SECONDS = 60
 
 
-def eventually(holds: Callable[[], bool]) -> bool:
-    """The kernel takes namespaces apart in its own time."""
-    deadline = time.monotonic() + SETTLE_SECONDS
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
-    return True
+def goes(testbed: Testbed) -> bool:
+    """Whether nothing is left of a testbed; the kernel takes namespaces apart in its own time."""
+    return poll(lambda: not traces(testbed), SETTLE_SECONDS)
 
 
 def traces(testbed: Testbed) -> list[str]:
@@ -61,8 +56,6 @@ def interfaces() -> set[str]:
 @pytest.fixture
 def tiny() -> Iterator[Testbed]:
     """A second, small testbed of which nothing may be left at the end."""
-    if os.geteuid() != 0:
-        pytest.skip("a testbed takes root")
     bed = of_our_own("tiny")
     yield bed
     bed.down()
@@ -128,7 +121,7 @@ def test_another_testbed_beside_it_has_its_own_distance_and_goes_with_nothing_bu
     (tmp_path / "file").touch()
     tiny.host("ce").daemon("planted", "runuser", "-u", USER, "--", "sh", "-c", PLANTED.format(outside=tmp_path))
     tiny.down()
-    assert eventually(lambda: not traces(tiny)), traces(tiny)
+    assert goes(tiny), traces(tiny)
     assert (tmp_path / "file").exists()
     assert testbed.is_up
 
@@ -137,7 +130,7 @@ def test_an_interrupted_up_leaves_nothing(tiny: Testbed) -> None:
     with coming_up(tiny, "HTCondor") as process:
         process.send_signal(signal.SIGINT)
     assert process.returncode == 130
-    assert eventually(lambda: not traces(tiny)), traces(tiny)
+    assert goes(tiny), traces(tiny)
 
 
 def test_down_clears_what_a_killed_up_left(tiny: Testbed) -> None:
@@ -145,14 +138,12 @@ def test_down_clears_what_a_killed_up_left(tiny: Testbed) -> None:
         process.kill()
     assert traces(tiny)
     assert tiny.down() is True
-    assert eventually(lambda: not traces(tiny)), traces(tiny)
+    assert goes(tiny), traces(tiny)
 
 
 @pytest.fixture(scope="module")
 def afresh() -> Iterator[Testbed]:
     """A small testbed with a storage server of two interfaces and a redirector; its first `up` was killed."""
-    if os.geteuid() != 0:
-        pytest.skip("a testbed takes root")
     bed = of_our_own("afresh")
     with coming_up(bed, "Kerberos") as process:
         process.kill()

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.testbed.conftest import SETTINGS, of_our_own, say
+from tests.testbed.conftest import SETTINGS, brought_up
 from tests.testbed.runs import AccessPoint, Ran
 from tierbench import names
 from tierbench.testbed.services.filesystem import DATA
@@ -36,10 +36,9 @@ replicas.out = {{ size_mb = 16 }}
 
 @pytest.fixture(scope="module")
 def testbed() -> Iterator[Testbed]:
-    bed = of_our_own("nearby")
-    bed.up(replace(SETTINGS, private_workers=1, public_workers=1, virtual_workers=1, near_workers=1), say)
-    yield bed
-    bed.down()
+    near = replace(SETTINGS, private_workers=1, public_workers=1, virtual_workers=1, near_workers=1)
+    with brought_up("nearby", near) as bed:
+        yield bed
 
 
 @pytest.fixture(scope="module")
