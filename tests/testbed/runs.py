@@ -1,4 +1,4 @@
-"""What tests on the testbed share: runs of experiments on its access point, this machine's idleness, a capture."""
+"""What tests on the testbed share: runs of experiments, this machine's idleness, a sampler by hand, a capture."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ from typing import Any
 import pytest
 
 from tierbench import names
+from tierbench.postprocess.records.increments import intervals
+from tierbench.postprocess.records.samples import read_samples
+from tierbench.postprocess.records.trial import Sampled
 from tierbench.postprocess.schema.rows import TRIAL_FILES
+from tierbench.single_file_script import single_file
 from tierbench.testbed.host import RunningHost, wait_until
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
@@ -33,6 +37,7 @@ RUN_SECONDS = 1200  # of a busy machine's patience; nothing waits so long where 
 FULL_SEGMENT = 1514  # bytes on the wire
 CAPTURE = "/run/capture"
 STEP_S = 0.01
+PERIOD_S = 0.1  # of a sampler that a test starts itself
 LATE_S = 0.04  # a few per cent of the shortest windows
 BESIDE_S = 0.5  # what comes just before a window or after it is in its edges
 USUAL = {  # of an experiment: one trial that is not tried again, unless it says otherwise
@@ -175,8 +180,10 @@ class AccessPoint:
         self.make_replicas(name)
         return self.run(name)
 
-    def run(self, name: str) -> Ran:
-        return self._ran("run", *_definition(name), "--no-links", "--anyway", "--into", f"{HOME}/{name}", run=name)
+    def run(self, name: str, site: str = "testbed", into: str = "", links: bool = False) -> Ran:
+        into = into or name
+        options = ["--site", site, "--anyway", *([] if links else ["--no-links"]), "--into", f"{HOME}/{into}"]
+        return self._ran("run", f"{HOME}/{name}.toml", *options, run=into)
 
     def more(self, name: str, repetitions: int) -> Ran:
         return self._ran(
@@ -200,6 +207,11 @@ class AccessPoint:
         """What the doctor says of an experiment."""
         return self.command("tierbench", "doctor", "--quick", "--experiment", *_definition(name), check=False)[1]
 
+    def nightly(self, folder: str, *words: str) -> tuple[int, str]:
+        """`tierbench nightly` of the user, with its nights and its history in a folder."""
+        place = (f"TIERBENCH_NIGHTS={HOME}/{folder}", f"TIERBENCH_HISTORY={HOME}/{folder}/history.sqlite")
+        return self.command("env", *place, "tierbench", "nightly", *words, check=False)
+
     def tierbench(self, *arguments: str, check: bool = True) -> int:
         return self.command("tierbench", *arguments, check=check)[0]
 
@@ -208,7 +220,8 @@ class AccessPoint:
         return result.returncode, result.stdout
 
     def there(self, name: str) -> Path:
-        return from_here(self._ce, f"{HOME}/{name}")
+        """Where this machine finds a file of the user's; only for tests, which know what they put there."""
+        return Path(f"/proc/{self._ce.pid}/root{HOME}/{name}")
 
     def copy(self, name: str, copy: str = "") -> Path:
         """A run directory as it is now; it may go on to change."""
@@ -216,11 +229,6 @@ class AccessPoint:
 
     def _ran(self, *arguments: str, run: str, copy: str = "") -> Ran:
         return Ran(self.tierbench(*arguments, check=False), self.copy(run, copy))
-
-
-def from_here(host: RunningHost, path: str) -> Path:
-    """Where this machine finds a path of a host; only for tests, which know what they put there."""
-    return Path(f"/proc/{host.pid}/root") / path.lstrip("/")
 
 
 def whole(name: str, text: str) -> str:
@@ -232,6 +240,25 @@ def whole(name: str, text: str) -> str:
 
 def _definition(name: str) -> list[str]:
     return [f"{HOME}/{name}.toml", "--site", "testbed"]
+
+
+@contextmanager
+def sampling(host: RunningHost, name: str, role: str) -> Iterator[Path]:
+    """While a sampler is at work on a host; its file, which is whole in the end."""
+    log, stop = host.log(f"{name}.log"), f"/root/{name}.stop"
+    host.run("rm", "-f", stop, f"/var/log/{name}.log")
+    host.put("/root/sampler.py", single_file("tierbench.monitors.sampler"))
+    of_trial = ["--trial", name, "--role", role, "--interface", "auto", "--period", str(PERIOD_S)]
+    host.daemon(name, "python3", "/root/sampler.py", *of_trial, "--stop-file", stop, "--max-seconds", "600")
+    host.wait_until(lambda: log.read_bytes().count(b"\n") > 3, "the sampler did not begin", log.name)
+    yield log
+    host.put(stop, "stop")
+    host.wait_until(lambda: b'"reason"' in log.read_bytes(), "the sampler did not end", log.name)
+
+
+def sampled(file: Path) -> Sampled:
+    """What a sampler has written until now."""
+    return Sampled(samples := read_samples(file), intervals(samples))
 
 
 def marks_on_the_wire(server: RunningHost, of: str, mark: str, whole: int, read: Callable[[], None]) -> int:

@@ -5,11 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.testbed.runs import sampled, sampling
 from tierbench.postprocess.measures.server_reports import XROOTD_SENT, reported_by, rises
-from tierbench.postprocess.records.increments import intervals
-from tierbench.postprocess.records.samples import read_samples
-from tierbench.postprocess.records.trial import Sampled
-from tierbench.single_file_script import single_file
 from tierbench.site_configs.site import load_site
 from tierbench.testbed.check import AccessMethod, Check, access_methods
 from tierbench.testbed.services import topology
@@ -59,33 +56,23 @@ def test_mounts_read_ahead_as_far_as_they_are_told(testbed: Testbed, host: str) 
 def test_what_an_xrootd_server_reports_is_what_its_client_read(testbed: Testbed) -> None:
     server, file, blocks = testbed.host("vmuf"), f"{WRITES}/counted", 4
     server.run("dd", "if=/dev/urandom", f"of={file}", f"bs={BLOCK}", f"count={blocks}")
-    server.put("/root/sampler.py", single_file("tierbench.monitors.sampler"))
-    server.run("rm", "-f", "/root/stop", "/var/log/counted.log")
-    of_trial = ["--trial", "counted", "--role", "door", "--interface", "auto", "--period", "0.1"]
-    server.daemon("counted", "python3", "/root/sampler.py", *of_trial, "--stop-file", "/root/stop")
-    log = server.log("counted.log")
-    server.wait_until(lambda: log.read_bytes().count(b"\n") > 3, "the sampler did not begin", "counted.log")
-
-    def sampled() -> Sampled:
-        return Sampled(samples := read_samples(log), intervals(samples))
 
     def read() -> tuple[int, int]:
         """When a client read, and all of it has been reported."""
         begin_ns = time.time_ns()
         testbed.host("wn03").run("xrdcp", "-f", "--nopbar", f"root://{server.host.fqdn}:{PORT}/{file}", "/dev/null")
         end_ns = time.time_ns()
-        server.wait_until(lambda: len(reported_by(sampled(), end_ns)) > 0, "no report came after it", "counted.log")
+        server.wait_until(lambda: len(reported_by(sampled(log), end_ns)) > 0, "no report came after it", log.name)
         return begin_ns, end_ns
 
     def is_known() -> bool:
         """Whether the server had reported before it was read from: what it did until then is not counted."""
         read()
-        return bool(sampled().samples.columns["xrootd_reads"][-1] > 0)
+        return bool(sampled(log).samples.columns["xrootd_reads"][-1] > 0)
 
-    server.wait_until(is_known, "its reads were not reported", "counted.log")
-    begin_ns, end_ns = read()
-    server.put("/root/stop", "stop")
-    server.wait_until(lambda: b'"reason"' in log.read_bytes(), "the sampler did not end", "counted.log")
-    assert rises(sampled(), begin_ns, end_ns) == {
+    with sampling(server, "counted", "door") as log:
+        server.wait_until(is_known, "its reads were not reported", log.name)
+        begin_ns, end_ns = read()
+    assert rises(sampled(log), begin_ns, end_ns) == {
         XROOTD_SENT: pytest.approx(blocks * BLOCK, rel=0.01), "xrootd_reads": blocks, "xrootd_vector_reads": 0
     }  # fmt: skip

@@ -5,19 +5,16 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from importlib import resources
 
 import pytest
 
-from tests.testbed.runs import RUN_SECONDS, STARVED, Machine, Ran, from_here, starved, whole, window
+from tests.testbed.runs import HOME, STARVED, AccessPoint, Machine, starved, window
 from tierbench import names
 from tierbench.testbed.cgroups import means
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services import conditions
-from tierbench.testbed.testbed import Testbed
-from tierbench.testbed.topology import USER
+from tierbench.testbed.testbed import SHIPPED, Testbed
 
-HOME = f"/home/{USER}/bottlenecks"  # DAGMan does not want its logs below /tmp
 SLOW_MBPS = 25
 SHALLOW = "256k"  # 80 ms: a queue of 2 MB takes 0.6 s of the 3 s that iperf3 has, and it measures less than there is
 SLOW_CORES = 0.05
@@ -63,50 +60,29 @@ class Trial:
     links: dict[str, float] = field(default_factory=dict)
     measure: bool = False
 
-    def experiment(self, name: str) -> str:
-        return whole(name, SETS + EXPERIMENT.format(**vars(self)))
-
-
-class Sites:
-    """The testbed's access point, where trials are run one at a time under what was staged."""
-
-    def __init__(self, testbed: Testbed) -> None:
-        self.testbed = testbed
-        self._ce = testbed.host("ce")
-        self._site = (resources.files("tierbench.site_configs") / "testbed.toml").read_text(encoding="utf-8")
-
-    def make_replicas(self) -> None:
-        writer = self.testbed.host("vmuf")
-        writer.put(f"{HOME}/replicas.toml", whole("replicas", SETS + REPLICAS), user=USER)
-        writer.run("tierbench", "replicas", f"{HOME}/replicas.toml", "--site", "testbed", user=USER)
-
-    def run(self, name: str, trial: Trial) -> dict[str, str]:
-        """The trial's row of trials.csv."""
-        self._ce.put(f"{HOME}/{name}.toml", trial.experiment(name), user=USER)
-        self._ce.put(f"{HOME}/{name}-site.toml", self._site_with(trial.links), user=USER)
-        options = ["--into", f"{HOME}/{name}", *([] if trial.measure else ["--no-links"])]
-        ended = self._ce.run(
-            "tierbench", "run", f"{HOME}/{name}.toml", "--site", f"{HOME}/{name}-site.toml", *options,
-            user=USER, timeout=RUN_SECONDS, check=False,
-        )  # fmt: skip
-        ran = Ran(ended.returncode, from_here(self._ce, f"{HOME}/{name}"))
-        assert ran.ended_well, ended.stderr
-        (row,) = ran.rows(names.TRIALS_CSV)
-        return row
-
-    def _site_with(self, links: dict[str, float]) -> str:
-        text, table, stated = self._site.partition("[links]")
-        for link, value in links.items():
-            stated, changed = re.subn(rf"(?m)^{link} = .*$", f"{link} = {value}", stated)
-            assert changed == 1, link
-        return text + table + stated
-
 
 @pytest.fixture(scope="module")
-def sites(testbed: Testbed) -> Sites:
-    sites = Sites(testbed)
-    sites.make_replicas()
-    return sites
+def _replicas(access_point: AccessPoint) -> None:
+    access_point.define("staged", SETS + REPLICAS)
+    access_point.make_replicas("staged")
+
+
+def row_of(trial: Trial, name: str, access_point: AccessPoint) -> dict[str, str]:
+    """The trial's row of trials.csv, under what was staged."""
+    access_point.define(name, SETS + EXPERIMENT.format(**vars(trial)))
+    access_point.put(f"{name}-site.toml", site_with(trial.links))
+    ran = access_point.run(name, f"{HOME}/{name}-site.toml", links=trial.measure)
+    assert ran.ended_well
+    (row,) = ran.rows(names.TRIALS_CSV)
+    return row
+
+
+def site_with(links: dict[str, float]) -> str:
+    text, table, stated = SHIPPED.read_text(encoding="utf-8").partition("[links]")
+    for link, value in links.items():
+        stated, changed = re.subn(rf"(?m)^{link} = .*$", f"{link} = {value}", stated)
+        assert changed == 1, link
+    return text + table + stated
 
 
 # -- what can be staged ------------------------------------------------------------------------------------
@@ -225,12 +201,15 @@ def staged(label: str, stage: Stage, trial: Trial) -> object:
         ),
     ],
 )  # fmt: skip
-def test_the_staged_bottleneck_is_named(sites: Sites, machine: Machine, label: str, stage: Stage, trial: Trial) -> None:
+@pytest.mark.usefixtures("_replicas")
+def test_the_staged_bottleneck_is_named(
+    access_point: AccessPoint, testbed: Testbed, machine: Machine, label: str, stage: Stage, trial: Trial
+) -> None:
     if label in ("gateway CPU", "door CPU") and not means().limits:
         pytest.skip(means().lacking)
     name = re.sub(r"\W+", "-", label).lower()
-    with stage(sites.testbed):
-        row = sites.run(name, trial)
+    with stage(testbed):
+        row = row_of(trial, name, access_point)
     print(label, row["bottleneck_evidence"])
     assert (row["state"], row["reasons"]) == ("complete", "")
     named = row["bottleneck"] == label and (trial.client != "higgs" or float(row["cpu_efficiency"]) >= 0.9)

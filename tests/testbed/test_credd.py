@@ -85,17 +85,11 @@ def _stored(ce: RunningHost) -> Iterator[None]:
     ce.run("condor_store_cred", "delete-oauth", "-s", SERVICE, user=USER)
 
 
-def run(access_point: AccessPoint, site: str, into: str) -> Path:
-    asked = ["tierbench", "run", f"{HOME}/by-credd.toml", "--site", site, "--no-links", "--anyway"]
-    access_point.command(*asked, "--into", f"{HOME}/{into}", check=False)
-    return access_point.copy(into) / names.trial_directory(f"{WAY}.copy.x002.r1")
-
-
 @pytest.mark.usefixtures("_stored")
 def test_a_trial_that_takes_longer_than_its_token_reads_on_with_renewed_ones(
     access_point: AccessPoint, site: str
 ) -> None:
-    trial = run(access_point, site, "credd-renewed")
+    (trial,) = access_point.run("by-credd", site, "credd-renewed").trials
     assert outcome(trial)["state"] == "complete", outcome(trial)
     for client in range(2):
         work = last_line(trial / names.client_output(client))["work"]
@@ -107,6 +101,7 @@ def test_without_a_stored_credential_the_run_is_refused_and_a_trial_ends_at_once
 ) -> None:
     status, said = access_point.command("tierbench", "plan", f"{HOME}/by-credd.toml", "--site", site, check=False)
     assert "HTCondor has no credential for scitokens, so it takes no job; store it before" in said, status
-    (reason, *_) = outcome(run(access_point, site, "credd-none"))["reasons"]
+    (trial,) = access_point.run("by-credd", site, "credd-none").trials
+    (reason, *_) = outcome(trial)["reasons"]
     assert "HTCondor did not take the jobs of clients: " in reason
     assert "job credentials" in reason

@@ -6,6 +6,7 @@ A door looks at them when a client connects: who reads a file by then reads on, 
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from tierbench.testbed.services.kerberos import REALM
 pytestmark = pytest.mark.long
 
 LASTS_S = 30  # from before the run is submitted on
-NIGHTS = f"{HOME}/expiring-nights"
 EXPERIMENT = """
 access = ["{access}"]
 repeats = {repeats}
@@ -132,18 +132,18 @@ def test_a_ticket_that_expires_in_the_middle_ends_the_trial_and_the_next_one_get
 
 def test_a_night_that_begins_with_an_expired_token_says_so(site: AccessPoint, show: Callable[[float], None]) -> None:
     define(site, "wan-xrootd-token", "small", "")
-    place = ["env", f"TIERBENCH_NIGHTS={NIGHTS}", f"TIERBENCH_HISTORY={NIGHTS}/history.sqlite", "tierbench", "nightly"]
-    status, said = site.command(*place, "add", f"{HOME}/expiring.toml", "--site", "testbed", "--at", "02:30")
+    nightly = partial(site.nightly, "expiring-nights")
+    status, said = nightly("add", f"{HOME}/expiring.toml", "--site", "testbed", "--at", "02:30")
     assert status == 0, said
     try:
         show(-60)
         folder = site.there("expiring-nights/expiring")
         terms = content(folder / names.NIGHTLY)
         site.put(f"expiring-nights/expiring/{names.NIGHTLY}", json.dumps({**terms, "patience_s": 0.0}))
-        assert site.command(*place, "run", "expiring", check=False)[0] == 1
+        assert nightly("run", "expiring")[0] == 1
         (record,) = [content(path) for path in folder.glob(f"{names.NIGHTS}/*/{names.NIGHT_RECORD}")]
     finally:
-        site.command(*place, "remove", "expiring")
+        nightly("remove", "expiring")
     assert record["outcome"] == "failed"
     assert "expired at" in record["reason"]
     assert "get it anew" in record["sentences"][0]

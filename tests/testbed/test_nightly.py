@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.testbed.runs import HOME, AccessPoint, Ran, content
 from tierbench import names
 from tierbench.testbed.testbed import Testbed
 
+Nightly = Callable[..., tuple[int, str]]
 NIGHTS = f"{HOME}/nights"
 PATIENCE_S = 900
 EXPERIMENT = """
@@ -32,28 +34,22 @@ def until(holds: Callable[[], Any], what: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def nightly(access_point: AccessPoint) -> Callable[..., tuple[int, str]]:
+def nightly(access_point: AccessPoint) -> Nightly:
     """The command `tierbench nightly` of the access point's user, who has one that is due at night."""
-
-    def command(*words: str) -> tuple[int, str]:
-        place = ["env", f"TIERBENCH_NIGHTS={NIGHTS}", f"TIERBENCH_HISTORY={NIGHTS}/history.sqlite"]
-        return access_point.command(*place, "tierbench", "nightly", *words, check=False)
-
     access_point.define("watched", EXPERIMENT)
     access_point.make_replicas("watched")
-    status, _ = command("add", f"{HOME}/watched.toml", "--site", "testbed", "--at", "02:30")
-    assert status == 0
+    command = partial(access_point.nightly, "nights")
+    assert command("add", f"{HOME}/watched.toml", "--site", "testbed", "--at", "02:30")[0] == 0
     return command
 
 
 @pytest.fixture(scope="module")
-def folder(nightly: Callable[..., tuple[int, str]], access_point: AccessPoint) -> Path:
-    assert nightly
+def folder(access_point: AccessPoint) -> Path:
     return access_point.there("nights/watched")
 
 
 @pytest.fixture(scope="module")
-def night(nightly: Callable[..., tuple[int, str]], folder: Path, testbed: Testbed) -> dict[str, Any]:
+def night(nightly: Nightly, folder: Path, testbed: Testbed) -> dict[str, Any]:
     """The record of a night in whose middle the scheduler was killed, and another one was asked for and refused."""
     assert nightly("run", "watched")[0] == 0
     until(lambda: list(folder.glob(f"{names.NIGHTS}/*/run/{names.CEILINGS}")), "the links were not measured")
@@ -84,17 +80,17 @@ def test_it_has_a_control_of_another_way_beside_what_is_watched(night: dict[str,
     assert control.split("/")[0] in {trial["id"].split(".")[0] for trial in plan["trials"]} - {"wan-xrootd-private"}
 
 
-def test_the_crontab_job_waits_for_the_next_night(night: dict[str, Any], access_point: AccessPoint) -> None:
-    assert night
+@pytest.mark.usefixtures("night")
+def test_the_crontab_job_waits_for_the_next_night(access_point: AccessPoint) -> None:
     mine = ["-constraint", 'TierbenchNightly == "watched"']  # and not the night's DAG, which may just be leaving
     _, told = access_point.command("condor_q", *mine, "-af", "CronHour", "CronMinute", "JobStatus")
     assert told.split() in (["2", "30", "1"], ["2", "30", "2"])
 
 
+@pytest.mark.usefixtures("night")
 def test_a_night_for_which_the_disk_has_no_room_is_refused_and_told(
-    night: dict[str, Any], nightly: Callable[..., tuple[int, str]], folder: Path, testbed: Testbed
+    nightly: Nightly, folder: Path, testbed: Testbed
 ) -> None:
-    assert night
     ce = testbed.host("ce")
     ce.run("mount", "-t", "tmpfs", "-o", "size=1m,mode=777", "tmpfs", f"{NIGHTS}/watched/{names.NIGHTS}")
     try:
@@ -108,10 +104,10 @@ def test_a_night_for_which_the_disk_has_no_room_is_refused_and_told(
     assert "make room" in record["sentences"][0]
 
 
+@pytest.mark.usefixtures("night")
 def test_removed_it_leaves_no_job_and_all_that_was_measured(
-    night: dict[str, Any], nightly: Callable[..., tuple[int, str]], folder: Path, access_point: AccessPoint
+    nightly: Nightly, folder: Path, access_point: AccessPoint
 ) -> None:
-    assert night
     nightly("remove", "watched")
     mine = ["-constraint", 'TierbenchNightly == "watched"', "-af", "ClusterId"]
     until(lambda: not access_point.command("condor_q", *mine)[1].strip(), "its job is in the queue still")

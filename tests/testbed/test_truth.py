@@ -10,18 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from tests.testbed.runs import PERIOD_S, sampled, sampling
 from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.measures.steady import steady
 from tierbench.postprocess.measures.traffic import Counted
-from tierbench.postprocess.records.increments import intervals
-from tierbench.postprocess.records.samples import read_samples
 from tierbench.postprocess.records.trial import Sampled
-from tierbench.single_file_script import single_file
 from tierbench.testbed.testbed import Testbed
 
 pytestmark = pytest.mark.quiet
 
-PERIOD_S = 0.1
 MOST_LATE_S = 0.03  # of what the sender sends each 5 ms, and no more of its rate than the tolerances below
 RAMP_S, LEVEL_S, LEVEL_MBPS = 2.0, 8.0, 60.0
 ETHERNET_IP_UDP = 14 + 20 + 8
@@ -83,19 +80,12 @@ class Injection:
 @pytest.fixture(scope="module")
 def injection(testbed: Testbed) -> Injection:
     oss, worker = testbed.host("oss"), testbed.host("wn03")
-    oss.run("rm", "-f", "/root/stop", "/var/log/truth.log")
-    oss.put("/root/sampler.py", single_file("tierbench.monitors.sampler"))
     oss.put("/root/sender.py", SENDER)
-    of_trial = ["--trial", "truth", "--role", "storage", "--interface", "auto", "--period", str(PERIOD_S)]
-    oss.daemon("truth", "python3", "/root/sampler.py", *of_trial, "--stop-file", "/root/stop", "--max-seconds", "600")
-    samples = oss.log("truth.log")
-    oss.wait_until(lambda: samples.read_bytes().count(b"\n") > 3, "the sampler did not begin", "truth.log")
     numbers = [RAMP_S, LEVEL_S, LEVEL_MBPS, PAYLOAD, ETHERNET_IP_UDP]
-    said = json.loads(oss.run("python3", "/root/sender.py", worker.host.address, *map(str, numbers)).stdout)
-    oss.put("/root/stop", "stop")
-    oss.wait_until(lambda: b'"reason"' in samples.read_bytes(), "the sampler did not end", "truth.log")
-    log, read = np.array(said["log"], float), read_samples(samples)
-    injected = Injection(said["wall_ns"], log[:, 0] / 1e9, log[:, 1], [Sampled(read, intervals(read))])
+    with sampling(oss, "truth", "storage") as file:
+        said = json.loads(oss.run("python3", "/root/sender.py", worker.host.address, *map(str, numbers)).stdout)
+    log = np.array(said["log"], float)
+    injected = Injection(said["wall_ns"], log[:, 0] / 1e9, log[:, 1], [sampled(file)])
     if injected.held_up:
         pytest.skip("this machine was too busy: the sender had to wait")
     return injected
