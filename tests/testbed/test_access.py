@@ -30,21 +30,20 @@ def files(check: Check) -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
-class TestAccess:
-    def test_cold_then_warm(self, check: Check, files: dict[str, str], method: AccessMethod) -> None:
-        check.flush(method, files)
-        cold = check.read(method, files, MEGABYTES)
-        assert all(reading.intact for reading in cold.readings)
-        assert [reading.worker for reading in cold.readings] == [host.fqdn for host in method.workers]
-        assert 0.99 < cold.sent_per_byte_read < ONCE
+def test_cold_then_warm(check: Check, files: dict[str, str], method: AccessMethod) -> None:
+    check.flush(method, files)
+    cold = check.read(method, files, MEGABYTES)
+    assert all(reading.intact for reading in cold.readings)
+    assert [reading.worker for reading in cold.readings] == [host.fqdn for host in method.workers]
+    assert 0.99 < cold.sent_per_byte_read < ONCE
 
-        warm = check.read(method, files, MEGABYTES)
-        assert all(reading.intact for reading in warm.readings)
-        assert warm.sent_per_byte_read < HARDLY
+    warm = check.read(method, files, MEGABYTES)
+    assert all(reading.intact for reading in warm.readings)
+    assert warm.sent_per_byte_read < HARDLY
 
-        check.flush(method, files)
-        again = check.read(method, files, MEGABYTES)
-        assert 0.99 < again.sent_per_byte_read < ONCE
+    check.flush(method, files)
+    again = check.read(method, files, MEGABYTES)
+    assert 0.99 < again.sent_per_byte_read < ONCE
 
 
 @pytest.mark.parametrize("host", ["dgt", "vmuf", "wn03"])

@@ -274,18 +274,12 @@ def test_a_missing_replica_makes_its_trial_incomplete_and_is_named(hurt: Ran) ->
     assert [path.name for path in (trial / names.TRIES).iterdir()] == ["1"]
 
 
-def test_each_try_has_a_flush_of_its_own(hurt: Ran) -> None:
+def test_each_try_has_a_flush_a_gate_and_samples_of_its_own(hurt: Ran) -> None:
     trial = hurt.trial(HURT)
-    for host in content(trial / names.TRIAL)["flush"]["hosts"]:
-        first, second = (content(path / names.flush_report(host)) for path in (trial / names.TRIES / "1", trial))
-        assert first["wall_ns"] < second["wall_ns"]
-
-
-def test_each_try_has_its_own_gate_and_samples(hurt: Ran) -> None:
-    trial = hurt.trial(HURT)
-    first, second = (content(path / names.GO)["go_wall_ns"] for path in (trial / names.TRIES / "1", trial))
-    assert first < second
-    assert (trial / names.TRIES / "1" / names.sample_file("oss.uf.test")).stat().st_size > 0
+    before, hosts = trial / names.TRIES / "1", content(trial / names.TRIAL)["flush"]["hosts"]
+    for file, time in (*((names.flush_report(host), "wall_ns") for host in hosts), (names.GO, "go_wall_ns")):
+        assert content(before / file)[time] < content(trial / file)[time]
+    assert (before / names.sample_file("oss.uf.test")).stat().st_size > 0
 
 
 def test_an_incomplete_trial_stays_in_the_tables_and_the_command_says_so(hurt: Ran) -> None:

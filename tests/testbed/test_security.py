@@ -20,8 +20,7 @@ from tierbench.site_configs.site import SHIPPED
 from tierbench.testbed import rootfs
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.run import _taken_along, bring_home, give_to_caller, make_parents
-from tierbench.testbed.services import filesystem
-from tierbench.testbed.services.filesystem import FIRST_PORT, LAST_PORT, MOUNT_POINT
+from tierbench.testbed.services.filesystem import FIRST_PORT, LAST_PORT
 from tierbench.testbed.testbed import Testbed, home
 from tierbench.testbed.topology import USER
 
@@ -210,12 +209,6 @@ def test_a_private_worker_does_not_go_in_by_the_gateways_ticket(testbed: Testbed
     address = testbed.host(server).host.address
     refused = testbed.host("wn01").run("bash", "-c", f": </dev/tcp/{address}/{port}", check=False, timeout=60)
     assert "refused" in refused.stderr
-
-
-def test_the_gateway_itself_still_does(testbed: Testbed) -> None:
-    assert filesystem.mount_question(testbed.host("dgt")).answer()
-    assert testbed.host("dgt").succeeds("bash", "-c", f": </dev/tcp/mds.uf.test/{LAST_PORT - 1}")
-    assert testbed.host("wn03").succeeds("ls", MOUNT_POINT)
 
 
 # -- a run that tells nobody anything ----------------------------------------------------------------------
