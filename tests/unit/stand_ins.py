@@ -1,4 +1,4 @@
-"""Programs that are run, and what stands in for some: scripts, web servers of this process, root's helper of a host."""
+"""Programs that are run, and what stands in for some: scripts, web servers of this process, hosts and root's helper."""
 
 import subprocess
 import threading
@@ -7,6 +7,7 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 from tierbench import site_configs
+from tierbench.testbed.host import RunningHost
 
 HELPER = Path(site_configs.__file__).parent / "tierbench-arrange"
 WORD = """#!/bin/sh
@@ -45,6 +46,13 @@ def serving(handler, **more):
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
+
+
+class HereHost(RunningHost):
+    """A testbed's host whose commands are run here."""
+
+    def command(self, argv, _=None):
+        return argv
 
 
 class RootsHelper:

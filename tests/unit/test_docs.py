@@ -13,6 +13,7 @@ from tierbench.dags.clients import Workload, shipped_clients
 from tierbench.dags.experiment import Experiment, load_experiment
 from tierbench.dags.replicas import KINDS
 from tierbench.postprocess.schema.run_rows import FILES
+from tierbench.site_configs import site
 from tierbench.site_configs.site import load_site
 from tierbench.testbed.settings import Rates, Settings
 from tierbench.trials import Limits
@@ -87,6 +88,7 @@ def keys(*tables):
     ("page", "documented"),
     [
         ("experiments.md", keys(Experiment, Workload, *KINDS.values())),
+        ("sites.md", keys(*filter(dataclasses.is_dataclass, vars(site).values()))),
         ("testbed.md", keys(Settings, Rates)),
         ("operations.md", Limits._fields),
     ],

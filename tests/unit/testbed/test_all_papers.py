@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from tests.unit.stand_ins import HereHost
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench import names
 from tierbench.errors import BusyError, HostError
@@ -12,7 +13,6 @@ from tierbench.submit.cli import main
 from tierbench.submit.progress import Run
 from tierbench.testbed import all_papers, host
 from tierbench.testbed.cli import Progress
-from tierbench.testbed.host import RunningHost
 from tierbench.testbed.run import bring_home
 from tierbench.testbed.services import topology
 from tierbench.testbed.settings import Settings
@@ -48,33 +48,46 @@ def ran(monkeypatch):
     return ran
 
 
+def run_all(into):
+    return all_papers.run_all(Testbed("none-of-that-name"), into, Progress(), anyway=False)
+
+
 def test_what_failed_is_named_and_alone_tried_again(ran, tmp_path, capsys):
-    testbed = Testbed("none-of-that-name")
-    assert all_papers.run_all(testbed, tmp_path, Progress(), anyway=False) == 1
+    assert run_all(tmp_path) == 1
     assert capsys.readouterr().err.splitlines()[-1].endswith(f"{SECOND}: a mount did not come up")
     page = (tmp_path / INDEX).read_text()
     assert f'href="{FIRST}/report.html"' in page
     assert f'href="{SECOND}/report.html"' not in page
 
-    assert all_papers.run_all(testbed, tmp_path, Progress(), anyway=False) == 0
+    assert run_all(tmp_path) == 0
     assert ran == [FIRST, SECOND, THIRD, SECOND]
     assert f'href="{SECOND}/report.html"' in (tmp_path / INDEX).read_text()
 
 
 @pytest.fixture
-def goes_on(ran, monkeypatch):
+def holds(monkeypatch):
+    """Makes it a testbed that is up, with these DAGs in its queue, these runs, and one of them that is not home."""
+
+    def holds(queue, runs, waiting=""):
+        monkeypatch.setattr(Testbed, "is_up", True)
+        monkeypatch.setattr(all_papers, "waits_for_us", lambda _, home: home.name == waiting)
+        monkeypatch.setattr(all_papers, "_in_queue", lambda _: queue)
+        monkeypatch.setattr(all_papers, "_submitted", lambda _: runs)
+
+    return holds
+
+
+@pytest.fixture
+def goes_on(ran, holds, monkeypatch):
     """A testbed in which the third experiment's run is, and not home; what is done with it."""
-    monkeypatch.setattr(Testbed, "is_up", True)
-    monkeypatch.setattr(all_papers, "waits_for_us", lambda _, home: home.name == THIRD)
-    monkeypatch.setattr(all_papers, "_in_queue", lambda _: "")
-    monkeypatch.setattr(all_papers, "_submitted", lambda _: [THIRD])
+    holds("", [THIRD], THIRD)
     monkeypatch.setattr(Testbed, "down", lambda _: ran.append("down"))
     monkeypatch.setattr(all_papers, "attach", lambda _, home, __: ran.append(home.name) or _bring_home(home) or 0)
     return ran
 
 
 def test_what_goes_on_there_comes_home_first(goes_on, tmp_path):
-    all_papers.run_all(Testbed("none-of-that-name"), tmp_path, Progress(), anyway=False)
+    run_all(tmp_path)
     assert goes_on == [THIRD, "down", FIRST, "down", SECOND, "down"]
 
 
@@ -83,7 +96,7 @@ def test_a_testbed_that_alone_has_a_run_stays_up(goes_on, tmp_path, monkeypatch,
         raise HostError("there is no room")
 
     monkeypatch.setattr(all_papers, "attach", attach)
-    assert all_papers.run_all(Testbed("none-of-that-name"), tmp_path, Progress(), anyway=False) == 1
+    assert run_all(tmp_path) == 1
     assert goes_on == []
     assert "the same command brings it home" in capsys.readouterr().err
 
@@ -95,13 +108,10 @@ def test_a_testbed_that_alone_has_a_run_stays_up(goes_on, tmp_path, monkeypatch,
         ("", ["mine", THIRD], r"has other runs \(mine\), which may not have come"),
     ],
 )
-def test_a_testbed_in_which_something_else_goes_on_is_not_taken(ran, monkeypatch, tmp_path, queue, there, why):
-    monkeypatch.setattr(Testbed, "is_up", True)
-    monkeypatch.setattr(all_papers, "waits_for_us", lambda *_: False)
-    monkeypatch.setattr(all_papers, "_in_queue", lambda _: queue)
-    monkeypatch.setattr(all_papers, "_submitted", lambda _: there)
+def test_a_testbed_in_which_something_else_goes_on_is_not_taken(ran, holds, tmp_path, queue, there, why):
+    holds(queue, there)
     with pytest.raises(BusyError, match=why):
-        all_papers.run_all(Testbed("none-of-that-name"), tmp_path, Progress(), anyway=False)
+        run_all(tmp_path)
     assert ran == []
 
 
@@ -118,7 +128,7 @@ def test_the_list_says_what_is_done_and_how_long_the_rest_takes(ran, tmp_path, c
 def test_a_stopped_run_is_neither_done_nor_overwritten(ran, tmp_path, capsys):
     _bring_home(tmp_path / FIRST)
     next((tmp_path / FIRST).glob(f"trials/*/{names.OUTCOME}")).unlink()
-    all_papers.run_all(Testbed("none-of-that-name"), tmp_path, Progress(), anyway=False)
+    run_all(tmp_path)
     assert FIRST not in ran
     assert f"{FIRST}: was stopped before its end" in capsys.readouterr().err
 
@@ -134,8 +144,7 @@ def test_repetitions_are_added_to_no_more_than_one_run(monkeypatch, capsys):
     assert "--more goes with a run that is named" in capsys.readouterr().err
 
 
-WHOLE = ["tar", "-C", "{}", "-cf", "-", "."]
-CUT = ["sh", "-c", "tar -C {} -cf - . | head -c 2000; exit 2"]
+WHOLE = "tar -C {} -cf - ."
 
 
 class Host:
@@ -143,11 +152,11 @@ class Host:
 
     name = "ce"
 
-    def __init__(self, command):
-        self.sends = command
+    def __init__(self, line):
+        self.line = line
 
-    def command(self, _, __):
-        return self.sends
+    def command(self, *_):
+        return ["sh", "-c", self.line]
 
 
 @pytest.fixture
@@ -159,13 +168,12 @@ def there(tmp_path):
     return folder
 
 
-def brought(command, there, into):
-    host = Host([word.format(there) for word in command])
-    return bring_home(host, str(there), into, "bench")
+def brought(line, there, into, anew=False):
+    return bring_home(Host(line.format(there)), str(there), into, "bench", anew)
 
 
 def test_what_comes_home_is_all_of_it(there, tmp_path):
-    assert brought(WHOLE, there, tmp_path / "runs" / "run") == []
+    assert brought(WHOLE, there, tmp_path / "runs/run") == []
     assert [path.name for path in tmp_path.glob("runs/*")] == ["run"]
     assert sorted(path.name for path in tmp_path.glob("runs/run/*")) == ["first", "second"]
 
@@ -173,25 +181,16 @@ def test_what_comes_home_is_all_of_it(there, tmp_path):
 def test_a_copy_takes_the_place_of_one_before_also_if_that_was_broken_off(there, tmp_path):
     (tmp_path / "runs/run").mkdir(parents=True)
     (tmp_path / "runs/.run.before/half").mkdir(parents=True)
-    assert (
-        bring_home(Host([word.format(there) for word in WHOLE]), str(there), tmp_path / "runs/run", "bench", True) == []
-    )
+    assert brought(WHOLE, there, tmp_path / "runs/run", anew=True) == []
     assert [path.name for path in tmp_path.glob("runs/*")] == ["run"]
     assert [path.name for path in tmp_path.glob("runs/.*")] == []
 
 
 def test_what_cannot_be_read_is_named_however_much_it_is(there, tmp_path):
     line = "tar: ./denied: Warning: Cannot open: Permission denied"
-    command = ["sh", "-c", f"yes '{line}' | head -5000 >&2; tar -C {{}} -cf - ."]
-    assert brought(command, there, tmp_path / "runs" / "run") == ["./denied"] * 5000
+    complains = f"yes '{line}' | head -5000 >&2; {WHOLE}"
+    assert brought(complains, there, tmp_path / "runs/run") == ["./denied"] * 5000
     assert (tmp_path / "runs/run/first").read_text() == "whole"
-
-
-class HereHost(RunningHost):
-    """A host whose commands are run here."""
-
-    def command(self, argv, _=None):
-        return argv
 
 
 def test_a_pipe_in_place_of_a_file_is_not_read_for_ever(tmp_path, monkeypatch):
@@ -206,5 +205,5 @@ def test_a_pipe_in_place_of_a_file_is_not_read_for_ever(tmp_path, monkeypatch):
 
 def test_of_what_was_broken_off_nothing_is_taken_for_the_run(there, tmp_path):
     with pytest.raises(HostError):
-        brought(CUT, there, tmp_path / "runs" / "run")
+        brought(f"{WHOLE} | head -c 2000; exit 2", there, tmp_path / "runs/run")
     assert list(tmp_path.glob("runs/*")) == []

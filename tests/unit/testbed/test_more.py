@@ -4,22 +4,15 @@ import json
 
 import pytest
 
+from tests.unit.stand_ins import HereHost
 from tierbench import json_files, names
 from tierbench.errors import BusyError, ConfigError
 from tierbench.testbed import run as running
-from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services import topology
 from tierbench.testbed.settings import Rates, Settings, recorded
 
 SUBMITTED = '{"cluster": 7}'
 SETTINGS = Settings(rtt_ms=53, tcp_buffer_mb=4, rates_mbps=Rates(wan=320))
-
-
-class HereHost(RunningHost):
-    """A host whose commands are run here."""
-
-    def command(self, argv, _=None):
-        return argv
 
 
 class Testbed:
