@@ -24,6 +24,7 @@ from threading import Thread
 from frame import offer
 
 from tierbench import names
+from tierbench.files import poll
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
@@ -268,11 +269,8 @@ def started(trial, early):
 
 
 def until(ready, complaint):
-    deadline = time.monotonic() + PATIENCE_S
-    while not ready():
-        if time.monotonic() > deadline:
-            raise SystemExit(f"{complaint} within {PATIENCE_S} s")
-        time.sleep(0.1)
+    if not poll(ready, PATIENCE_S, every_s=0.1):
+        raise SystemExit(f"{complaint} within {PATIENCE_S} s")
 
 
 if __name__ == "__main__":

@@ -2,13 +2,17 @@
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tierbench.testbed.settings import Settings
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
@@ -36,6 +40,18 @@ def step(name: str, *command: str | Path) -> tuple[float, float, float]:
     if status:
         sys.exit(f"{name}: failed; does {command[0]} have what it needs?")
     return time.perf_counter() - before, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1e6
+
+
+@contextmanager
+def own_testbed(kind: str, settings: Settings) -> Iterator[Testbed]:
+    """A testbed that goes at the end, also at that of a polite kill."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    bed = Testbed(f"{kind}-{os.getpid()}")
+    try:
+        bed.up(settings, lambda words: print(words, file=sys.stderr))
+        yield bed
+    finally:
+        bed.down()
 
 
 def run_on_testbed(testbed: str, experiment: str, run: Path) -> None:

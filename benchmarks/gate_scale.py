@@ -15,21 +15,18 @@ import itertools
 import json
 import math
 import os
-import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
-from frame import HOME, offer
+from frame import HOME, offer, own_testbed
 from scipy import stats
 
 from tierbench import names
 from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.starts import lead
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
 WORKERS = 2
@@ -239,20 +236,14 @@ def main():
     parser.add_argument("clients", nargs="*", type=int, default=[200])
     parser.add_argument("--minutes", type=float, default=6, help="for both trials of a number (%(default)s)")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill takes the testbed down, too
-    bed = Testbed(f"gate-{os.getpid()}")
     slots = -(-max(arguments.clients) // WORKERS) + OTHER_JOBS
-    try:
-        settings = Settings(private_workers=0, public_workers=WORKERS, slots_per_worker=slots)
-        bed.up(settings, lambda words: print(words, file=sys.stderr))
+    with own_testbed("gate", Settings(private_workers=0, public_workers=WORKERS, slots_per_worker=slots)) as bed:
         measured = {}
         for clients in arguments.clients:
             measured[clients], in_time = measure(bed, clients, arguments.minutes)
             if not in_time:
                 break
         extrapolate(measured)
-    finally:
-        bed.down()
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ PARTS = {
         "from tierbench.postprocess.verdict.judge import judge; data = read_trial(here)",
         "judge(data, trial_row(data))",
     ),
-    "tables": ("from tierbench.postprocess.tables import run_tables, write", "write.tables(run)"),
+    "tables": ("from tierbench.postprocess.tables import write", "write.tables(run)"),
     "report": ("from tierbench.postprocess.report.write import run_report", "run_report(run, None, lambda _: None)"),
 }
 

@@ -97,7 +97,8 @@ def main():
             show(night)
         shown = len(ended)
         if shown >= KILLED_AFTER and not killed:
-            killed = bool(series.ce.run("sh", "-c", "kill -KILL $(pgrep -x condor_schedd)", check=False) or True)
+            killed = True
+            series.ce.run("sh", "-c", "kill -KILL $(pgrep -x condor_schedd)", check=False)
             print(f"{datetime.now(UTC):%H:%M:%S}  the scheduler is killed", flush=True)
         measured = [night for night in ended if night["outcome"] == "measured"]
         if len(measured) >= LOWERED_BEFORE - 1 and not lowered:

@@ -8,19 +8,15 @@ this machine's cores that was busy. docs/testbed.md holds reference figures.
 """
 
 import json
-import os
-import signal
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from frame import options
+from frame import options, own_testbed
 
 from tierbench.site_configs.site import load_site
 from tierbench.testbed.check import Check, access_methods
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.testbed import Testbed
 
 LINKS = [("the WAN", "dgt", "vmuf", 4), ("storage server", "vmuf", "oss", 1), ("worker", "wn01", "dgt", 1)]
 
@@ -52,7 +48,7 @@ def read(hosts, method, paths):
     def one(numbered):
         number, path = numbered
         worker = hosts[method.workers[number % len(method.workers)].name]
-        url = method.url(path)
+        url = method.prefix + path
         command = ["xrdcp", "--silent", "-f", url, "/dev/null"] if method.prefix else ["cp", url, "/dev/null"]
         worker.run(*command, timeout=600)
 
@@ -62,12 +58,10 @@ def read(hosts, method, paths):
 
 def main():
     arguments = options(__doc__, workers=8, mb=64)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill takes the testbed down, too
-    testbed = Testbed(f"bench-{os.getpid()}")
     settings = Settings(private_workers=arguments.workers, public_workers=arguments.workers, slots_per_worker=4)
-    try:
-        seconds, _ = measured(lambda: testbed.up(settings, lambda words: print(words, file=sys.stderr)) and None)
-        print(f"up with {2 * arguments.workers} workers: {seconds:.1f} s")
+    begin = time.monotonic()
+    with own_testbed("bench", settings) as testbed:
+        print(f"up with {2 * arguments.workers} workers: {time.monotonic() - begin:.1f} s")
         hosts, check = testbed.hosts, Check(testbed)
         print(f"{'link':<28} {'Mb/s':>6}")
         for name, client, server, streams in LINKS:
@@ -80,8 +74,6 @@ def main():
                 seconds, busy = measured(lambda method=method, paths=paths: read(hosts, method, paths))
                 rate = len(paths) * arguments.mb * 2**20 * 8 / 1e6 / seconds
                 print(f"{method.name:<20} {len(paths):>7} {rate:>6.0f} {busy:>9.0%}", flush=True)
-    finally:
-        testbed.down()
 
 
 if __name__ == "__main__":
