@@ -41,8 +41,8 @@ def seconds_of(name: str) -> float:
         file.write(offered(SHIPPED.read_text(encoding="utf-8"), settings))
         file.flush()
         site = load_site(Path(file.name))
-    there = topology(settings)
-    plan = expand(site, experiment, {name: [host.fqdn for host in there.pool(name)] for name in site.pools})
+    hosts = topology(settings)
+    plan = expand(site, experiment, {name: [host.fqdn for host in hosts.pool(name)] for name in site.pools})
     replicas = sum(own.count * own.nominal_bytes for own in plan.replicas.values() if own.lies_ready)
     repeated = least_repeats(experiment.repeats) / most_repeats(experiment.repeats)
     trials_s = Planned(plan, site, experiment, "").run_s * repeated
@@ -89,15 +89,15 @@ def _take_down(testbed: Testbed) -> None:
 def _submitted(testbed: Testbed) -> list[str]:
     """The runs that were submitted in a testbed."""
     script = f"cd {HOME}/runs 2>/dev/null && ls */{names.SUBMITTED} 2>/dev/null || true"
-    listed = testbed.host(ACCESS_POINT).run("sh", "-c", script).stdout
-    return [line.partition("/")[0] for line in listed.splitlines()]
+    listing = testbed.host(ACCESS_POINT).run("sh", "-c", script).stdout
+    return [line.partition("/")[0] for line in listing.splitlines()]
 
 
 def _in_queue(testbed: Testbed) -> str:
     """The clusters of DAGs that a testbed has in its queue."""
     dags = ("-constraint", "JobUniverse == 7", "-af", "ClusterId")
-    asked = testbed.host(ACCESS_POINT).run("condor_q", "-allusers", *dags)
-    return ", ".join(dict.fromkeys(asked.stdout.split()))
+    queue = testbed.host(ACCESS_POINT).run("condor_q", "-allusers", *dags)
+    return ", ".join(dict.fromkeys(queue.stdout.split()))
 
 
 def run_all(testbed: Testbed, into: Path, say: Say, anyway: bool) -> int:
@@ -115,11 +115,11 @@ def run_all(testbed: Testbed, into: Path, say: Say, anyway: bool) -> int:
         if (home / names.TRIALS_CSV).exists():
             failed[name] = f"was stopped before its end; once {home} is removed, the same command measures it anew"
             continue
-        begin, there = time.monotonic(), name in goes_on
-        if not there:
+        begin, under_way = time.monotonic(), name in goes_on
+        if not under_way:
             _take_down(testbed)
         try:
-            status = attach(testbed, home, say) if there else run(testbed, name, home, say, anyway)
+            status = attach(testbed, home, say) if under_way else run(testbed, name, home, say, anyway)
         except TierbenchError as error:
             failed[name] = str(error)
             say(f"{name}: {error}")

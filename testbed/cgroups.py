@@ -44,7 +44,7 @@ class Means:
     """What this machine has to count and to limit a host's CPU time by; empty where it has nothing."""
 
     hierarchies: tuple[Hierarchy, ...] = ()
-    lacking: str = ""
+    missing: str = ""
 
     @property
     def limits(self) -> bool:
@@ -73,9 +73,9 @@ def means_in(mounts: str) -> Means:
         with contextlib.suppress(OSError), _trial_group(root) as group:
             if "usage_usec" in (group / "cpu.stat").read_text():
                 limits, reads = (_hands_down(root, group, *of) for of in (("cpu", "cpu.max"), ("io", "io.max")))
-                lacking = "" if limits else f"{root} does not hand the cpu controller down, so no CPU can be limited"
+                missing = "" if limits else f"{root} does not hand the cpu controller down, so no CPU can be limited"
                 files = ("cpu.stat", *(["cpu.max"] if limits else []), *(["io.stat"] if reads else []))
-                return Means((Hierarchy(root, files, unified=True, limits=limits, disks=reads),), lacking)
+                return Means((Hierarchy(root, files, unified=True, limits=limits, disks=reads),), missing)
     return Means((), "no control group can be made here, so a host's CPU time cannot be told from the machine's")
 
 
@@ -194,8 +194,8 @@ class Cgroup:
 
 def _disk_below(directory: Path) -> str:
     """The number of the disk, not of its partition, that a directory is or will be on; none if it is on no disk."""
-    there = next(path for path in (directory, *directory.parents) if path.exists())
-    number = there.stat().st_dev
+    nearest = next(path for path in (directory, *directory.parents) if path.exists())
+    number = nearest.stat().st_dev
     device = (BLOCK_DEVICES / f"{os.major(number)}:{os.minor(number)}").resolve()
     whole = device.parent if (device / "partition").exists() else device
     return (whole / "dev").read_text().strip() if (whole / "dev").exists() else ""

@@ -125,7 +125,7 @@ def _down(arguments: argparse.Namespace) -> int:
 def _status(arguments: argparse.Namespace) -> int:
     replies = Testbed(arguments.name).status()
     for reply in replies:
-        print(f"{'ok ' if reply.well else 'BAD'}  {reply.host:<5} {reply.thing:<15} {reply.seen}")
+        print(f"{'ok ' if reply.well else 'BAD'}  {reply.host:<5} {reply.thing:<15} {reply.detail}")
     return 0 if all(reply.well for reply in replies) else 1
 
 

@@ -105,8 +105,8 @@ def wait_until(ready: Callable[[], bool], seconds: float, complaint: str, log: P
     lines: list[str] = []
     with contextlib.suppress(OSError), os.fdopen(os.open(log, os.O_RDONLY | os.O_NOFOLLOW), errors="replace") as file:
         lines = file.read().splitlines()[-5:]
-    said = "\n  ".join(["ends:", *lines]) if lines else "is empty"
-    raise HostError(f"{complaint} within {seconds:g} s; its log {log.name} {said}")
+    tail = "\n  ".join(["ends:", *lines]) if lines else "is empty"
+    raise HostError(f"{complaint} within {seconds:g} s; its log {log.name} {tail}")
 
 
 class RunningHost:
@@ -198,8 +198,8 @@ class RunningHost:
         except subprocess.TimeoutExpired:
             raise HostError(f"{self.name}: {shlex.join(argv)}: no end after {timeout:g} s") from None
         if check and result.returncode:
-            said = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()[-5:]
-            raise HostError(f"{self.name}: {shlex.join(argv)}: exit status {result.returncode}\n  " + "\n  ".join(said))
+            tail = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()[-5:]
+            raise HostError(f"{self.name}: {shlex.join(argv)}: exit status {result.returncode}\n  " + "\n  ".join(tail))
         return result
 
     def succeeds(self, *argv: str, user: str | None = None, timeout: float = ANSWER_SECONDS) -> bool:
@@ -291,8 +291,8 @@ class VirtualHost(RunningHost):
 
     def _set_clock(self) -> None:
         """Set its clock by ours: while it boots it counts ticks, and loses those at which it does not run."""
-        asked = self.command(["python3", "-c", CLOCK])
-        with subprocess.Popen(asked, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as clock:
+        command = self.command(["python3", "-c", CLOCK])
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as clock:
             limit = threading.Timer(CLOCK_LIMIT_S, clock.kill)
             limit.daemon = True
             limit.start()
@@ -324,9 +324,9 @@ def _ask(clock: subprocess.Popen[bytes], later_ns: int = 0) -> tuple[int, int]:
     before = time.time_ns()
     if clock.stdin and clock.stdout:
         clock.stdin.write(f"{later_ns}\n".encode())
-        there = int(clock.stdout.readline() or 0)
+        its_time = int(clock.stdout.readline() or 0)
     after = time.time_ns()
-    return after - before, (before + after) // 2 - there
+    return after - before, (before + after) // 2 - its_time
 
 
 def kernel_path(cache: Path) -> Path:

@@ -52,20 +52,20 @@ def run(
         make_parents(into)
     except OSError as error:
         raise ConfigError(f"{into.parent}: cannot be made: {error.strerror}; see --into") from None
-    _see_to(testbed, experiment, overrides, experiment_here, say)
+    _have_testbed(testbed, experiment, overrides, experiment_here, say)
     access_point = testbed.host(ACCESS_POINT)
     if Path(experiment).is_file():
-        experiment = _taken_along(Path(experiment), testbed.host(testbed.topology.writer.name), access_point)
-    there = _place(into)
-    if access_point.succeeds("test", "-e", there):
-        raise ConfigError(f"the testbed has a run {there} already; give this one another name with --into")
+        experiment = _take_along(Path(experiment), testbed.host(testbed.topology.writer.name), access_point)
+    remote = _place(into)
+    if access_point.succeeds("test", "-e", remote):
+        raise ConfigError(f"the testbed has a run {remote} already; give this one another name with --into")
     definition = [experiment, "--site", "testbed"]
     status = _make_replicas(testbed, definition, experiment_here, say)
     if status:
         return status
     access_point.run("mkdir", "-p", f"{HOME}/runs", user=USER)
     say("run")
-    status = _inside(access_point, "run", *definition, "--into", there, *(["--anyway"] if anyway else []))
+    status = _inside(access_point, "run", *definition, "--into", remote, *(["--anyway"] if anyway else []))
     return _to_its_end(testbed, access_point, status, into, say)
 
 
@@ -76,7 +76,7 @@ def _make_replicas(testbed: Testbed, definition: Sequence[str], experiment: Expe
     status = _inside(testbed.host(writer.name), "replicas", *definition)
     if status not in (0, *ASKED_TO_END):
         raise HostError("the replicas could not be made, so nothing was run")
-    for host, access in _copied(testbed.topology, experiment, writer):
+    for host, access in _copies(testbed.topology, experiment, writer):
         if status:
             break
         say(f"copies on {host.name}, for {access}")
@@ -91,26 +91,26 @@ def more(testbed: Testbed, number: int, into: Path, say: Say, anyway: bool = Fal
         raise ConfigError(f"{into}: is no run directory; --more takes one that has come home, or its name")
     if number < 1:
         raise ConfigError(f"--more {number}: must be 1 or more")
-    there = _place(into)
+    remote = _place(into)
     testbed.check_up()
-    if not testbed.exists or testbed.host(ACCESS_POINT).run("test", "-d", there, check=False).returncode:
+    if not testbed.exists or testbed.host(ACCESS_POINT).run("test", "-d", remote, check=False).returncode:
         status = _put_back(testbed, into, say)
         if status:
             return status
     access_point = testbed.host(ACCESS_POINT)
-    if into.exists() and not _same_run(access_point, there, into):
-        raise ConfigError(f"{into}: is another run than {there} on testbed {testbed.name!r}")
-    before = _submitted(access_point, there)
-    status = _inside(access_point, "run", "--more", str(number), there, *(["--anyway"] if anyway else []))
-    if _submitted(access_point, there) == before:
+    if into.exists() and not _same_run(access_point, remote, into):
+        raise ConfigError(f"{into}: is another run than {remote} on testbed {testbed.name!r}")
+    before = _submitted(access_point, remote)
+    status = _inside(access_point, "run", "--more", str(number), remote, *(["--anyway"] if anyway else []))
+    if _submitted(access_point, remote) == before:
         say("nothing was submitted")
         return status
     return _to_its_end(testbed, access_point, status, into, say, anew=True)
 
 
-def _submitted(access_point: RunningHost, there: str) -> str:
+def _submitted(access_point: RunningHost, remote: str) -> str:
     """What a run there says of the job that it has become; nothing where it has become none."""
-    return access_point.run("cat", f"{there}/{names.SUBMITTED}", user=USER, check=False).stdout
+    return access_point.run("cat", f"{remote}/{names.SUBMITTED}", user=USER, check=False).stdout
 
 
 def _put_back(testbed: Testbed, into: Path, say: Say) -> int:
@@ -138,8 +138,8 @@ def _put_back(testbed: Testbed, into: Path, say: Say) -> int:
     if status:
         return status
     say(f"{into} goes back")
-    access_point, there = testbed.host(ACCESS_POINT), _place(into)
-    unfinished = f"{there}.unfinished"
+    access_point, remote = testbed.host(ACCESS_POINT), _place(into)
+    unfinished = f"{remote}.unfinished"
     access_point.run("sh", "-euc", 'rm -rf "$0" && mkdir -p "$0"', unfinished, user=USER)
     pack = ["tar", "-C", str(into), f"--exclude=./{names.SUBMITTED}", "-cf", "-", "."]  # its job is in no queue here
     with subprocess.Popen(pack, stdout=subprocess.PIPE) as sending:
@@ -147,18 +147,18 @@ def _put_back(testbed: Testbed, into: Path, say: Say) -> int:
         ended = subprocess.run(unpack, stdin=sending.stdout, capture_output=True, text=True, check=False)
     if sending.returncode or ended.returncode:
         raise HostError(f"{into} could not be copied to {access_point.name}: {ended.stderr.strip()}")
-    access_point.run("mv", "-T", unfinished, there, user=USER)
+    access_point.run("mv", "-T", unfinished, remote, user=USER)
     return 0
 
 
-def _copied(topology: Topology, experiment: Experiment, writer: Host) -> Iterator[tuple[Host, str]]:
+def _copies(topology: Topology, experiment: Experiment, writer: Host) -> Iterator[tuple[Host, str]]:
     """The access methods of an experiment that have copies of their own, and the hosts where these are made."""
     for name, access in load_site(SHIPPED).access.items():
         if access.replicas is not None and any(use.access == name and use.replicas.made for use in experiment.uses()):
             yield from ((host, name) for host in (topology.pool(access.pool) if access.on_disk else [writer]))
 
 
-def _see_to(testbed: Testbed, name: str, overrides: Sequence[str], experiment: Experiment, say: Say) -> None:
+def _have_testbed(testbed: Testbed, name: str, overrides: Sequence[str], experiment: Experiment, say: Say) -> None:
     """Have the testbed up, as the experiment and the command line want it, if all ways are there then."""
     needed = demands(name, overrides)
     testbed.check_up()
@@ -167,18 +167,18 @@ def _see_to(testbed: Testbed, name: str, overrides: Sequence[str], experiment: E
         settings = testbed.settings
     else:
         settings = with_demands(load(SHIPPED, []), needed, " --set ".join([name, *overrides]))
-    if words := "; ".join(lacking(settings, experiment)):
+    if words := "; ".join(missing_access(settings, experiment)):
         raise ConfigError(f"{name}: {words}. What a testbed has is set by --set and an experiment's .testbed.toml")
     if not testbed.exists:
         testbed.up(settings, say)
 
 
-def lacking(settings: Settings, experiment: Experiment) -> Iterator[str]:
+def missing_access(settings: Settings, experiment: Experiment) -> Iterator[str]:
     """What of an experiment a testbed with these settings does not have: servers, or workers."""
-    there = tomllib.loads(offered(SHIPPED.read_text(encoding="utf-8"), settings))["access"]
+    access_there = tomllib.loads(offered(SHIPPED.read_text(encoding="utf-8"), settings))["access"]
     methods = load_site(SHIPPED).access
     for access in dict.fromkeys(use.access for use in experiment.uses()):
-        if access in methods and access not in there:
+        if access in methods and access not in access_there:
             yield f"access method {access} leads to a server that such a testbed lacks"
         elif access in methods and not topology(settings).pool(methods[access].pool):
             yield f"access method {access} is for workers of pool {methods[access].pool}, and such a testbed has none"
@@ -193,31 +193,31 @@ def attach(testbed: Testbed, into: Path, say: Say) -> int:
     """Watch a run that goes on in the testbed, and bring it home when it has ended."""
     into = into.absolute()
     testbed.check_up()
-    access_point, there = testbed.host(ACCESS_POINT), _place(into)
-    if not access_point.succeeds("test", "-d", there):
-        raise ConfigError(f"testbed {testbed.name!r} has no run {there}; `tierbench testbed run` makes one")
-    if into.exists() and _is_home(access_point, there, into):
+    access_point, remote = testbed.host(ACCESS_POINT), _place(into)
+    if not access_point.succeeds("test", "-d", remote):
+        raise ConfigError(f"testbed {testbed.name!r} has no run {remote}; `tierbench testbed run` makes one")
+    if into.exists() and _is_home(access_point, remote, into):
         raise ConfigError(f"{into}: is there already, so that run has come home; move it away to fetch it anew")
-    if into.exists() and not _same_run(access_point, there, into):
-        raise ConfigError(f"{into}: is another run than {there} on testbed {testbed.name!r}; move it away")
-    return _to_its_end(testbed, access_point, _inside(access_point, "watch", there), into, say, anew=True)
+    if into.exists() and not _same_run(access_point, remote, into):
+        raise ConfigError(f"{into}: is another run than {remote} on testbed {testbed.name!r}; move it away")
+    return _to_its_end(testbed, access_point, _inside(access_point, "watch", remote), into, say, anew=True)
 
 
-def _is_home(access_point: RunningHost, there: str, into: Path) -> bool:
+def _is_home(access_point: RunningHost, remote: str, into: Path) -> bool:
     """Whether a run is here with all the trials that it has there, and was not submitted once more since."""
-    return into.exists() and all(
-        access_point.read(f"{there}/{name}", USER) == (into / name).read_bytes()
+    return all(
+        access_point.read(f"{remote}/{name}", USER) == (into / name).read_bytes()
         for name in (names.PLAN, names.SUBMITTED) if (into / name).is_file()
     )  # fmt: skip
 
 
-def _same_run(access_point: RunningHost, there: str, into: Path) -> bool:
+def _same_run(access_point: RunningHost, remote: str, into: Path) -> bool:
     """Whether a run here is the one there, perhaps with fewer trials: one of its trials ended as it did there."""
     ids = [trial["id"] for trial in json_files.read_table(into / names.PLAN)["trials"]]
     outcomes = [f"{names.trial_directory(trial)}/{names.OUTCOME}" for trial in ids]
     return any(
-        access_point.succeeds("test", "-f", f"{there}/{outcome}")
-        and access_point.read(f"{there}/{outcome}", USER) == (into / outcome).read_bytes()
+        access_point.succeeds("test", "-f", f"{remote}/{outcome}")
+        and access_point.read(f"{remote}/{outcome}", USER) == (into / outcome).read_bytes()
         for outcome in outcomes if (into / outcome).is_file()
     )  # fmt: skip
 
@@ -226,21 +226,22 @@ def _to_its_end(
     testbed: Testbed, access_point: RunningHost, status: int, into: Path, say: Say, anew: bool = False
 ) -> int:
     """Bring a run home that has ended, with a report on it; of one that goes on, say where."""
-    there = _place(into)
+    remote = _place(into)
     if status in ASKED_TO_END:
-        if access_point.succeeds("test", "-e", f"{there}/{names.SUBMITTED}"):
+        if access_point.succeeds("test", "-e", f"{remote}/{names.SUBMITTED}"):
             name = "" if testbed.name == "default" else f" --name {testbed.name}"
-            say(f"the run goes on in the testbed, as {there} on {access_point.name}; from here:")
+            say(f"the run goes on in the testbed, as {remote} on {access_point.name}; from here:")
             say(f"  tierbench testbed attach {into}{name}    watches it again, and brings it home at its end")
             inside = f"tierbench testbed exec --user {USER}{name} {access_point.name} -- tierbench"
-            say(f"  {inside} stop {there}    ends it")
+            say(f"  {inside} stop {remote}    ends it")
         else:
             say("nothing was submitted")
         return status
-    if access_point.run("test", "-d", there, check=False).returncode == 0:  # no answer is an error, and no "no"
-        left = bring_home(access_point, there, into, USER, anew)
+    if access_point.run("test", "-d", remote, check=False).returncode == 0:  # no answer is an error, and no "no"
+        leftovers = bring_home(access_point, remote, into, USER, anew)
         json_files.write(into / names.TESTBED, testbed.settings)
-        say(f"the run directory is {into}" + (f"; no files, so left on the testbed: {', '.join(left)}" if left else ""))
+        note = f"; no files, so left on the testbed: {', '.join(leftovers)}" if leftovers else ""
+        say(f"the run directory is {into}{note}")
         if (into / names.TRIALS_CSV).exists():
             # Here and not above: matplotlib takes a second to load.
             from tierbench.postprocess.report.write import run_report
@@ -275,7 +276,7 @@ def _commands_of(pid: int) -> list[int]:
     return [command for child in children for command in _commands_of(int(child))]
 
 
-def _taken_along(definition: Path, *hosts: RunningHost) -> str:
+def _take_along(definition: Path, *hosts: RunningHost) -> str:
     """Copy an experiment of the user's to the hosts, with its clients and their files; its path there."""
     copies = bundle(definition, PurePosixPath(HOME, definition.stem))
     clients = "".join(f"{digest_of(text)}\n" for place, text in copies.items() if place.suffix == ".py")
@@ -289,7 +290,7 @@ def _taken_along(definition: Path, *hosts: RunningHost) -> str:
     return str(next(iter(copies)))
 
 
-def bring_home(host: RunningHost, there: str, into: Path, user: str, anew: bool = False) -> list[str]:
+def bring_home(host: RunningHost, remote: str, into: Path, user: str, anew: bool = False) -> list[str]:
     """Copy a folder of a host's user to a new one here; the names of what is no file or folder and was left there.
 
     It has its name when it is whole: what was broken off is not taken for the run.
@@ -299,7 +300,7 @@ def bring_home(host: RunningHost, there: str, into: Path, user: str, anew: bool 
     unfinished = into.with_name(f".{into.name}.{os.getpid()}")
     unfinished.mkdir()
     try:
-        left = _received(host, there, unfinished, user)
+        leftovers = _receive(host, remote, unfinished, user)
         before = into.with_name(f".{into.name}.before")
         if anew and into.exists():
             if before.exists():  # which was broken off as it was removed
@@ -312,41 +313,41 @@ def bring_home(host: RunningHost, there: str, into: Path, user: str, anew: bool 
         with contextlib.suppress(OSError):
             files.remove(unfinished)
         raise
-    return left
+    return leftovers
 
 
-def _received(host: RunningHost, there: str, into: Path, user: str) -> list[str]:
-    command = host.command(["tar", "--ignore-failed-read", "-C", there, "-cf", "-", "."], user)
+def _receive(host: RunningHost, remote: str, into: Path, user: str) -> list[str]:
+    command = host.command(["tar", "--ignore-failed-read", "-C", remote, "-cf", "-", "."], user)
     with (
         tempfile.TemporaryFile() as complaints,  # of any length: a pipe would be full, and tar wait for us
         subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints) as sending,
     ):
         assert sending.stdout  # noqa: S101 - a pipe, as asked for
         try:
-            left = _unpacked(sending.stdout, into)
+            leftovers = _unpack(sending.stdout, into)
         except (tarfile.TarError, OSError) as error:
             sending.kill()
-            raise HostError(f"{host.name}: {there} could not be copied to {into}: {error}") from None
+            raise HostError(f"{host.name}: {remote} could not be copied to {into}: {error}") from None
         while sending.stdout.read(1 << 16):  # what follows an archive's end
             pass
         sending.wait()
         complaints.seek(0)
         complaint = complaints.read().decode(errors="replace").strip()
-        left += UNREADABLE.findall(complaint)
+        leftovers += UNREADABLE.findall(complaint)
     if sending.returncode not in (0, CHANGED):
-        raise HostError(f"{host.name}: {there} could not be read whole: {complaint}")
-    return left
+        raise HostError(f"{host.name}: {remote} could not be read whole: {complaint}")
+    return leftovers
 
 
-def _unpacked(stream: IO[bytes], into: Path) -> list[str]:
-    left = []
+def _unpack(stream: IO[bytes], into: Path) -> list[str]:
+    leftovers = []
     with tarfile.open(fileobj=stream, mode="r|") as archive:
         for member in archive:
             path = PurePosixPath(member.name)
             if path.is_absolute() or ".." in path.parts or not (member.isdir() or member.isreg()):
-                left.append(member.name)
+                leftovers.append(member.name)
             elif len(path.parts) > DEEPEST or len(os.fsencode(into / path)) > LONGEST:
-                left += [member.name] if len(path.parts) == DEEPEST + 1 else []
+                leftovers += [member.name] if len(path.parts) == DEEPEST + 1 else []
             elif member.size > shutil.disk_usage(into).free - SPARE_BYTES:
                 raise HostError(f"{member.name}: has {member.size / 1e9:.1f} GB, for which {into.parent} has no room")
             elif member.isdir():
@@ -356,7 +357,7 @@ def _unpacked(stream: IO[bytes], into: Path) -> list[str]:
                 with os.fdopen(os.open(into / path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, access), "wb") as file:
                     shutil.copyfileobj(content, file)
                 os.utime(into / path, (member.mtime, member.mtime))
-    return left
+    return leftovers
 
 
 def make_parents(folder: Path) -> None:

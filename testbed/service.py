@@ -46,7 +46,7 @@ class Reply:
     host: str
     thing: str
     well: bool
-    seen: str
+    detail: str
 
 
 @dataclass(frozen=True)
@@ -71,13 +71,13 @@ class Question:
 
     def put(self) -> Reply:
         try:
-            seen = self.answer()
+            answer = self.answer()
         except HostError as error:
-            seen, well = str(error).splitlines()[0], False
+            answer, well = str(error).splitlines()[0], False
         else:
-            well = bool(seen)
-            seen = seen if isinstance(seen, str) else self.yes if seen else "does not answer"
-        return Reply(self.host.name, self.thing, well, seen)
+            well = bool(answer)
+            answer = answer if isinstance(answer, str) else self.yes if answer else "does not answer"
+        return Reply(self.host.name, self.thing, well, answer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +105,8 @@ class Service:
 
 def listens(host: RunningHost, ports: Sequence[int]) -> bool:
     """Whether somebody listens on each of these ports, which follow one another."""
-    asked = f"sport >= :{ports[0]} and sport <= :{ports[-1]}"
-    return len(host.run("ss", "-Hltn", asked, timeout=ANSWER_SECONDS).stdout.splitlines()) >= len(ports)
+    port_range = f"sport >= :{ports[0]} and sport <= :{ports[-1]}"
+    return len(host.run("ss", "-Hltn", port_range, timeout=ANSWER_SECONDS).stdout.splitlines()) >= len(ports)
 
 
 def start_delay_line(wan: RunningHost, name: str, rtt_file: str, queues: Iterable[int]) -> None:
@@ -131,10 +131,10 @@ def at_once(do: Callable[[T], None], things: Iterable[T]) -> None:
 
 def waves(services: Iterable[Service]) -> Iterator[list[Service]]:
     """The services that can start side by side, then those that come after them, and so on."""
-    left = list(services)
-    while left:
-        ready = [service for service in left if not set(service.after) & set(left)]
+    waiting = list(services)
+    while waiting:
+        ready = [service for service in waiting if not set(service.after) & set(waiting)]
         if not ready:
-            raise HostError(f"{left[0].name}: comes after itself")
+            raise HostError(f"{waiting[0].name}: comes after itself")
         yield ready
-        left = [service for service in left if service not in ready]
+        waiting = [service for service in waiting if service not in ready]

@@ -44,7 +44,7 @@ from tierbench.testbed.service import (
 from tierbench.testbed.services import services, topology
 from tierbench.testbed.services.htcondor import ACCESS_POINT
 from tierbench.testbed.services.web import tls_ports
-from tierbench.testbed.services.xrootd import BESIDE_STORAGE, served
+from tierbench.testbed.services.xrootd import BESIDE_STORAGE, server_ports
 from tierbench.testbed.settings import Settings
 from tierbench.testbed.topology import NETWORKS, UF, USER, WAN, Topology
 
@@ -140,11 +140,11 @@ class Testbed:
     def check_stranded(self) -> None:
         """Raise if its hosts have ended, as by a reboot, and left runs on disk that nobody but us would still find."""
         runs = self.directory / "hosts" / ACCESS_POINT / f"upper/home/{USER}/runs"
-        left = ", ".join(sorted(path.parent.name for path in runs.glob(f"*/{names.SUBMITTED}")))
-        if left and not self.is_up:
+        runs_left = ", ".join(sorted(path.parent.name for path in runs.glob(f"*/{names.SUBMITTED}")))
+        if runs_left and not self.is_up:
             where = f"copy what you want of them from {runs}"
             raise BusyError(
-                f"testbed {self.name!r}: its hosts have ended with runs on disk ({left}); {where}; {self._clear}"
+                f"testbed {self.name!r}: its hosts have ended with runs on disk ({runs_left}); {where}; {self._clear}"
             )
 
     @property
@@ -165,8 +165,8 @@ class Testbed:
             others = ", ".join(
                 sorted(path.parent.name for path in (home() / "testbeds").glob(f"*/{self._record.name}"))
             )
-            there = f", but {others}" if others else ""
-            raise ConfigError(f"there is no testbed {self.name!r}{there}; `tierbench testbed up` makes one")
+            hint = f", but {others}" if others else ""
+            raise ConfigError(f"there is no testbed {self.name!r}{hint}; `tierbench testbed up` makes one")
         try:
             return json_files.read_table(self._record)
         except Damaged as error:
@@ -244,21 +244,21 @@ class Testbed:
 
     def _end(self, keep_logs: bool = False) -> Path:
         """End its hosts and delete its directory, but for the hosts' logs if they are wanted."""
-        ended, logs = self.directory / "ended", self.directory / "logs"
+        ended_hosts, logs = self.directory / "ended", self.directory / "logs"
         with contextlib.suppress(FileNotFoundError):
             # A host that is just booting records itself in `hosts`, or ends because it no longer can.
-            (self.directory / "hosts").rename(ended)
-        for host in ended.glob("*"):
+            (self.directory / "hosts").rename(ended_hosts)
+        for host in ended_hosts.glob("*"):
             Namespaces(host).kill()
-        for host in ended.glob("*"):
+        for host in ended_hosts.glob("*"):
             Namespaces(host).cgroup.remove()
         if keep_logs:
-            for host in ended.glob("*"):
+            for host in ended_hosts.glob("*"):
                 (logs / host.name).mkdir(parents=True)
-                for of, entry in files.walk(host):
+                for folder, entry in files.walk(host):
                     if entry.name.endswith(("Log", "log")) and entry.is_file(follow_symlinks=False):
-                        (logs / host.name / entry.name).write_bytes(files.read_end(entry.name, of))
-            files.remove(ended)
+                        (logs / host.name / entry.name).write_bytes(files.read_end(entry.name, folder))
+            files.remove(ended_hosts)
             self._record.unlink()
         elif self.directory.exists():
             files.remove(self.directory)
@@ -295,8 +295,8 @@ def assemble(bed: Bed, site: str, layers: Sequence[Path], say: Say) -> None:
     )
     for host in bed.where(lambda host: host.nics):  # the wan's delay line needs the root group's real-time priority
         host.namespaces.cgroup.make()
-    if means().lacking:
-        say(means().lacking)
+    if means().missing:
+        say(means().missing)
     at_once(lambda host: host.namespaces.boot(host.name, layers, [*binds, *host.binds]), bed.hosts.values())
 
     say("networks, and the WAN between the sites")
@@ -352,7 +352,7 @@ def _running(host: RunningHost) -> str:
     if not interfaces:
         return f"running as process {host.pid}; switches and the WAN between them"
     cgroup = host.namespaces.cgroup
-    cpu = "counted apart, can be limited" if cgroup.limited else "counted apart" if cgroup.account else means().lacking
+    cpu = "counted apart, can be limited" if cgroup.limited else "counted apart" if cgroup.account else means().missing
     return f"running as process {host.pid}; {interfaces}; CPU: {cpu}"
 
 
@@ -375,38 +375,39 @@ def offered(site: str, settings: Settings) -> str:
     """
     tables = tomllib.loads(site)
     hosts = topology(settings).hosts
-    there = {f"{name}.{nic.network.zone}" for host in hosts for nic, name in host.names.items()}
+    host_names = {f"{name}.{nic.network.zone}" for host in hosts for nic, name in host.names.items()}
     of_file = build(Settings, tables.get("testbed", {}), "the testbed's site file", "testbed").rates_mbps.storage
     tables["scale"] = float(f"{tables['scale'] * settings.rates_mbps.storage / of_file:g}")
     tables |= {"testbed": asdict(settings), "links": links(settings)}
-    ports, methods, samplers = served(topology(settings)), tables.get("access", {}), tables.get("samplers", {})
+    ports, methods, samplers = server_ports(topology(settings)), tables.get("access", {}), tables.get("samplers", {})
     ports[f"{BESIDE_STORAGE}.{UF.zone}"] |= tls_ports(settings)
-    closed = {name for name, access in methods.items() if not _is_open(access, there, ports)}
+    closed = {name for name, access in methods.items() if not _is_open(access, host_names, ports)}
     tables["access"] = {name: access for name, access in methods.items() if name not in closed}
     sampled_for = {name: set(sampler.get("access", ())) for name, sampler in samplers.items()}
     tables["samplers"] = {name: samplers[name] for name, own in sampled_for.items() if not own or own - closed}
     for condition in tables.get("conditions", {}).values():
-        present = [host for host in condition.get("hosts", ()) if _is_there(host, there)]
+        present = [host for host in condition.get("hosts", ()) if _is_there(host, host_names)]
         condition.update({"hosts": present} if present else {})  # where none is there, nothing asks for it
     return "\n".join(_toml(tables)) + "\n"
 
 
-def _is_there(host: str, there: set[str]) -> bool:
+def _is_there(host: str, host_names: set[str]) -> bool:
     """Whether a host is one of these, or none of the testbed's."""
-    return host in there or not host.endswith(tuple(f".{network.zone}" for network in NETWORKS))
+    return host in host_names or not host.endswith(tuple(f".{network.zone}" for network in NETWORKS))
 
 
-def _is_open(access: Mapping[str, Any], there: set[str], ports: Mapping[str, set[int]]) -> bool:
+def _is_open(access: Mapping[str, Any], host_names: set[str], ports: Mapping[str, set[int]]) -> bool:
     """Whether the testbed has all servers that an access method leads to: hosts of these names, and their ports."""
     prefixes = (access.get("prefix", ""), *access.get("further", ()), access.get("to", {}).get("prefix", ""))
     doors = [urlsplit(prefix) for prefix in prefixes]
     proxies = [proxy.partition(":")[0] for proxy in (access.get("proxy", ""), *access.get("further_proxies", ()))]
+    hosts = [*(door.hostname or "" for door in doors), *proxies]
     listening = all(
         door.port in ports[door.hostname]
         for door in doors
         if door.scheme in ("root", "https") and door.hostname in ports
     )
-    return listening and all(_is_there(host, there) for host in (*(door.hostname or "" for door in doors), *proxies))
+    return listening and all(_is_there(host, host_names) for host in hosts)
 
 
 def links(settings: Settings) -> dict[str, Any]:

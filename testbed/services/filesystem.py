@@ -166,10 +166,10 @@ def pools() -> Iterator[str]:
         yield f"mfssettrashretention 0 {written} >/dev/null"
 
 
-def listed(metadata: RunningHost, section: str, words: str, count: int = 1) -> bool:
+def metadata_server_lists(metadata: RunningHost, section: str, words: str, count: int = 1) -> bool:
     """Whether the metadata server answers its own command-line tool, and with these words so often."""
-    asked = metadata.run("mfscli", "-p", "-H", metadata.fqdn, section, check=False, timeout=ANSWER_SECONDS)
-    return asked.stdout.count(words) >= count
+    answer = metadata.run("mfscli", "-p", "-H", metadata.fqdn, section, check=False, timeout=ANSWER_SECONDS)
+    return answer.stdout.count(words) >= count
 
 
 def admitted_hosts(server: RunningHost) -> str:
@@ -182,10 +182,10 @@ def admitted_hosts(server: RunningHost) -> str:
 
 def questions_to_servers(bed: Bed) -> Iterator[Question]:
     metadata, storages = bed[METADATA], object_servers(bed)
-    answers = partial(listed, metadata, "-SIN", "master version")
+    answers = partial(metadata_server_lists, metadata, "-SIN", "master version")
     yield Question(metadata, "mfsmaster", answers, log="mfsmaster.log")
     for storage in storages:
-        joined = partial(listed, metadata, "-SCS", "Normal", len(storages))
+        joined = partial(metadata_server_lists, metadata, "-SCS", "Normal", len(storages))
         yield Question(storage, "mfschunkserver", joined, "has joined the master", "mfschunkserver.log")
     for server in (metadata, *storages):
         yield Question(server, "Kerberos gate", partial(admitted_hosts, server), log="sshd.log")

@@ -96,7 +96,7 @@ def mount(host: RunningHost) -> None:
     host.wait_until(mounts, f"{host.name} did not mount {MOUNT_POINT}", "gssd.log")
 
 
-def mounted(host: RunningHost) -> str:
+def protection(host: RunningHost) -> str:
     """How the mount is protected, once the server has answered."""
     if not host.succeeds("stat", f"{MOUNT_POINT}/{WRITABLE}"):
         return ""
@@ -105,7 +105,7 @@ def mounted(host: RunningHost) -> str:
 
 def questions(bed: Bed) -> Iterator[Question]:
     for client in clients(bed):
-        yield Question(client, "mount", partial(mounted, client))
+        yield Question(client, "mount", partial(protection, client))
     for client in bridged(bed):
         yield Question(client, "bridge", ("ls", f"{BRIDGED}{MOUNT_POINT}/{WRITABLE}"))
     for server in (bed[BESIDE_STORAGE], bed[GATEWAY]):

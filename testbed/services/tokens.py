@@ -34,7 +34,7 @@ def claims(lasts_s: float = TOKEN_S, **others: Any) -> dict[str, Any]:
     return {**usual, **times, **others}
 
 
-def issued(kdc: RunningHost, claims: dict[str, Any], folder: str = FOLDER) -> str:
+def sign_token(kdc: RunningHost, claims: dict[str, Any], folder: str = FOLDER) -> str:
     """A token with these claims, signed by the key in this folder."""
     return kdc.run(PROGRAM, "sign", folder, json.dumps(claims)).stdout
 
@@ -48,7 +48,7 @@ def start(bed: Bed) -> None:
     kdc.run(PROGRAM, "make", FOLDER, URL)
     kdc.run("/usr/local/sbin/certify", kdc.fqdn, CERTIFICATE, PRIVATE_KEY, AUTHORITIES, "root")
     kdc.daemon("token-issuer", PROGRAM, "serve", FOLDER, str(PORT), CERTIFICATE, PRIVATE_KEY)
-    bed[ACCESS_POINT].put(TOKEN, issued(kdc, claims()), 0o600, USER)
+    bed[ACCESS_POINT].put(TOKEN, sign_token(kdc, claims()), 0o600, USER)
 
 
 def questions(bed: Bed) -> Iterator[Question]:

@@ -121,7 +121,7 @@ def limit_cores(host: RunningHost, core: float, processes: int) -> None:
     """Let a host use so much CPU for each of Squid's processes, of which squid-anew may change the number."""
     if not host.namespaces.cgroup.limited:
         raise HostError(
-            f"proxy_core: the CPU of {host.name} cannot be limited: {means().lacking or 'no control group'}"
+            f"proxy_core: the CPU of {host.name} cannot be limited: {means().missing or 'no control group'}"
         )
     host.put(SQUID_CORE, f"{round(core * PERIOD_US)}\n")
     host.script([f"for file in {ACCOUNT}/cpu.*; do mount -o remount,bind,rw $file; done"])

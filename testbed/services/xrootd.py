@@ -107,7 +107,7 @@ def storage_has_door(topology: Topology) -> bool:
     return len(topology.host(STORAGE).nics) > 1
 
 
-def served(topology: Topology) -> dict[str, set[int]]:
+def server_ports(topology: Topology) -> dict[str, set[int]]:
     """By the names of their hosts, the ports of all servers."""
     ports = {topology.host(GATEWAY).fqdn: {CACHE_PORT}}  # and the doors
     for door in doors(topology):
@@ -189,10 +189,10 @@ def start(bed: Bed) -> None:
         if door.tokens:  # it believes what their issuer publishes, and has one to be asked with
             authority = bed[KDC].run("sh", "-c", f"cat {tokens.AUTHORITIES}/*.0").stdout
             host.put(SYSTEMS_AUTHORITIES, host.read(SYSTEMS_AUTHORITIES) + authority.encode())
-            host.put(SHOWN, tokens.issued(bed[KDC], tokens.claims(aud=door.audience)), 0o600)
+            host.put(SHOWN, tokens.sign_token(bed[KDC], tokens.claims(aud=door.audience)), 0o600)
             if door.copies:
                 claims = tokens.claims(aud=door.audience, scope=f"write:{COPIES}")
-                bed[ACCESS_POINT].put(COPY_TOKEN, tokens.issued(bed[KDC], claims), 0o600, USER)
+                bed[ACCESS_POINT].put(COPY_TOKEN, tokens.sign_token(bed[KDC], claims), 0o600, USER)
         daemon(host, door.name, "xrootd", door.name, f"/etc/xrootd/{door.name}.cfg")
 
 

@@ -100,7 +100,7 @@ def kdc(testbed: Testbed) -> RunningHost:
 
 @pytest.fixture(scope="module")
 def issue(kdc: RunningHost) -> Callable[..., str]:
-    return lambda lasts_s=3600, **claims: tokens.issued(kdc, tokens.claims(lasts_s, **claims))
+    return lambda lasts_s=3600, **claims: tokens.sign_token(kdc, tokens.claims(lasts_s, **claims))
 
 
 @pytest.fixture

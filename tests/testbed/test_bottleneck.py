@@ -206,7 +206,7 @@ def test_the_staged_bottleneck_is_named(
     access_point: AccessPoint, testbed: Testbed, machine: Machine, label: str, stage: Stage, trial: Trial
 ) -> None:
     if label in ("gateway CPU", "door CPU") and not means().limits:
-        pytest.skip(means().lacking)
+        pytest.skip(means().missing)
     name = re.sub(r"\W+", "-", label).lower()
     with stage(testbed):
         row = row_of(trial, name, access_point)

@@ -160,7 +160,7 @@ def test_the_doctor_tries_processes_and_rates(access_point: AccessPoint) -> None
     assert "condition worker-rate (wan.fiu.test): worker-rate can be 20; it is 100 again" in text
 
 
-@pytest.mark.skipif(not means().limits, reason=means().lacking or "can be limited")
+@pytest.mark.skipif(not means().limits, reason=means().missing or "can be limited")
 def test_a_proxy_has_a_core_for_each_of_squids_processes(testbed: Testbed) -> None:
     host = testbed.host("dgt")
     limits = partial(host.run, "sh", "-c", f"cat {ACCOUNT}/cpu.max 2>/dev/null || cat {ACCOUNT}/cpu.cfs_quota_us")

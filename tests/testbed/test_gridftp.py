@@ -184,7 +184,7 @@ class ByHttp:
         self.source, self.gateway = bed.host(BESIDE_STORAGE), bed.host(GATEWAY)
         to_write = {"aud": f"root://{self.gateway.host.fqdn}", "scope": f"write:{COPIED}"}
         for name, claims in (("reads", {}), ("writes", to_write)):
-            token = tokens.issued(bed.host(KDC), tokens.claims(**claims))
+            token = tokens.sign_token(bed.host(KDC), tokens.claims(**claims))
             steering.worker.put(f"{TOKENS}/{name}", token, 0o600, USER)
 
     def end(self, path: str, size: int, reads: str = "reads", writes: str = "writes", **options: Any) -> dict[str, Any]:

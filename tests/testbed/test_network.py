@@ -104,7 +104,7 @@ def test_without_the_delay_line_nothing_crosses_the_wan(testbed: Testbed) -> Non
 
 # -- each host's own CPU time, which is counted apart from the others' and can be limited ------------------
 
-COUNTED = pytest.mark.skipif(not means().hierarchies, reason=means().lacking or "counted")
+COUNTED = pytest.mark.skipif(not means().hierarchies, reason=means().missing or "counted")
 BURN = "import time\nend = time.process_time() + {cpu_s}\nwhile time.process_time() < end: pass"
 
 
@@ -131,7 +131,7 @@ def test_what_one_host_burns_is_counted_to_it_alone(testbed: Testbed) -> None:
     assert idled < 0.5
 
 
-@pytest.mark.skipif(not means().limits, reason=means().lacking or "can be limited")
+@pytest.mark.skipif(not means().limits, reason=means().missing or "can be limited")
 def test_a_limited_host_is_slow(testbed: Testbed) -> None:
     host = testbed.host("dgt")
     host.namespaces.cgroup.limit(0.25)

@@ -19,7 +19,7 @@ from tierbench.errors import HostError
 from tierbench.site_configs.site import SHIPPED
 from tierbench.testbed import rootfs
 from tierbench.testbed.host import RunningHost
-from tierbench.testbed.run import _taken_along, bring_home, give_to_caller, make_parents
+from tierbench.testbed.run import _take_along, bring_home, give_to_caller, make_parents
 from tierbench.testbed.services.filesystem import FIRST_PORT, LAST_PORT
 from tierbench.testbed.testbed import Testbed, home
 from tierbench.testbed.topology import USER
@@ -54,7 +54,7 @@ def test_a_file_taken_along_is_not_written_through_a_link(ce: RunningHost, outsi
     copy = f"{PLANTED}/planted.toml"
     ce.run("mkdir", "-p", PLANTED, user=USER)
     ce.run("ln", "-sfn", str(outside), copy, user=USER)
-    assert _taken_along(definition, ce) == copy
+    assert _take_along(definition, ce) == copy
     assert outside.read_text() == "secret"
     assert ce.read(copy, USER) == mine.encode()
 

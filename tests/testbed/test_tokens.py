@@ -101,7 +101,7 @@ def test_nobody_reads_without_one_or_with_a_forged_one(kdc: RunningHost, read: R
     forger = "/run/forger"
     kdc.run("mkdir", "-p", forger)
     kdc.run(tokens.PROGRAM, "make", forger, tokens.URL)  # with a key of its own, by the same name
-    for token in ("", tokens.issued(kdc, tokens.claims(), forger)):
+    for token in ("", tokens.sign_token(kdc, tokens.claims(), forger)):
         refused = read(token)
         assert refused.returncode != 0
         assert CONTENT not in refused.stdout

@@ -57,7 +57,7 @@ def test_groups_of_equal_names_in_other_places_are_others(tmp_path, group, means
 def test_where_there_is_nothing_to_count_by_or_to_write_to_it_says_so(tmp_path):
     means = cgroups.means_in("proc /proc proc rw 0 0\ntmpfs /sys/fs/cgroup tmpfs rw 0 0\n")
     assert means.hierarchies == ()
-    assert "cannot be told from the machine's" in means.lacking
+    assert "cannot be told from the machine's" in means.missing
     gone = tmp_path / "gone"
     means = cgroups.means_in(f"cgroup {gone} cgroup ro,cpu,cpuacct 0 0\ncgroup2 {gone} cgroup2 ro 0 0\n")
     assert means.hierarchies == ()

@@ -9,7 +9,7 @@ from tierbench.dags.experiment import find_experiment
 from tierbench.errors import BusyError, ConfigError
 from tierbench.site_configs import site as sites
 from tierbench.site_configs.site import find_site, load_site
-from tierbench.testbed.run import lacking
+from tierbench.testbed.run import missing_access
 from tierbench.testbed.settings import SUFFIX, Settings, check_demands, demands, load, with_demands
 from tierbench.testbed.testbed import SHIPPED, links, offered
 
@@ -54,7 +54,7 @@ def test_what_is_set_is_what_the_links_are_said_to_carry(site, text):
 )
 def test_what_an_experiment_lacks_on_a_testbed_is_told_before_it_is_up(name, overrides, why):
     settings = with_demands(load(SHIPPED, []), demands(name, overrides), name)
-    told = "; ".join(lacking(settings, find_experiment(name)))
+    told = "; ".join(missing_access(settings, find_experiment(name)))
     assert why in told if why else told == ""
 
 
