@@ -120,7 +120,7 @@ def check_privilege() -> None:
         raise UnmetNeed("a testbed is made of network namespaces and mounts, which takes root: try again with sudo")
 
 
-def existing(directory: Path) -> Path:
+def nearest_existing(directory: Path) -> Path:
     """What there is already of where a directory is or will be."""
     return next(place for place in (directory, *directory.parents) if place.exists())
 
@@ -128,7 +128,7 @@ def existing(directory: Path) -> Path:
 def check_home(home: Path) -> None:
     """Raise if others could put there what root would run."""
     users, groups = ({0, int(os.environ.get(name, 0))} for name in ("SUDO_UID", "SUDO_GID"))
-    for place in (existing(home), *existing(home).parents):
+    for place in (nearest_existing(home), *nearest_existing(home).parents):
         status = place.stat()
         writable = status.st_mode & 0o002 or (status.st_mode & 0o020 and status.st_gid not in groups)
         if status.st_uid not in users or (writable and not status.st_mode & stat.S_ISVTX):
@@ -151,7 +151,7 @@ def check_kernel(home: Path) -> None:
             raise UnmetNeed(f"{program} is not installed: apt-get install {package}")
     if "--wdns" not in subprocess.run(["nsenter", "--help"], capture_output=True, text=True, check=False).stdout:
         raise UnmetNeed("nsenter knows no --wdns: util-linux 2.38 or newer is needed")
-    with tempfile.TemporaryDirectory(prefix="tierbench-", dir=existing(home)) as folder:
+    with tempfile.TemporaryDirectory(prefix="tierbench-", dir=nearest_existing(home)) as folder:
         trial = subprocess.run(
             ["unshare", "--net", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "sh", "-s", folder],
             input=TRIALS, capture_output=True, text=True, check=False,
@@ -174,7 +174,7 @@ def check_needs(cache: Path) -> None:
 
 def check_space(directory: Path, needed: int, purpose: str) -> None:
     """Raise if the file system that holds, or will hold, the directory has not enough room."""
-    directory = existing(directory)
+    directory = nearest_existing(directory)
     free = shutil.disk_usage(directory).free
     if free < needed:
         raise UnmetNeed(
@@ -191,15 +191,15 @@ def provide(cache: Path, recipe: Recipe, say: Say) -> Path:
         _install_python_packages(recipe, partial, log, say)
         shift_ids(partial)
 
-    return built(recipe.path(cache), build, say)
+    return build_once(recipe.path(cache), build, say)
 
 
-def built(final: Path, build: Callable[[Path, TextIO], None], say: Say) -> Path:
+def build_once(final: Path, build: Callable[[Path, TextIO], None], say: Say) -> Path:
     """A folder of the cache, built now if it is not there: what is built gets its name when it is whole."""
     cache = final.parent
     if final.is_dir():
         return final
-    private(cache)
+    make_private(cache)
     with files.locked(cache / "lock", BUILD_SECONDS, lambda: say("waiting for another build of a root file system")):
         if final.is_dir():  # somebody else has built it while we waited
             return final
@@ -225,15 +225,15 @@ def provide_kernel(cache: Path, say: Say) -> Path:
         whole = partial / "whole"
         partial.mkdir()
         extract = [*MMDEBSTRAP, "--variant=extract", UNCHECKED, f"--include={KERNEL_PACKAGE}"]
-        logged([*extract, KERNEL_SUITE, str(whole)], log, KERNEL_PACKAGE)
+        run_logged([*extract, KERNEL_SUITE, str(whole)], log, KERNEL_PACKAGE)
         (whole / "usr/bin/linux.uml").rename(partial / "linux")
         (whole / "usr/lib/uml/modules").rename(partial / "modules")
         shutil.rmtree(whole)
 
-    return built(kernel_path(cache), build, say)
+    return build_once(kernel_path(cache), build, say)
 
 
-def private(directory: Path) -> None:
+def make_private(directory: Path) -> None:
     """Make a directory that only its owner can look into: hosts' secrets lie below, and programs that become root."""
     directory.mkdir(parents=True, exist_ok=True)
     directory.chmod(0o700)
@@ -248,7 +248,7 @@ def _bootstrap(recipe: Recipe, target: Path, log: TextIO, say: Say) -> None:
     say(f"Debian {recipe.suite} with {len(recipe.debian_packages)} packages and what they need")
     command = [*MMDEBSTRAP, "--variant=apt", f"--include={','.join(recipe.debian_packages)}",
                *options, recipe.suite, str(target)]  # fmt: skip
-    logged(command, log, "the packages of Debian " + recipe.suite)
+    run_logged(command, log, "the packages of Debian " + recipe.suite)
 
 
 def _install_python_packages(recipe: Recipe, target: Path, log: TextIO, say: Say) -> None:
@@ -264,12 +264,12 @@ def _install_python_packages(recipe: Recipe, target: Path, log: TextIO, say: Say
                "--only-binary=:all:", "--implementation=cp", f"--python-version={python}", *platforms,
                f"--target={site}", *recipe.python_packages]  # fmt: skip
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="pip-", suffix=".partial") as scratch:
-        logged(["env", f"TMPDIR={scratch}", *command], log, "the Python packages")  # where room was checked
+        run_logged(["env", f"TMPDIR={scratch}", *command], log, "the Python packages")  # where room was checked
     with (site / "ROOT/etc/system.rootrc").open("a", encoding="utf-8") as rootrc:
         rootrc.write(recipe.rootrc)
 
 
-def logged(command: list[str], log: TextIO, what: str) -> None:
+def run_logged(command: list[str], log: TextIO, what: str) -> None:
     """Run a command into the log; its failure is an error with what it complained of."""
     log.write(f"$ {' '.join(command)}\n")
     log.flush()
@@ -297,7 +297,7 @@ def logged(command: list[str], log: TextIO, what: str) -> None:
     )
 
 
-def shifted(identity: int) -> int:
+def shifted_id(identity: int) -> int:
     """The id that takes the place of one of Debian's."""
     return identity if identity in SHARED_IDS else identity + FIRST_ID
 
@@ -309,12 +309,13 @@ def shift_ids(root: Path) -> None:
         lines = [line.split(":") for line in file.read_text(encoding="utf-8").splitlines()]
         for line in lines:
             for field in fields:
-                line[field] = str(shifted(int(line[field])))
+                line[field] = str(shifted_id(int(line[field])))
         file.write_text("".join(":".join(line) + "\n" for line in lines), encoding="utf-8")
     for folder, folders, names in os.walk(root):
         for path in (Path(folder) / name for name in (*folders, *names)):
             status = path.lstat()
-            if (shifted(status.st_uid), shifted(status.st_gid)) != (status.st_uid, status.st_gid):
-                os.lchown(path, shifted(status.st_uid), shifted(status.st_gid))
+            owner = (shifted_id(status.st_uid), shifted_id(status.st_gid))
+            if owner != (status.st_uid, status.st_gid):
+                os.lchown(path, *owner)
                 if not stat.S_ISLNK(status.st_mode):
                     path.chmod(stat.S_IMODE(status.st_mode))  # a new owner takes setuid and setgid away

@@ -38,28 +38,28 @@ def run(
 
     Signals that ask us to end are passed on: what stands between us and the command ends when that does.
     """
-    shown = next((number for number in (1, 2) if os.isatty(number)), None)
-    typed = reads and os.isatty(0) and os.tcgetpgrp(0) == os.getpgrp()
-    interactive = typed and shown == 1
+    screen = next((number for number in (1, 2) if os.isatty(number)), None)
+    from_keyboard = reads and os.isatty(0) and os.tcgetpgrp(0) == os.getpgrp()
+    interactive = from_keyboard and screen == 1
     command = host.command(argv, user, terminal=interactive)
     with contextlib.ExitStack() as stack:
-        ours = theirs = None
-        if shown is not None:
-            ours, theirs = os.openpty()
-            stack.callback(os.close, ours)
-            stack.enter_context(_alike(shown, ours, theirs))
+        our_end = its_end = None
+        if screen is not None:
+            our_end, its_end = os.openpty()
+            stack.callback(os.close, our_end)
+            stack.enter_context(_alike(screen, our_end, its_end))
         try:
-            process = stack.enter_context(subprocess.Popen(command, **_streams(theirs, reads, typed)))
+            process = stack.enter_context(subprocess.Popen(command, **_streams(its_end, reads, from_keyboard)))
         finally:
-            if theirs is not None:
-                os.close(theirs)
+            if its_end is not None:
+                os.close(its_end)
         ended = os.pidfd_open(process.pid)
         stack.callback(os.close, ended)
         if interactive:
             stack.enter_context(_raw(0))
-        carrier = _Carrier(ended, ours, shown, process.stdin)
+        carrier = _Carrier(ended, our_end, screen, process.stdin)
         if interactive:
-            carrier.target = ours
+            carrier.target = our_end
         while True:
             try:
                 carrier.carry()
@@ -71,11 +71,11 @@ def run(
                         os.kill(pid, exit_status(interrupt) - 128)
 
 
-def _streams(theirs: int | None, reads: bool, typed: bool) -> dict[str, Any]:
+def _streams(its_end: int | None, reads: bool, from_keyboard: bool) -> dict[str, Any]:
     """What the command has in place of our terminal; what is none of it stays."""
-    streams: dict[str, Any] = {name: theirs for number, name in ((1, "stdout"), (2, "stderr")) if os.isatty(number)}
-    if typed:
-        streams["stdin"] = theirs if os.isatty(1) else subprocess.PIPE
+    streams: dict[str, Any] = {name: its_end for number, name in ((1, "stdout"), (2, "stderr")) if os.isatty(number)}
+    if from_keyboard:
+        streams["stdin"] = its_end if os.isatty(1) else subprocess.PIPE
     elif not reads or os.isatty(0):
         streams["stdin"] = subprocess.DEVNULL
     return {**streams, "start_new_session": True}
@@ -84,21 +84,21 @@ def _streams(theirs: int | None, reads: bool, typed: bool) -> dict[str, Any]:
 class _Carrier:
     """Carries what is typed to the command, and what it says to our terminal."""
 
-    def __init__(self, ended: int, ours: int | None, shown: int | None, pipe: IO[bytes] | None) -> None:
-        self.ended, self.ours, self.shown, self.pipe = ended, ours, shown, pipe
+    def __init__(self, ended: int, our_end: int | None, screen: int | None, pipe: IO[bytes] | None) -> None:
+        self.ended, self.our_end, self.screen, self.pipe = ended, our_end, screen, pipe
         self.target = pipe.fileno() if pipe else None
         self.waiting = b""  # was typed, and is not taken yet
 
     def carry(self) -> None:
         """Until the command has ended and all that it has said is shown."""
-        for number in filter(None, (self.ours, self.target)):
+        for number in filter(None, (self.our_end, self.target)):
             os.set_blocking(number, False)
         while True:
-            typed = [0] if self.target is not None and not self.waiting else []
-            said = [self.ours] if self.ours is not None else []
-            taken = [self.target] if self.target is not None and self.waiting else []
-            ready, _, _ = select.select([self.ended, *typed, *said], taken, [])
-            if self.ours in ready:
+            keyboard = [0] if self.target is not None and not self.waiting else []
+            output = [self.our_end] if self.our_end is not None else []
+            writable = [self.target] if self.target is not None and self.waiting else []
+            ready, _, _ = select.select([self.ended, *keyboard, *output], writable, [])
+            if self.our_end in ready:
                 self._show()
             elif self.ended in ready:
                 return
@@ -110,14 +110,14 @@ class _Carrier:
                 self._pass_on(self.target)
 
     def _show(self) -> None:
-        assert self.ours is not None and self.shown is not None  # noqa: S101 - or nothing was ready
+        assert self.our_end is not None and self.screen is not None  # noqa: S101 - or nothing was ready
         try:
-            text = os.read(self.ours, CHUNK)
+            text = os.read(self.our_end, CHUNK)
         except OSError:  # nobody has its other end any more
-            self.ours = None
+            self.our_end = None
             return
         while text:
-            text = text[os.write(self.shown, text) :]
+            text = text[os.write(self.screen, text) :]
 
     def _pass_on(self, target: int) -> None:
         try:
@@ -136,12 +136,12 @@ class _Carrier:
 
 
 @contextlib.contextmanager
-def _alike(shown: int, ours: int, theirs: int) -> Iterator[None]:
+def _alike(screen: int, our_end: int, its_end: int) -> Iterator[None]:
     """Have their terminal as ours is, also when its window changes."""
-    termios.tcsetattr(theirs, termios.TCSANOW, termios.tcgetattr(shown))
+    termios.tcsetattr(its_end, termios.TCSANOW, termios.tcgetattr(screen))
 
     def size(*_: Any) -> None:
-        fcntl.ioctl(ours, termios.TIOCSWINSZ, fcntl.ioctl(shown, termios.TIOCGWINSZ, bytes(8)))
+        fcntl.ioctl(our_end, termios.TIOCSWINSZ, fcntl.ioctl(screen, termios.TIOCGWINSZ, bytes(8)))
 
     size()
     before = signal.signal(signal.SIGWINCH, size)

@@ -209,12 +209,12 @@ class Testbed:
 
             self.check_stranded()
             self._end()
-            rootfs.private(cache)
+            rootfs.make_private(cache)
             base, programs = rootfs.provide(cache, recipe, say), programs_layer(cache, recipe)
             layers = [programs, base] if programs.is_dir() else [base]
             if settings.virtual_workers:
                 rootfs.provide_kernel(cache, say)
-            rootfs.private(self.directory.parent)
+            rootfs.make_private(self.directory.parent)
             self.directory.mkdir()
             self._write_record(settings, complete=False)
             try:
@@ -282,7 +282,7 @@ def keep_programs(access_point: RunningHost, layer: Path, say: Say) -> None:
             access_point.copy_out(f"home/{USER}/.cache", partial)
 
         with contextlib.suppress(OSError, subprocess.SubprocessError):  # as on a full disk
-            rootfs.built(layer, build, say)
+            rootfs.build_once(layer, build, say)
 
 
 def assemble(bed: Bed, site: str, layers: Sequence[Path], say: Say) -> None:

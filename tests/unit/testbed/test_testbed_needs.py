@@ -180,7 +180,7 @@ def test_a_build_that_is_broken_off_leaves_no_process(tmp_path, monkeypatch):
     wait = f"until [ -e {awaited} ]; do sleep 0.01; done"
     begin = ["sh", "-c", f"trap '' TERM; sleep 600 & echo $! > {pid}; {wait}; kill -ALRM {os.getpid()}; wait"]
     with (tmp_path / "log").open("w") as log, pytest.raises(KeyboardInterrupt):
-        rootfs.logged(begin, log, "nothing")
+        rootfs.run_logged(begin, log, "nothing")
     signal.signal(signal.SIGALRM, before)
     deadline = time.monotonic() + 60
     while " Z " not in state_of(pid):
