@@ -173,7 +173,7 @@ def main(arguments):
         return survives(int(arguments[2]), testbed)
     print(f"{'fault':<28} {'told s':>7} {'ended s':>8} {'next s':>7}  {'then':<12} first reason")
     for name in arguments[1:] or FAULTS:
-        print(told(name, FAULTS[name], testbed), flush=True)
+        print(strike_and_time(name, FAULTS[name], testbed), flush=True)
     return 0
 
 
@@ -206,7 +206,7 @@ def survives(kills, testbed):
     return 1 if lost else 0
 
 
-def told(name, fault, testbed):
+def strike_and_time(name, fault, testbed):
     scene = Scene(testbed, name.replace(" ", "-"))
     prepare(scene, fault)
     first, second = scene.trial(0), scene.trial(1)

@@ -60,8 +60,8 @@ def run_on_testbed(testbed: str, experiment: str, run: Path) -> None:
         with tempfile.TemporaryDirectory() as folder:
             definition = Path(folder) / "experiment.toml"
             definition.write_text(experiment, encoding="utf-8")
-            asked = ["tierbench", "testbed", "run", "-q", definition, "--name", testbed, "--into", run]
-            subprocess.run(asked, check=False)
+            command = ["tierbench", "testbed", "run", "-q", definition, "--name", testbed, "--into", run]
+            subprocess.run(command, check=False)
 
 
 def offer(bed: Testbed, name: str, experiment: str, site: str = "testbed") -> list[str]:

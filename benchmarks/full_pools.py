@@ -56,10 +56,10 @@ def report(run):
 
 
 def main():
-    asked = options(__doc__, "testbed", "run", clients=8, repeats=20, ahead=False)
-    text = EXPERIMENT.format(clients=asked.clients, repeats=asked.repeats, ahead=str(asked.ahead).lower())
-    run_on_testbed(asked.testbed, text, Path(asked.run))
-    return report(Path(asked.run))
+    arguments = options(__doc__, "testbed", "run", clients=8, repeats=20, ahead=False)
+    text = EXPERIMENT.format(clients=arguments.clients, repeats=arguments.repeats, ahead=str(arguments.ahead).lower())
+    run_on_testbed(arguments.testbed, text, Path(arguments.run))
+    return report(Path(arguments.run))
 
 
 if __name__ == "__main__":

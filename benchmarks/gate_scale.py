@@ -100,14 +100,14 @@ class Processes:
 
     def memory_mb(self, kind):
         """The proportional set size of one process of a kind, the mean of some."""
-        found = []
+        sizes_mb = []
         for pid in [pid for pid, of in self.kinds.items() if of == kind][-LOOKED_AT:]:
             try:
                 rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-                found.append(int(rollup.partition("\nPss:")[2].split()[0]) / 1024)
+                sizes_mb.append(int(rollup.partition("\nPss:")[2].split()[0]) / 1024)
             except (OSError, IndexError):
                 pass
-        return sum(found) / len(found) if found else None
+        return sum(sizes_mb) / len(sizes_mb) if sizes_mb else None
 
 
 def namespace(pid):
@@ -119,31 +119,31 @@ class Course:
 
     def __init__(self, start):
         self.start = start
-        self.begun = None
+        self.cpu_before_s = None
         self.cpu_s = collections.Counter()
         self.memory_mb = {}
 
     def look(self, trial, processes, weighs):
-        if self.begun is None and (trial / "clients").exists():
+        if self.cpu_before_s is None and (trial / "clients").exists():
             processes.look()
-            self.begun = processes.used()
-        if self.begun and weighs and not (trial / names.GO).exists():  # the latest before the go counts
+            self.cpu_before_s = processes.used()
+        if self.cpu_before_s and weighs and not (trial / names.GO).exists():  # the latest before the go counts
             self.memory_mb = {kind: processes.memory_mb(kind) for kind in OF_A_CLIENT}
-        if self.begun and not self.cpu_s and (trial / names.SERVED).exists():
+        if self.cpu_before_s and not self.cpu_s and (trial / names.SERVED).exists():
             processes.look()
-            self.cpu_s = processes.used() - self.begun
+            self.cpu_s = processes.used() - self.cpu_before_s
 
 
 def watch(run, ended, processes, deadline):
     """Look at the run's trials and processes until it has ended or its time is over."""
     courses = {}
-    looked = 0.0
+    last_look_s = 0.0
     while ended.poll() is None and time.monotonic() < deadline:
         time.sleep(POLL_S)
-        looks = time.monotonic() - looked > LOOK_S
+        looks = time.monotonic() - last_look_s > LOOK_S
         if looks:
             processes.look()
-            looked = time.monotonic()
+            last_look_s = time.monotonic()
         for trial in (run / names.TRIALS).glob("*"):
             if trial.name not in courses:
                 courses[trial.name] = Course(json.loads((trial / names.TRIAL).read_text())["start"]["kind"])
@@ -155,8 +155,8 @@ def figures(data, course, clients):
     submitted = data.submit_wall_ns or 0
 
     def since(times):
-        known = [each for each in times if each]
-        return (max(known) - submitted) / 1e9 if known else None
+        moments = [each for each in times if each]
+        return (max(moments) - submitted) / 1e9 if moments else None
 
     starts = [job.start.wall_ns if job.start else None for job in data.jobs]
     begins = [job.begin_wall_ns for job in data.jobs]
@@ -183,10 +183,10 @@ def measure(bed, clients, minutes):
     definition = offer(bed, f"gate-scale-{clients}", EXPERIMENT.format(clients=clients))
     ce.run("mkdir", "-p", f"{HOME}/runs", user=USER)
     here = Path(f"/proc/{ce.pid}/root{run}")
-    asked = ["tierbench", "run", *definition, "--no-links", "--into", run]
+    command = ["tierbench", "run", *definition, "--no-links", "--into", run]
     processes, deadline = Processes(list(bed.hosts.values())), time.monotonic() + 60 * minutes
     watcher = subprocess.Popen(
-        ce.command(asked, USER), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ce.command(command, USER), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     courses = watch(here, watcher, processes, deadline)
     in_time = watcher.poll() is not None

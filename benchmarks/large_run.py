@@ -35,17 +35,17 @@ REPORT = (
 
 
 def main():
-    asked = options(__doc__, trials=1000, samples=10_000_000, folder=Path(tempfile.gettempdir()))
-    with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
+    arguments = options(__doc__, trials=1000, samples=10_000_000, folder=Path(tempfile.gettempdir()))
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         run = Path(folder) / "run"
-        each = asked.samples // asked.trials // HOSTS
-        print(f"writing {asked.trials} trials of {HOSTS} hosts, {each} samples each, to {run}", flush=True)
-        write_run(run, asked.trials, each)
+        each = arguments.samples // arguments.trials // HOSTS
+        print(f"writing {arguments.trials} trials of {HOSTS} hosts, {each} samples each, to {run}", flush=True)
+        write_run(run, arguments.trials, each)
         os.sync()
         print(f"{'':36} {'seconds':>8} {'of CPU':>8} {'GB peak':>8}")
         whole = show("tables, all trials", TABLES, run)
         again = show("tables again, nothing new", TABLES, run)
-        _trial(run, ACCESSES[0], BATCHES[0], asked.trials, asked.trials, each)
+        _trial(run, ACCESSES[0], BATCHES[0], arguments.trials, arguments.trials, each)
         more = show("tables, one trial more", TABLES, run)
         show("report", REPORT, run)
         page = (run / "report.html").stat().st_size

@@ -67,10 +67,10 @@ print(json.dumps([used, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 102
 
 
 def main():
-    asked = options(__doc__, clients="1000,3000,10000", folder=Path(tempfile.gettempdir()))
-    sizes, costs = [int(number) for number in asked.clients.split(",")], {}
+    arguments = options(__doc__, clients="1000,3000,10000", folder=Path(tempfile.gettempdir()))
+    sizes, costs = [int(number) for number in arguments.clients.split(",")], {}
     for clients in sizes:
-        with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
+        with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
             run = Path(folder) / "run"
             trial = write(run, clients)
             for name, (setup, part) in PARTS.items():

@@ -84,8 +84,8 @@ class Series:
 
 
 def main():
-    asked = options(__doc__, "testbed", nights=9, minutes=3)
-    testbed, nights, minutes = Testbed(asked.testbed), asked.nights, asked.minutes
+    arguments = options(__doc__, "testbed", nights=9, minutes=3)
+    testbed, nights, minutes = Testbed(arguments.testbed), arguments.nights, arguments.minutes
     series = Series(testbed)
     series.prepare(minutes)
     killed = lowered = False

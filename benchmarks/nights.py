@@ -62,8 +62,8 @@ def write_night(run, number, factor, noise, chance, newer):
     version = "5.8.1" if number < newer else "5.8.4"
     for path in run.glob(f"{names.TRIALS}/*/{names.SAMPLES}/*.samples"):
         head, rest = path.read_bytes().split(b"\n", 1)
-        told = {**json.loads(head), "packages": {"xrootd-server": version}}
-        path.write_bytes(json.dumps(told).encode() + b"\n" + rest)
+        header = {**json.loads(head), "packages": {"xrootd-server": version}}
+        path.write_bytes(json.dumps(header).encode() + b"\n" + rest)
     plan = {"format": 1, "synthetic": True, "site": "synthetic", "experiment": "nights", "question": "", "seed": 1}
     plan |= {"pools": {"private": ["wn01.private.fiu.test"]}, "factors": [
         {"name": "access", "levels": list(RATES)}, {"name": "workload", "levels": ["root"]},
@@ -107,61 +107,61 @@ def drawn(nights, noise, seed):
     return Chronicle("nights", rows, values, {}, {}, {}, [])
 
 
-def until(known, count):
+def until(history, count):
     """What was known after so many nights, had there been no rerun."""
-    return replace(known, nights=[night for night in known.nights if _number(night) < count and not night.rerun])
+    return replace(history, nights=[night for night in history.nights if _number(night) < count and not night.rerun])
 
 
-def rerun(known):
+def rerun(history):
     """What was known after night FALL and its rerun, if that night asked for one."""
-    before = until(known, FALL + 1)
-    asked = any(found.configuration == LAN and not found.certain for found in findings(before))
-    return replace(before, nights=[*before.nights, known.nights[-1]]) if asked else before
+    before = until(history, FALL + 1)
+    wants_rerun = any(found.configuration == LAN and not found.certain for found in findings(before))
+    return replace(before, nights=[*before.nights, history.nights[-1]]) if wants_rerun else before
 
 
-def slower(known, way, share, since):
+def slower(history, way, share, since):
     """The same nights, had a way been slower."""
-    late = {night.id for night in known.nights if _number(night) >= since}
+    late = {night.id for night in history.nights if _number(night) >= since}
     values = {
         number: [
-            replace(one, mean=one.mean * (1 - share)) if number in late and one.configuration == way else one
-            for one in rows
+            replace(value, mean=value.mean * (1 - share)) if number in late and value.configuration == way else value
+            for value in rows
         ]
-        for number, rows in known.values.items()
+        for number, rows in history.values.items()
     }
-    return replace(known, values=values)
+    return replace(history, values=values)
 
 
 def _number(night):
     return (night.planned_ns - FIRST_NS) // DAY_NS
 
 
-def alarms(known):
-    return [found for found in findings(known) if found.certain]
+def alarms(history):
+    return [found for found in findings(history) if found.certain]
 
 
-def tell(title, known):
+def tell(title, history):
     """Each sentence in the night in which it was first said, and how it stood in the end."""
     print(f"\n{title}")
-    said = set()
-    for count in range(1, len(known.nights) + 1):
-        now = until(known, count)
+    first_said = set()
+    for count in range(1, len(history.nights) + 1):
+        now = until(history, count)
         for words in unmeasured(now):
             print(f"  night {count - 1}: {words}")
         for found in findings(now):
             key = f"{found.kind} {found.direction} {found.configuration} {found.since.day if not found.certain else ''}"
-            if key not in said:
+            if key not in first_said:
                 print(f"  night {count - 1}: {sentence(found, now)}")
-                said.add(key)
-    for found in alarms(known):
-        print(f"  in the end: {sentence(found, known)}")
+                first_said.add(key)
+    for found in alarms(history):
+        print(f"  in the end: {sentence(found, history)}")
 
 
 def scenarios(nights, noise):
     def only(way, change):
         return lambda access, night: change(night) if way in (access, "") else 1.0
 
-    told = {
+    cases = {
         f"10 % less on one way from night {FALL} on, xrootd newer that night": (
             only("lan-xrootd", lambda night: 0.9 if night >= FALL else 1.0), ()),
         "night 60 slower by 30 % for all": (only("", lambda night: 0.7 if night == 60 else 1.0), ()),
@@ -171,14 +171,14 @@ def scenarios(nights, noise):
             only("wan-xrootd-private", lambda night: 0.997 ** max(night - 30, 0)), ()),
         "no nights 50 to 52": (only("", lambda _: 1.0), (50, 51, 52)),
     }  # fmt: skip
-    for title, (factor, missed) in told.items():
+    for title, (factor, missed) in cases.items():
         tell(title, measured(nights, factor, noise, 1, missed))
 
 
 def rates(nights, seeds, noise):
     """False alarms of clean nights, and how soon a fall of each size is named."""
     clean = [drawn(nights, noise, 100 + seed) for seed in range(seeds)]
-    cried = [[count for count in range(1, nights + 1) if alarms(until(known, count))] for known in clean]
+    cried = [[count for count in range(1, nights + 1) if alarms(until(history, count))] for history in clean]
     for seed, counts in enumerate(cried):
         if counts:
             print(f"  seed {seed}: {sentence(alarms(until(clean[seed], counts[0]))[0], until(clean[seed], counts[0]))}")
@@ -186,9 +186,9 @@ def rates(nights, seeds, noise):
     print(f"\nclean: an alarm in {wrong} of {seeds} times {nights} nights of {len(WATCHED)} ways")
     print(f"{'fall':>6} {'1 and rerun':>12} {'2 nights':>9} {'3':>6} {'5':>6} {'10':>6} {'30':>6}")
     for share in SHARES:
-        fallen = [slower(known, LAN, share, FALL) for known in clean]
-        hits = [np.mean([_named(until(known, FALL + more)) for known in fallen]) for more in (2, 3, 5, 10, 30)]
-        at_once = np.mean([_named(rerun(known)) for known in fallen])
+        fallen = [slower(history, LAN, share, FALL) for history in clean]
+        hits = [np.mean([_named(until(history, FALL + more)) for history in fallen]) for more in (2, 3, 5, 10, 30)]
+        at_once = np.mean([_named(rerun(history)) for history in fallen])
         print(
             f"{share:>6.0%} {at_once:>12.0%} {hits[0]:>9.0%} " + " ".join(f"{hit:>6.0%}" for hit in hits[1:]),
             flush=True,
@@ -226,14 +226,14 @@ def false_alarms(seeds, kinds, nights=365, every=12):
             logs = noise_of(kind, nights, np.random.default_rng(1000 + seed))
             clean = drawn(nights, (0.0,), seed)
             values = {
-                place: [replace(one, mean=float(100 * np.exp(logs[one.configuration.split("/")[0]][place - 1])))
-                        for one in rows]
+                place: [replace(value, mean=float(100 * np.exp(logs[value.configuration.split("/")[0]][place - 1])))
+                        for value in rows]
                 for place, rows in clean.values.items() if place <= nights
             }  # fmt: skip
             before = set()
             for count in range(every, nights + 1, every):
                 found = alarms(until(replace(clean, values=values), count))
-                now = {one.configuration for one in found if one.direction == "worse"}
+                now = {alarm.configuration for alarm in found if alarm.direction == "worse"}
                 begun, bad, looks, before = begun + len(now - before), bad + bool(now), looks + 1, now
         print(
             f"{kind:10} {begun / seeds:5.2f} alarms begin in a year, {bad / looks:6.1%} of nights are not OK",
@@ -241,9 +241,9 @@ def false_alarms(seeds, kinds, nights=365, every=12):
         )
 
 
-def _named(known):
+def _named(history):
     """Whether the way that fell is named as that."""
-    return any(found.configuration == LAN and found.direction == "worse" for found in alarms(known))
+    return any(found.configuration == LAN and found.direction == "worse" for found in alarms(history))
 
 
 def main():

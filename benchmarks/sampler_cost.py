@@ -56,8 +56,8 @@ def main():
             for _ in range(TURNS if options.against else 1):
                 for name, sampler in samplers.items():
                     runs[name].append(sample(sampler, rate, options))
-            for name, made in runs.items():
-                print(line(rate, name, made), flush=True)
+            for name, its_runs in runs.items():
+                print(line(rate, name, its_runs), flush=True)
             if not all(run.kept for run in runs["this"]):
                 break
             highest = rate

@@ -88,23 +88,23 @@ def coverage(case, repeats, scatter, runs):
     hits = {"saturation": [], "plateau": [], "each": [], "next": []}
     widths = []
     for _ in range(runs):
-        found = saturation(_ladder(case, repeats, scatter, random))
-        states[found.state] += 1
-        if found.clients and case.name != "falls again":
-            hits["saturation"].append(_holds(found.clients, PLATEAU / EACH))
-            hits["plateau"].append(_holds(found.plateau, PLATEAU))
-            hits["each"].append(_holds(found.each, EACH))
-        if found.state == FULL and found.clients and found.clients.low and found.clients.high:
-            widths.append(found.clients.high / found.clients.low)
-        if found.predicted:
+        answer = saturation(_ladder(case, repeats, scatter, random))
+        states[answer.state] += 1
+        if answer.clients and case.name != "falls again":
+            hits["saturation"].append(_holds(answer.clients, PLATEAU / EACH))
+            hits["plateau"].append(_holds(answer.plateau, PLATEAU))
+            hits["each"].append(_holds(answer.each, EACH))
+        if answer.state == FULL and answer.clients and answer.clients.low and answer.clients.high:
+            widths.append(answer.clients.high / answer.clients.low)
+        if answer.predicted:
             later = next_rung(case.ladder)
             fresh = _ladder(Case("", case.curve, (later,), False), repeats, scatter, random)
-            hits["next"].append(_holds(found.predicted, float(np.mean([rung.rate for rung in fresh]))))
-    told = {name: f"{np.mean(of):.3f}" if len(of) > runs / 20 else "" for name, of in hits.items()}
-    share = [f"{states[state] / runs:.2f}" for state in (FULL, FLAT, RISING, OPEN)]
+            hits["next"].append(_holds(answer.predicted, float(np.mean([rung.rate for rung in fresh]))))
+    hit_rates = {name: f"{np.mean(of):.3f}" if len(of) > runs / 20 else "" for name, of in hits.items()}
+    state_shares = [f"{states[state] / runs:.2f}" for state in (FULL, FLAT, RISING, OPEN)]
     width = f"{np.median(widths):.2f}" if len(widths) > runs / 20 else ""
-    cells = [case.name, str(repeats), f"{scatter:.0%}", *share, told["saturation"], width]
-    print(" | ".join([*cells, told["plateau"], told["each"], told["next"]]), flush=True)
+    cells = [case.name, str(repeats), f"{scatter:.0%}", *state_shares, hit_rates["saturation"], width]
+    print(" | ".join([*cells, hit_rates["plateau"], hit_rates["each"], hit_rates["next"]]), flush=True)
     return [float(np.mean(of)) for of in hits.values() if len(of) > runs / 20 and case.name != "falls again"]
 
 

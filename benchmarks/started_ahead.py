@@ -59,13 +59,13 @@ def report(run):
     pairs = list(itertools.pairwise(sorted(trials, key=go_s)))
     for ahead in (False, True):
         waits = [go_s(after) - last_end_s(before) for before, after in pairs if after.trial.ahead is ahead]
-        found = f"median {statistics.median(waits):.2f} s ({min(waits):.2f} … {max(waits):.2f}), {len(waits)} trials"
-        print(f"last end to next go, the next one {'started ahead' if ahead else 'in its turn'}: {found}")
+        waiting = f"median {statistics.median(waits):.2f} s ({min(waits):.2f} … {max(waits):.2f}), {len(waits)} trials"
+        print(f"last end to next go, the next one {'started ahead' if ahead else 'in its turn'}: {waiting}")
     for access in dict.fromkeys(before.trial.access for before, _ in pairs):
         own = [(before, after.trial.ahead) for before, after in pairs if before.trial.access == access]
-        beside, alone = ([rate_mbps(data) for data, ahead in own if ahead is asked] for asked in (True, False))
-        told = f"beside the next one's jobs {statistics.mean(beside):.1f} Mb/s ({len(beside)} trials)"
-        print(f"{access}: {told}, alone {statistics.mean(alone):.1f} ({len(alone)}), ratio {ratio(beside, alone)}")
+        beside, alone = ([rate_mbps(data) for data, ahead in own if ahead is is_ahead] for is_ahead in (True, False))
+        beside_it = f"beside the next one's jobs {statistics.mean(beside):.1f} Mb/s ({len(beside)} trials)"
+        print(f"{access}: {beside_it}, alone {statistics.mean(alone):.1f} ({len(alone)}), ratio {ratio(beside, alone)}")
     for data in trials:
         if data.beside:
             share = (data.beside.last_wall_s - data.beside.first_wall_s) / (last_end_s(data) - go_s(data))
@@ -74,9 +74,9 @@ def report(run):
 
 
 def main():
-    asked = options(__doc__, "testbed", run=Path("runs/started-ahead"))
-    run_on_testbed(asked.testbed, EXPERIMENT, asked.run)
-    report(asked.run)
+    arguments = options(__doc__, "testbed", run=Path("runs/started-ahead"))
+    run_on_testbed(arguments.testbed, EXPERIMENT, arguments.run)
+    report(arguments.run)
 
 
 if __name__ == "__main__":

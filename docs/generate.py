@@ -133,18 +133,18 @@ def _shown(default: Any) -> str:
 
 def findings(experiment: str) -> str:
     """What a paper has found, and what was measured of it here."""
-    noted = tomllib.loads(MEASURED.read_text(encoding="utf-8")).get(experiment, {})
-    known = {
+    entry = tomllib.loads(MEASURED.read_text(encoding="utf-8")).get(experiment, {})
+    measured = {
         says: (ratio, NOT_MEASURED if ratio.startswith(NOT_MEASURED) else answer)
-        for says, ratio, answer in noted.get("findings", ())
+        for says, ratio, answer in entry.get("findings", ())
     }
     claims = read_claims([SHIPPED / f"{experiment}.toml"])
-    unknown = set(known) - {str(claim.says) for claim in claims}
-    if unknown:
-        raise SystemExit(f"{MEASURED.name}: {experiment} has no claim {unknown.pop()!r}")
-    rows = ((c.says, c.source, theirs(c), *known.get(str(c.says), ("–", NOT_MEASURED))) for c in claims)
+    without_claim = set(measured) - {str(claim.says) for claim in claims}
+    if without_claim:
+        raise SystemExit(f"{MEASURED.name}: {experiment} has no claim {without_claim.pop()!r}")
+    rows = ((c.says, c.source, theirs(c), *measured.get(str(c.says), ("–", NOT_MEASURED))) for c in claims)
     text = table(("finding", "source", "paper", "here (95 % interval)", "answer"), rows)
-    return text + (f"\nMeasured by {noted['run']} on {noted['date']}: {noted['trials']}.\n" if noted else "")
+    return text + (f"\nMeasured by {entry['run']} on {entry['date']}: {entry['trials']}.\n" if entry else "")
 
 
 def answers(page: str) -> str:
@@ -152,27 +152,27 @@ def answers(page: str) -> str:
     rows = []
     for experiment in re.findall(r"generated: findings (\S+)", page):
         lines = findings(experiment).split("\n\n")[0].splitlines()[2:]
-        given = [line.rsplit("|", 2)[1].strip() for line in lines]
-        rows.append((experiment, len(given), *(given.count(answer) or "" for answer in (*ANSWERS, NOT_MEASURED))))
+        column = [line.rsplit("|", 2)[1].strip() for line in lines]
+        rows.append((experiment, len(column), *(column.count(answer) or "" for answer in (*ANSWERS, NOT_MEASURED))))
     sums = ("all", *(sum(row[i] or 0 for row in rows) for i in range(1, 7)))
     return table(("experiment", "findings", *ANSWERS, NOT_MEASURED), iter([*rows, sums]))
 
 
 def record(run: Path) -> None:
     """Note what a run of a paper's experiment has found in place of what was noted before."""
-    noted = tomllib.loads(MEASURED.read_text(encoding="utf-8"))
+    records = tomllib.loads(MEASURED.read_text(encoding="utf-8"))
     results = read_results(run, print)
     name = str(results.experiment["name"])
-    asked = load_experiment(SHIPPED / f"{name}.toml")  # what is claimed and expected now, of whichever run
-    held_to = {"claims": [asdict(claim) for claim in asked.claims], "expects": [asdict(one) for one in asked.expects]}
-    results = replace(results, experiment={**results.experiment, **json.loads(json.dumps(held_to))})
+    now = load_experiment(SHIPPED / f"{name}.toml")  # what is claimed and expected now, of whichever run
+    claims_now = {"claims": [asdict(claim) for claim in now.claims], "expects": [asdict(one) for one in now.expects]}
+    results = replace(results, experiment={**results.experiment, **json.loads(json.dumps(claims_now))})
     stems = (name, name.removesuffix("-scaled"))
     experiment = next((stem for stem in stems if reference_of(SHIPPED / f"{stem}.toml").is_file()), None)
     if experiment is None:
         raise SystemExit(f"{run}: {name} repeats no paper")
     verdicts = [trial.verdict for trial in results.trials]
     ended = max(trial.end_wall_ns or 0 for trial in results.trials)
-    noted[experiment] = {
+    records[experiment] = {
         "run": name,
         "date": f"{datetime.fromtimestamp(ended / 1e9, UTC):%Y-%m-%d}",
         "trials": ", ".join(f"{verdicts.count(one)} {one}" for one in dict.fromkeys(sorted(verdicts))),
@@ -181,10 +181,10 @@ def record(run: Path) -> None:
             for finding in findings_of(results)
         ],
     }
-    MEASURED.write_text(HEAD + "".join(_noted(*item) for item in noted.items()), encoding="utf-8")
+    MEASURED.write_text(HEAD + "".join(_as_toml(*item) for item in records.items()), encoding="utf-8")
 
 
-def _noted(experiment: str, content: dict[str, Any]) -> str:
+def _as_toml(experiment: str, content: dict[str, Any]) -> str:
     def text(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False)
 

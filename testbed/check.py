@@ -38,25 +38,25 @@ class AccessMethod:
 
 @dataclass(frozen=True)
 class Reading:
-    """What one job has read, and how fast."""
+    """How fast one job has read its file, and whether as it was made."""
 
-    access: str
     worker: str
     seconds: float
-    bytes: int
     intact: bool
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """All readings by one method, and what the storage server's interface sent meanwhile."""
+    """All readings by one method, of files of one size, and what the storage server's interface sent meanwhile."""
 
+    access: str
+    file_bytes: int
     readings: tuple[Reading, ...]
     sent: int
 
     @property
     def sent_per_byte_read(self) -> float:
-        return self.sent / sum(reading.bytes for reading in self.readings)
+        return self.sent / (len(self.readings) * self.file_bytes)
 
 
 def access_methods(topology: Topology, site: Site) -> list[AccessMethod]:
@@ -106,10 +106,10 @@ class Check:
         results = self._run_jobs(jobs)
         sent = self.sent() - before
         readings = (
-            Reading(method.name, worker, int(nanoseconds) / 1e9, megabytes << 20, digest == wanted)
-            for (worker, _, nanoseconds, digest), wanted in zip(results, paths.values(), strict=False)
+            Reading(worker, int(nanoseconds) / 1e9, digest == expected)
+            for (worker, _, nanoseconds, digest), expected in zip(results, paths.values(), strict=False)
         )
-        return Outcome(tuple(readings), sent)
+        return Outcome(method.name, megabytes << 20, tuple(readings), sent)
 
     def _run_jobs(self, jobs: list[tuple[Host, str]]) -> list[list[str]]:
         ce = self._access_point

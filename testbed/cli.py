@@ -73,7 +73,7 @@ def register(subcommands: Any) -> None:
     experiment.add_argument("--all-papers", action="store_true", help=every)
     experiment.add_argument("--list", action="store_true", help="with --all-papers: show its hours, run nothing")
     watching = "watch a run that goes on in it, and bring it home when it has ended"
-    again = verb("attach", lambda asked: attach(Testbed(asked.name), asked.into, Progress()), watching)
+    again = verb("attach", lambda arguments: attach(Testbed(arguments.name), arguments.into, Progress()), watching)
     again.add_argument("into", type=Path, metavar="DIR", help="the run directory, as it was to be called here")
     verb("down", _down, "take it down, whatever state it is in")
     states = "Exit status 1 if any is not well, 2 if there is no testbed."
@@ -103,10 +103,10 @@ class Progress:
 
 def _up(arguments: argparse.Namespace) -> int:
     site = arguments.config or SHIPPED
-    wanted = settings.load(site, arguments.set)
+    demanded = settings.load(site, arguments.set)
     testbed, progress = Testbed(arguments.name), Progress()
     as_it_is = not arguments.config and not arguments.set and testbed.is_up  # perhaps as an experiment demanded
-    if not as_it_is and testbed.up(wanted, progress, site):
+    if not as_it_is and testbed.up(demanded, progress, site):
         print(f"testbed {testbed.name!r} is up after {progress.seconds:.1f} s: {', '.join(testbed.hosts)}")
     else:
         print(f"testbed {testbed.name!r} was up already")
@@ -138,9 +138,9 @@ def _check(arguments: argparse.Namespace) -> int:
     )
     for outcome in outcomes:
         for reading in outcome.readings:
-            rate, megabytes = reading.bytes * 8 / 1e6 / reading.seconds, reading.bytes >> 20
+            rate = outcome.file_bytes * 8 / 1e6 / reading.seconds
             print(
-                f"{reading.access:<19} {reading.worker:<22} {megabytes:>4} {reading.seconds:>6.1f} {rate:>6.0f}"
+                f"{outcome.access:<19} {reading.worker:<22} {arguments.mb:>4} {reading.seconds:>6.1f} {rate:>6.0f}"
                 f"  {'intact' if reading.intact else 'DAMAGED':<8}  {outcome.sent_per_byte_read:.3f}"
             )
     return 0 if all(reading.intact for outcome in outcomes for reading in outcome.readings) else 1

@@ -36,7 +36,7 @@ replicas.plain = { kind = "random", count = 1, size_mb = 1 }
 
 
 @contextlib.contextmanager
-def held(host: RunningHost, word: str, value: int | str) -> Iterator[None]:
+def holding(host: RunningHost, word: str, value: int | str) -> Iterator[None]:
     """While a host's helper holds a value."""
     command = host.command(["tierbench-arrange", "hold", word, str(value)])
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as helper:
@@ -125,7 +125,7 @@ def test_a_trial_whose_condition_is_undone_is_called_off_and_leaves_nothing(
 
 def test_each_server_process_gets_its_share_of_the_connections(testbed: Testbed) -> None:
     vmuf, worker = testbed.host("vmuf"), testbed.host("wn03")
-    with held(vmuf, "xrootd-processes", 3):
+    with holding(vmuf, "xrootd-processes", 3):
         for _ in range(3):
             worker.run("xrdfs", "vmuf.uf.test:1094", "stat", "/extenci")
         logins = [vmuf.log(f"xrootd-{number}.log").read_text().count("IPv4 login") for number in (2, 3)]
@@ -136,14 +136,14 @@ def test_each_server_process_gets_its_share_of_the_connections(testbed: Testbed)
 
 def test_a_worker_receives_no_faster_than_is_arranged(testbed: Testbed) -> None:
     wan = testbed.host("wan")
-    with held(wan, "worker-rate", 20):
+    with holding(wan, "worker-rate", 20):
         assert iperf_mbps(testbed.host("wn03"), testbed.host("vmuf"), 1) < 21
     assert arranged(wan, "worker-rate") == "100"
 
 
 def test_public_workers_can_be_at_distances_of_their_own(testbed: Testbed, usual_rtt_ms: str) -> None:
     wan, workers = testbed.host("wan"), (testbed.host("wn03"), testbed.host("wn04"))
-    with held(wan, "worker-rtts", "5-14-47-60"):
+    with holding(wan, "worker-rtts", "5-14-47-60"):
         apart = [round_trip_ms(worker, "oss.uf.test") for worker in workers]
         said = wan.run(f"{WORDS}/worker-rtts", "get").stdout
     assert apart == [pytest.approx(5, abs=2), pytest.approx(14, abs=2)]
@@ -167,7 +167,7 @@ def test_a_proxy_has_a_core_for_each_of_squids_processes(testbed: Testbed) -> No
     core = round(0.5 * PERIOD_US)
     web.limit_cores(host, 0.5, 1)
     try:
-        with held(host, "squid-processes", 3):
+        with holding(host, "squid-processes", 3):
             assert int(limits().stdout.split()[0]) == 3 * core
         assert int(limits().stdout.split()[0]) == core
     finally:

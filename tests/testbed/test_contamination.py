@@ -17,7 +17,7 @@ from time import sleep
 import pytest
 
 from tests.testbed.runs import AccessPoint, Ran, all_read
-from tests.testbed.test_conditions import held
+from tests.testbed.test_conditions import holding
 from tierbench import names
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.testbed import Testbed
@@ -137,7 +137,7 @@ def written_meanwhile(trial: Contaminated) -> Ran:
         while not (trial.trial / names.OUTCOME).exists():
             trial.host("vmuf").run("sh", "-c", writing, user=USER)
 
-    with held(trial.host("wan"), "worker-rate", SLOW_MBPS):
+    with holding(trial.host("wan"), "worker-rate", SLOW_MBPS):
         return trial.submit(write, from_go=True)
 
 
@@ -252,7 +252,7 @@ def contaminated(
     runs: dict[str, Future[Ran]] = {}
     with ThreadPoolExecutor(1) as one:
         runs |= {name: one.submit(contaminate, trial(name)) for name, contaminate in ALONE.items() if name in wanted}
-    with held(testbed.host("wan"), "worker-rate", SLOW_MBPS), ThreadPoolExecutor(len(TOGETHER)) as threads:
+    with holding(testbed.host("wan"), "worker-rate", SLOW_MBPS), ThreadPoolExecutor(len(TOGETHER)) as threads:
         named = {name: contaminate for name, contaminate in TOGETHER.items() if name in wanted}
         runs |= {name: threads.submit(contaminate, trial(name)) for name, contaminate in named.items()}
         yield runs

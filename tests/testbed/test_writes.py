@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from tests.testbed.runs import AccessPoint, Ran, all_read, outcome
-from tests.testbed.test_conditions import held
+from tests.testbed.test_conditions import holding
 from tierbench import names
 from tierbench.testbed.services.filesystem import MOUNT_POINT, WRITABLE
 from tierbench.testbed.testbed import Testbed
@@ -32,7 +32,7 @@ def written(access_point: AccessPoint, testbed: Testbed) -> Iterator[Ran]:
     trials = Ran(0, run).trials
     with access_point.submitting("writes") as watched:
         access_point.wait_until((trials[1] / names.OUTCOME).exists, "the second trial did not end", "writes")
-        with held(testbed.host("wan"), "wan-rate", SLOW_MBPS):
+        with holding(testbed.host("wan"), "wan-rate", SLOW_MBPS):
             access_point.wait_until(partial(all_read, trials[2], CLIENTS), "the third trial did not begin", "writes")
             remove(access_point, f'regexp("{trials[2].name}$", Iwd) && regexp("client.py$", Cmd) && ProcId == 1')
             access_point.wait_until(partial(all_read, trials[3], CLIENTS), "the fourth trial did not begin", "writes")
