@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import sleep
@@ -25,7 +26,7 @@ from tierbench.testbed.topology import USER
 
 MEANWHILE_S = 6  # from the go, which is given half a second ahead, to well after the end
 SMALL_BYTES = 2_000_000
-COUNT = 24  # a pair for each trial: one that had been read by another on the same mount would be in its cache
+COUNT = 20  # a pair for each trial: one that had been read by another on the same mount would be in its cache
 PAUSE_S = 1.0
 SLOW_MBPS = 20  # of a worker's card, where something has to be done while clients read
 WORKERS = ("wn03", "wn04")  # the public pool
@@ -49,12 +50,12 @@ def experiment(name: str, start: str = "together", flush: bool = True) -> str:
 class Contaminated:
     """A trial of two dd on the public workers' mounts, to which something is done."""
 
-    def __init__(self, access_point: AccessPoint, testbed: Testbed, name: str, start: str, flush: bool) -> None:
+    def __init__(self, access_point: AccessPoint, testbed: Testbed, name: str) -> None:
         self.name, self.access_point, self.testbed = f"contaminated-{name}", access_point, testbed
-        access_point.define(self.name, experiment(name, start, flush))
+        access_point.define(self.name, experiment(name, CASES[name].start, CASES[name].flush))
         self.run = access_point.write(self.name)
         (self.trial,) = (self.run / names.TRIALS).iterdir()
-        first = 3 + 2 * [*ALONE, *TOGETHER].index(name)
+        first = 3 + 2 * [*CASES].index(name)
         self.edit_replicas(
             lambda lines: [re.sub(r"-\d{4}\.", f"-{number:04d}.", line) for number, line in enumerate(lines, first)]
         )
@@ -141,21 +142,11 @@ def written_meanwhile(trial: Contaminated) -> Ran:
         return trial.submit(write, from_go=True)
 
 
-def missing_replica(trial: Contaminated) -> Ran:
-    trial.edit_replicas(lambda lines: [lines[0], lines[1].replace(".dat", ".gone")])
-    return trial.submit()
-
-
 def truncated_replica(trial: Contaminated) -> Ran:
     """The second replica is cut short on the storage: a copy of it, for the other trials read it too."""
     whole, cut = trial.replica(1), trial.replica(1) + ".cut"
     trial.host("vmuf").run("sh", "-c", f"head -c 20000000 {whole} > {cut}", user=USER)
     trial.edit_replicas(lambda lines: [lines[0], lines[1].replace(whole, cut)])
-    return trial.submit()
-
-
-def shared_replica(trial: Contaminated) -> Ran:
-    trial.edit_replicas(lambda lines: [lines[0], lines[0]])
     return trial.submit()
 
 
@@ -195,39 +186,35 @@ def killed_sampler(trial: Contaminated) -> Ran:
     return trial.submit(lambda t: t.host(OSS).run("kill", "-KILL", t.sampler()))
 
 
-ALONE = {
-    "warm": one_replica_in_memory,
-    "background": background,
-    "cut": cut_off,  # at the links' own rate: what TCP sends again into a cut divides the pause, by half of it at most
-    "written": written_meanwhile,
-}
-MARKS = {  # background and pauses are not seen by samplers that are kept waiting; the others have unit tests, too
-    "background": pytest.mark.quiet, "cut": pytest.mark.quiet,
-    "missing": pytest.mark.long, "shared": pytest.mark.long, "killed": pytest.mark.long,
+@dataclass(frozen=True)
+class Case:
+    """What is done to a trial, and what must be among the reasons of its verdict, which is INVALID."""
+
+    contaminate: Callable[[Contaminated], Ran]
+    reason: str
+    mark: pytest.MarkDecorator | tuple[()] = ()
+    alone: bool = False
+    start: str = "together"
+    flush: bool = True
+
+
+QUIET = pytest.mark.quiet  # samplers that are kept waiting do not see it
+LONG = pytest.mark.long  # there is a unit test, too
+CASES = {
+    "warm": Case(
+        one_replica_in_memory, alone=True, flush=False,
+        reason="MB of 48.00 MB that the clients read (at most 0.2 % of what was read): a cache was warm",
+    ),
+    "background": Case(background, "reached none of the trial's own hosts", QUIET, alone=True),
+    # At the links' own rate: what TCP sends again into a cut divides the pause, by half of it at most.
+    "cut": Case(cut_off, "while clients were at work", QUIET, alone=True),
+    "written": Case(written_meanwhile, "somebody else writes to the storage", alone=True),
+    "truncated": Case(truncated_replica, "1 of 2 clients short-read (1)"),
+    "late": Case(late_client, "all clients read together for", start="natural"),
+    "killed": Case(killed_client, "1 of 2 clients lost (1)", LONG),
+    "paused": Case(paused_sampler, "oss.uf.test's sampler had no sample for "),
+    "unsampled": Case(killed_sampler, "samples of oss.uf.test end"),
 }  # fmt: skip
-TOGETHER = {
-    "missing": missing_replica,
-    "truncated": truncated_replica,
-    "shared": shared_replica,
-    "late": late_client,
-    "killed": killed_client,
-    "paused": paused_sampler,
-    "unsampled": killed_sampler,
-}
-# What must be among the reasons of the verdict, which is INVALID.
-EXPECTED = {
-    "warm": "MB of 48.00 MB that the clients read (at most 0.2 % of what was read): a cache was warm",
-    "background": "reached none of the trial's own hosts",
-    "cut": "while clients were at work",
-    "written": "somebody else writes to the storage",
-    "missing": "1 of 2 clients open-failed (1)",
-    "truncated": "1 of 2 clients short-read (1)",
-    "shared": ".dat between them: give each client a replica of its own",
-    "late": "all clients read together for",
-    "killed": "1 of 2 clients lost (1)",
-    "paused": "oss.uf.test's sampler had no sample for ",
-    "unsampled": "samples of oss.uf.test end",
-}
 
 
 @pytest.fixture(scope="module")
@@ -244,25 +231,23 @@ def contaminated(
     assert clean
     wanted = {item.callspec.params.get("name") for item in request.session.items if hasattr(item, "callspec")}
 
-    def trial(name: str) -> Contaminated:
-        return Contaminated(
-            access_point, testbed, name, start="natural" if name == "late" else "together", flush=name != "warm"
-        )
+    def begin(threads: ThreadPoolExecutor, alone: bool) -> dict[str, Future[Ran]]:
+        return {
+            name: threads.submit(case.contaminate, Contaminated(access_point, testbed, name))
+            for name, case in CASES.items() if name in wanted and case.alone is alone
+        }  # fmt: skip
 
-    runs: dict[str, Future[Ran]] = {}
-    with ThreadPoolExecutor(1) as one:
-        runs |= {name: one.submit(contaminate, trial(name)) for name, contaminate in ALONE.items() if name in wanted}
-    with holding(testbed.host("wan"), "worker-rate", SLOW_MBPS), ThreadPoolExecutor(len(TOGETHER)) as threads:
-        named = {name: contaminate for name, contaminate in TOGETHER.items() if name in wanted}
-        runs |= {name: threads.submit(contaminate, trial(name)) for name, contaminate in named.items()}
-        yield runs
+    with ThreadPoolExecutor(1) as one_by_one:
+        runs = begin(one_by_one, alone=True)
+    with holding(testbed.host("wan"), "worker-rate", SLOW_MBPS), ThreadPoolExecutor(len(CASES)) as threads:
+        yield {**runs, **begin(threads, alone=False)}
 
 
 def test_the_time_of_submission_is_known_to_a_millisecond(clean: Ran) -> None:
     assert {row["wall_time_error_s"] for row in clean.rows(names.TRIALS_CSV)} == {"0.0005"}
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, ())) for name in EXPECTED])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=case.mark) for name, case in CASES.items()])
 def test_a_contamination_is_found_out(contaminated: dict[str, Future[Ran]], name: str) -> None:
     (row,) = contaminated[name].result().rows(names.TRIALS_CSV)
-    assert (row["verdict"], EXPECTED[name] in row["verdict_reasons"]) == ("INVALID", True), row["verdict_reasons"]
+    assert (row["verdict"], CASES[name].reason in row["verdict_reasons"]) == ("INVALID", True), row["verdict_reasons"]
