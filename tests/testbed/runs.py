@@ -207,11 +207,6 @@ class AccessPoint:
         """What the doctor says of an experiment."""
         return self.command("tierbench", "doctor", "--quick", "--experiment", *_definition(name), check=False)[1]
 
-    def nightly(self, folder: str, *words: str) -> tuple[int, str]:
-        """`tierbench nightly` of the user, with its nights and its history in a folder."""
-        place = (f"TIERBENCH_NIGHTS={HOME}/{folder}", f"TIERBENCH_HISTORY={HOME}/{folder}/history.sqlite")
-        return self.command("env", *place, "tierbench", "nightly", *words, check=False)
-
     def tierbench(self, *arguments: str, check: bool = True) -> int:
         return self.command("tierbench", *arguments, check=check)[0]
 

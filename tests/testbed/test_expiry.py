@@ -1,18 +1,16 @@
-"""Tokens and tickets that last for half a minute: what becomes of trials and of a night while they expire.
+"""Tokens and tickets that last for half a minute: what becomes of trials while they expire.
 
 A door looks at them when a client connects: who reads a file by then reads on, and who opens the next one does not.
 """
 
-import json
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.testbed.runs import HOME, AccessPoint, content, last_line, outcome
+from tests.testbed.runs import AccessPoint, last_line, outcome
 from tierbench import names
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services import tokens
@@ -128,22 +126,3 @@ def test_a_ticket_that_expires_in_the_middle_ends_the_trial_and_the_next_one_get
     assert min(work["fetches"], work["failed"]) > 0
     define(site, way, "small", "", name="ticket-next")
     assert outcome(site.run("ticket-next").trials[0])["state"] == "complete"
-
-
-def test_a_night_that_begins_with_an_expired_token_says_so(site: AccessPoint, show: Callable[[float], None]) -> None:
-    define(site, "wan-xrootd-token", "small", "")
-    nightly = partial(site.nightly, "expiring-nights")
-    status, said = nightly("add", f"{HOME}/expiring.toml", "--site", "testbed", "--at", "02:30")
-    assert status == 0, said
-    try:
-        show(-60)
-        folder = site.there("expiring-nights/expiring")
-        terms = content(folder / names.NIGHTLY)
-        site.put(f"expiring-nights/expiring/{names.NIGHTLY}", json.dumps({**terms, "patience_s": 0.0}))
-        assert nightly("run", "expiring")[0] == 1
-        (record,) = [content(path) for path in folder.glob(f"{names.NIGHTS}/*/{names.NIGHT_RECORD}")]
-    finally:
-        nightly("remove", "expiring")
-    assert record["outcome"] == "failed"
-    assert "expired at" in record["reason"]
-    assert "get it anew" in record["sentences"][0]

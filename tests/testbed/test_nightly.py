@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,11 @@ def nightly(access_point: AccessPoint) -> Nightly:
     """The command `tierbench nightly` of the access point's user, who has one that is due at night."""
     access_point.define("watched", EXPERIMENT)
     access_point.make_replicas("watched")
-    command = partial(access_point.nightly, "nights")
+    place = (f"TIERBENCH_NIGHTS={NIGHTS}", f"TIERBENCH_HISTORY={NIGHTS}/history.sqlite")
+
+    def command(*words: str) -> tuple[int, str]:
+        return access_point.command("env", *place, "tierbench", "nightly", *words, check=False)
+
     assert command("add", f"{HOME}/watched.toml", "--site", "testbed", "--at", "02:30")[0] == 0
     return command
 

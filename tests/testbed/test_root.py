@@ -85,11 +85,6 @@ def test_root_reads_through_xrootd(testbed: Testbed, root_file: str, reader: str
     assert answer.split() == ["TNetXNGFile", "1000"]
 
 
-def test_root_reads_through_a_mount(testbed: Testbed, root_file: str) -> None:
-    answer = testbed.host("wn03").run("python3", "-c", READ.format(url=root_file), user=USER).stdout
-    assert answer.split() == ["TFile", "1000"]
-
-
 @pytest.fixture(scope="module")
 def ends(access_point: AccessPoint) -> dict[str, dict[str, Any]]:
     """How the client of each format ended."""
