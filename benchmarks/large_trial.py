@@ -111,12 +111,9 @@ def write(run, clients):
         synthetic_run.write_client(path, begin_s=begin_s, end_s=END - client / clients, size=size, host=host)
     (trial / f"samples/{synthetic_run.OSS}.samples").unlink()
     for role, hosts, counter in (("storage", SERVERS, "tx_bytes"), ("worker", WORKERS, "rx_bytes")):
-        moved, ticks = synthetic_run.during(MBPS / len(hosts), END), synthetic_run.ticks(-2, END + 3)
-        records = [synthetic_run.record(tick, **{counter: moved(tick)}) for tick in ticks]
+        moved = {counter: synthetic_run.during(MBPS / len(hosts), END)}
         for host in hosts:
-            head = json.dumps(synthetic_run.header(host=host, role=role)).encode() + b"\n"
-            whole = b"".join([head, *records, synthetic_run.trailer(len(ticks))])
-            (trial / f"samples/{host}.samples").write_bytes(whole)
+            synthetic_run.write_host(trial, host, role, until=END + 3, **moved)
     (trial / "clients.log").write_text("".join(f"{event}\n...\n" for event in events(clients)), encoding="utf-8")
     starts = {str(client): 1 for client in range(clients)}
     synthetic_run.edit_json(trial / "go.json", starts=starts)

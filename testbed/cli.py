@@ -56,12 +56,8 @@ def register(subcommands: Any) -> None:
     experiment = verb("run", _run, running)
     what = f"{NAMED}; with --more, a run directory"
     experiment.add_argument("experiment", metavar="EXPERIMENT|RUN", nargs="?", help=what)
-    experiment.add_argument(
-        "--more",
-        type=int,
-        metavar="N",
-        help="N repetitions more of a run that has come home, also if its testbed is gone",
-    )
+    repetitions = "N repetitions more of a run that has come home, also if its testbed is gone"
+    experiment.add_argument("--more", type=int, metavar="N", help=repetitions)
     into = "the run directory (default: runs/EXPERIMENT-TIME, or runs/all-papers)"
     experiment.add_argument("--into", type=Path, metavar="DIR", help=into)
     for sub in (up, experiment):

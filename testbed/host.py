@@ -285,7 +285,8 @@ class VirtualHost(RunningHost):
             f"vec0:transport=tap,ifname={network.DATA_TAP},depth=128",
             f"vec1:transport=tap,ifname={network.COMMAND_TAP},depth=64",
         )  # fmt: skip
-        self.wait_until(self.answers, f"the virtual machine of {self.name} did not boot", "machine.log")
+        answers = partial(self.succeeds, "true")
+        self.wait_until(answers, f"the virtual machine of {self.name} did not boot", "machine.log")
         self._set_clock()
         super().wire(topology)
 
@@ -303,10 +304,6 @@ class VirtualHost(RunningHost):
             limit.cancel()
         if clock.returncode:
             raise HostError(f"the clock of {self.name} could not be set: exit status {clock.returncode}")
-
-    def answers(self) -> bool:
-        """Whether the machine takes commands."""
-        return self.succeeds("true")
 
     def command(self, argv: Sequence[str], user: str | None = None, *, terminal: bool = False) -> list[str]:
         options = {
