@@ -43,50 +43,50 @@ def draw(chance, kind, points, repeats):
 
 
 def coverage(chance, kind, repeats, runs, points=8):
-    held, ours, pairs = [], [], []
+    hits, our_widths, paired_widths = [], [], []
     for _ in range(runs):
         values = draw(chance, kind, points, repeats)
         model = ApartBlocks(values, lambda _: None)
-        for one, other in itertools.combinations(range(points), 2):
-            ratio = model.ratio(one, other).ratio
-            held.append(ratio.low <= 1 <= ratio.high)
-            ours.append(np.log(ratio.high / ratio.low))
-            logs = [np.log(values[one, repeat] / values[other, repeat]) for repeat in range(repeats)]
-            pairs.append(2 * student(repeats - 1) * np.std(logs, ddof=1) / repeats**0.5)
-    return f"{np.mean(held):.3f} ({np.median(ours) / np.median(pairs):.2f})"
+        for first, second in itertools.combinations(range(points), 2):
+            ratio = model.ratio(first, second).ratio
+            hits.append(ratio.low <= 1 <= ratio.high)
+            our_widths.append(np.log(ratio.high / ratio.low))
+            logs = [np.log(values[first, repeat] / values[second, repeat]) for repeat in range(repeats)]
+            paired_widths.append(2 * student(repeats - 1) * np.std(logs, ddof=1) / repeats**0.5)
+    return f"{np.mean(hits):.3f} ({np.median(our_widths) / np.median(paired_widths):.2f})"
 
 
 def workloads(chance, scatters, repeats, runs, points=4):
-    held, widths = np.zeros(2), [([], []), ([], [])]
+    hits, widths = np.zeros(2), [([], []), ([], [])]
     pairs = list(itertools.combinations(range(points), 2))
     for _ in range(runs):
         rates = np.exp(chance.normal(0, np.array(scatters)[:, None, None], (2, points, repeats)))
         values = {((at[0], at[1]), at[2]): float(rate) for at, rate in np.ndenumerate(rates)}
         models = ApartBlocks(values, lambda point: point[0]), blocks(values)[0]
-        for workload, (one, other) in itertools.product((0, 1), pairs):
-            ratios = [model.ratio((workload, one), (workload, other)).ratio for model in models]
-            held[workload] += ratios[0].low <= 1 <= ratios[0].high
+        for workload, (first, second) in itertools.product((0, 1), pairs):
+            ratios = [model.ratio((workload, first), (workload, second)).ratio for model in models]
+            hits[workload] += ratios[0].low <= 1 <= ratios[0].high
             for of, ratio in zip(widths[workload], ratios, strict=True):
                 of.append(np.log(ratio.high / ratio.low))
-    shares = held / (runs * len(pairs))
+    shares = hits / (runs * len(pairs))
     of_both = (np.median(ours) / np.median(joint) for ours, joint in widths)
     return "; ".join(f"{share:.3f} ({width:.2f})" for share, width in zip(shares, of_both, strict=True))
 
 
 def within(chance, scatters, repeats, runs, points=3):
     """Of access methods that scatter so: coverage within one and across, and the width over that without `within`."""
-    held, widths = {True: [], False: []}, {True: [], False: []}
+    hits, widths = {True: [], False: []}, {True: [], False: []}
     places = list(itertools.product(range(len(scatters)), range(points)))
     for _ in range(runs):
         values = {
             (at, repeat): float(np.exp(chance.normal(0, scatters[at[0]]))) for at in places for repeat in range(repeats)
         }
         models = ApartBlocks(values, lambda _: None, lambda point: point[0]), ApartBlocks(values, lambda _: None)
-        for one, other in itertools.combinations(places, 2):
-            ratio, joint = (model.ratio(one, other).ratio for model in models)
-            held[one[0] == other[0]].append(ratio.low <= 1 <= ratio.high)
-            widths[one[0] == other[0]].append(np.log(ratio.high / ratio.low) / np.log(joint.high / joint.low))
-    return "; ".join(f"{np.mean(held[same]):.3f} ({np.median(widths[same]):.2f})" for same in (True, False))
+        for first, second in itertools.combinations(places, 2):
+            ratio, joint = (model.ratio(first, second).ratio for model in models)
+            hits[first[0] == second[0]].append(ratio.low <= 1 <= ratio.high)
+            widths[first[0] == second[0]].append(np.log(ratio.high / ratio.low) / np.log(joint.high / joint.low))
+    return "; ".join(f"{np.mean(hits[same]):.3f} ({np.median(widths[same]):.2f})" for same in (True, False))
 
 
 def false_answer(chance, kind, points, panels, repeats, runs):
@@ -94,13 +94,14 @@ def false_answer(chance, kind, points, panels, repeats, runs):
     for _ in range(runs):
         values = draw(chance, kind, points * panels, repeats)
         model, _ = blocks(values)
-        said = False
+        is_wrong = False
         for panel in range(panels):
             level = {point: model.means[model.points[point]] for point in range(panel * points, (panel + 1) * points)}
             for other in level:
-                found = model.ratio(best := max(level, key=level.get), other)
-                said |= other != best and found.ratio.as_of(found.df, tukey(points, found.df, panels)).low > 1
-        wrong += said
+                comparison = model.ratio(best := max(level, key=level.get), other)
+                ratio = comparison.ratio.as_of(comparison.df, tukey(points, comparison.df, panels))
+                is_wrong |= other != best and ratio.low > 1
+        wrong += is_wrong
     return f"{100 * wrong / runs:.1f} %"
 
 
@@ -109,8 +110,8 @@ def false_look(chance, scatters, repeats, runs):
     for _ in range(runs):
         rates = 400 * np.exp(chance.normal(0, np.array(scatters)[:, None], (len(scatters), repeats)))
         rows = [trial(f"way{line}", repeat, float(rate)) for (line, repeat), rate in np.ndenumerate(rates)]
-        said = look_at(rows, Question("access", "jobs")).comparisons
-        wrong += any(each.result in (FASTER, SLOWER) for each in said)
+        comparisons = look_at(rows, Question("access", "jobs")).comparisons
+        wrong += any(each.result in (FASTER, SLOWER) for each in comparisons)
     return f"{100 * wrong / runs:.1f} %"
 
 
@@ -118,7 +119,7 @@ def false_change(chance, kind, points, repeats, runs):
     wrong = 0
     for _ in range(runs):
         made = changes(*(draw(chance, kind, points, repeats) for _ in range(2)))
-        wrong += any(not one.ratio.low <= 1 <= one.ratio.high for one in simultaneous(made.values()))
+        wrong += any(not change.ratio.low <= 1 <= change.ratio.high for change in simultaneous(made.values()))
     return f"{100 * wrong / runs:.1f} %"
 
 
@@ -136,8 +137,8 @@ def until_answered(chance, lines, ratio, scatter, at_most, runs):
             if look.is_enough:
                 break
         right = {FASTER} if ratio > 1 else {EQUIVALENT}
-        said = [({EQUIVALENT} if ("access", "way0") not in each.first else right, each) for each in look.comparisons]
-        wrong += any(not each.is_open and each.result not in allowed for allowed, each in said)
+        judged = [({EQUIVALENT} if ("access", "way0") not in each.first else right, each) for each in look.comparisons]
+        wrong += any(not each.is_open and each.result not in allowed for allowed, each in judged)
         still_open.append(len(look.open) / len(look.comparisons))
         repeats.append(number)
     return f"{100 * wrong / runs:.1f} % | {100 * np.mean(still_open):.0f} % | {np.mean(repeats):.1f}"

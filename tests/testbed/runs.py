@@ -136,8 +136,8 @@ def content(path: Path) -> Any:
 
 def outcome(trial: Path) -> dict[str, Any]:
     """What a trial's last step said of it."""
-    said: dict[str, Any] = content(trial / names.OUTCOME)
-    return said
+    record: dict[str, Any] = content(trial / names.OUTCOME)
+    return record
 
 
 def all_read(trial: Path, clients: int) -> bool:
@@ -147,8 +147,8 @@ def all_read(trial: Path, clients: int) -> bool:
 
 
 def last_line(path: Path) -> dict[str, Any]:
-    said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8").splitlines()[-1])
-    return said
+    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8").splitlines()[-1])
+    return record
 
 
 class AccessPoint:
@@ -228,9 +228,9 @@ class AccessPoint:
 
 def whole(name: str, text: str) -> str:
     """An experiment with what it has in common with those of other tests, where it extends none."""
-    said = tomllib.loads(text)
-    usual = {"name": f'"{name}"', **({} if "extends" in said else USUAL)}
-    return "".join(f"{key} = {value}\n" for key, value in usual.items() if key not in said) + text
+    table = tomllib.loads(text)
+    usual = {"name": f'"{name}"', **({} if "extends" in table else USUAL)}
+    return "".join(f"{key} = {value}\n" for key, value in usual.items() if key not in table) + text
 
 
 def _definition(name: str) -> list[str]:
@@ -262,8 +262,8 @@ def marks_on_the_wire(server: RunningHost, of: str, mark: str, whole: int, read:
     server.daemon("tcpdump", "tcpdump", "-i", "eth0", *into, *of.split())
     server.wait_until(lambda: b"listening" in server.read("/var/log/tcpdump.log"), "no capture", "tcpdump.log")
     read()
-    taken = partial(server.run, "stat", "-c", "%s", CAPTURE)
-    server.wait_until(lambda: int(taken().stdout) > whole, "the capture lacks what was read", "tcpdump.log")
+    size = partial(server.run, "stat", "-c", "%s", CAPTURE)
+    server.wait_until(lambda: int(size().stdout) > whole, "the capture lacks what was read", "tcpdump.log")
     server.script(["kill -INT $(cat /run/tcpdump.pid)", "while kill -0 $(cat /run/tcpdump.pid); do sleep 0.05; done"])
     marks = server.run("sh", "-c", f"grep -aoF '{mark}' {CAPTURE} | wc -l").stdout
     server.run("rm", CAPTURE, "/var/log/tcpdump.log")

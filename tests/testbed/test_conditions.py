@@ -145,9 +145,9 @@ def test_public_workers_can_be_at_distances_of_their_own(testbed: Testbed, usual
     wan, workers = testbed.host("wan"), (testbed.host("wn03"), testbed.host("wn04"))
     with holding(wan, "worker-rtts", "5-14-47-60"):
         apart = [round_trip_ms(worker, "oss.uf.test") for worker in workers]
-        said = wan.run(f"{WORDS}/worker-rtts", "get").stdout
+        distances = wan.run(f"{WORDS}/worker-rtts", "get").stdout
     assert apart == [pytest.approx(5, abs=2), pytest.approx(14, abs=2)]
-    assert "each wn03.fiu.test=5 wn04.fiu.test=14" in said
+    assert "each wn03.fiu.test=5 wn04.fiu.test=14" in distances
     alike = [round_trip_ms(worker, "oss.uf.test") for worker in workers]
     assert alike == [pytest.approx(float(usual_rtt_ms), abs=2)] * 2
 

@@ -81,8 +81,8 @@ class Contaminated:
         with ThreadPoolExecutor(1) as threads:
             ran = threads.submit(self.access_point.submit, self.name)
             if meanwhile:
-                begun = (self.trial / names.GO).exists if from_go else partial(all_read, self.trial, 2)
-                self.wait_until(begun, "the clients did not begin")
+                begins = (self.trial / names.GO).exists if from_go else partial(all_read, self.trial, 2)
+                self.wait_until(begins, "the clients did not begin")
             for do in meanwhile:
                 do(self)
             return ran.result()

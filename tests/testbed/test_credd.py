@@ -99,8 +99,8 @@ def test_a_trial_that_takes_longer_than_its_token_reads_on_with_renewed_ones(
 def test_without_a_stored_credential_the_run_is_refused_and_a_trial_ends_at_once(
     access_point: AccessPoint, site: str
 ) -> None:
-    status, said = access_point.command("tierbench", "plan", f"{HOME}/by-credd.toml", "--site", site, check=False)
-    assert "HTCondor has no credential for scitokens, so it takes no job; store it before" in said, status
+    status, answer = access_point.command("tierbench", "plan", f"{HOME}/by-credd.toml", "--site", site, check=False)
+    assert "HTCondor has no credential for scitokens, so it takes no job; store it before" in answer, status
     (trial,) = access_point.run("by-credd", site, "credd-none").trials
     (reason, *_) = outcome(trial)["reasons"]
     assert "HTCondor did not take the jobs of clients: " in reason

@@ -173,12 +173,12 @@ def test_htcondors_own_checker_accepts_every_dag(access_point: AccessPoint, meas
     assert len(dags) == 1 + 5 + 5  # the experiment, its configurations, their trials
     for dag in dags:
         there = ["env", "-C", f"{HOME}/measured/{dag.parent}"]
-        status, said = access_point.command(*there, "condor_dag_checker", dag.name, check=False)
-        assert status == 0, said
+        status, answer = access_point.command(*there, "condor_dag_checker", dag.name, check=False)
+        assert status == 0, answer
 
 
 def test_what_goes_into_one_side_of_the_gateway_comes_out_of_the_other(measured: Ran) -> None:
-    def counted(interface: str, counter: str) -> int:
+    def rise(interface: str, counter: str) -> int:
         mine = [row for row in of_gateway if row["interface"] == interface]
         return int(mine[-1][counter]) - int(mine[0][counter])
 
@@ -187,9 +187,9 @@ def test_what_goes_into_one_side_of_the_gateway_comes_out_of_the_other(measured:
         for row in measured.rows(names.SAMPLES_CSV)
         if row["host"] == "dgt.fiu.test" and row["access"] == "wan-xrootd-private"
     ]
-    by_nat = counted("eth1", "tx_bytes")
+    by_nat = rise("eth1", "tx_bytes")
     assert by_nat > 0
-    assert counted("eth0", "rx_bytes") == pytest.approx(by_nat, rel=0.05)
+    assert rise("eth0", "rx_bytes") == pytest.approx(by_nat, rel=0.05)
 
 
 def test_the_trials_ran_one_by_one_in_the_plans_order(measured: Ran) -> None:
@@ -236,7 +236,7 @@ hurt = course("missing", 0)
 repaired = course("missing", 1)
 stopped = course("stopped")
 by_hand = course("by-hand")
-begun = course("begun")
+spread = course("begun")
 ungated = course("ungated", 0)
 with_more = course("ungated", 1)
 until_known = course("until-known")
@@ -404,28 +404,28 @@ def clients_of(ran: Ran, how: str) -> list[dict[str, str]]:
     return [row for row in ran.rows(names.JOBS_CSV) if row["how"] == how]
 
 
-def test_however_clients_begin_their_trials_are_complete(begun: Ran) -> None:
-    rows = {(row["started"], row["placed"], row["state"]) for row in begun.rows(names.TRIALS_CSV)}
+def test_however_clients_begin_their_trials_are_complete(spread: Ran) -> None:
+    rows = {(row["started"], row["placed"], row["state"]) for row in spread.rows(names.TRIALS_CSV)}
     assert rows == {("in-turn", "evenly, pinned", "complete"), ("every 2 s", "one-worker", "complete")}
 
 
-def test_in_turn_a_client_begins_when_the_one_before_has_ended(begun: Ran) -> None:
-    first, second = clients_of(begun, "in-turn")
+def test_in_turn_a_client_begins_when_the_one_before_has_ended(spread: Ran) -> None:
+    first, second = clients_of(spread, "in-turn")
     assert int(second["begin_wall_ns"]) > int(first["end_wall_ns"])
 
 
-def test_one_by_one_a_client_is_told_to_begin_so_long_after_the_one_before(begun: Ran) -> None:
-    first, second = clients_of(begun, "one-by-one")
-    told = [int(row["begin_wall_ns"]) - float(row["begin_after_go_ms"]) * 1e6 for row in (first, second)]
-    assert told[1] - told[0] == pytest.approx(2e9, abs=1e6)
+def test_one_by_one_a_client_is_told_to_begin_so_long_after_the_one_before(spread: Ran) -> None:
+    first, second = clients_of(spread, "one-by-one")
+    begins_ns = [int(row["begin_wall_ns"]) - float(row["begin_after_go_ms"]) * 1e6 for row in (first, second)]
+    assert begins_ns[1] - begins_ns[0] == pytest.approx(2e9, abs=1e6)
 
 
-def test_clients_on_one_worker_are(begun: Ran) -> None:
-    assert len({row["host"] for row in clients_of(begun, "one-by-one")}) == 1
+def test_clients_on_one_worker_are(spread: Ran) -> None:
+    assert len({row["host"] for row in clients_of(spread, "one-by-one")}) == 1
 
 
-def test_a_pinned_client_has_a_core_of_its_own(begun: Ran) -> None:
-    pinned = [(row["host"], row["core"]) for row in clients_of(begun, "in-turn")]
+def test_a_pinned_client_has_a_core_of_its_own(spread: Ran) -> None:
+    pinned = [(row["host"], row["core"]) for row in clients_of(spread, "in-turn")]
     assert "" not in {core for _, core in pinned}
     assert len(set(pinned)) == len(pinned)
 

@@ -154,7 +154,7 @@ def test_a_host_without_a_keytab_mounts_by_no_flavour_of_kerberos(worker: Runnin
         refused = [worker.run(MOUNT_COMMAND, "set", flavour, check=False) for flavour in ("krb5", "krb5p")]
     finally:
         worker.script(["mv /etc/hidden.keytab /etc/krb5.keytab"])
-    assert all(one.returncode for one in refused)
+    assert all(refusal.returncode for refusal in refused)
     assert not worker.succeeds("mountpoint", "-q", MOUNT_POINT)
 
 
@@ -165,10 +165,10 @@ def test_what_a_job_arranges_holds_for_the_host_and_so_for_other_jobs(testbed: T
     ce.put(f"{there}/arranges.sub", JOB.format(program=f"{there}/arranges", machine=worker.host.fqdn), user=USER)
     ce.run("condor_submit", "arranges.sub", user=USER)
     worker.wait_until(lambda: worker.succeeds("test", "-s", f"{there}/seen"), "no job began", "machine.log")
-    seen = worker.run("cat", f"{there}/seen").stdout.strip()
+    inside = worker.run("cat", f"{there}/seen").stdout.strip()
     outside = worker.run(MOUNT_COMMAND, "get").stdout.strip()
     worker.run("touch", f"{there}/release", user=USER)
-    assert (seen, outside) == ("sec=krb5p", "krb5p")
+    assert (inside, outside) == ("sec=krb5p", "krb5p")
     restored = partial(worker.run, MOUNT_COMMAND, "get")
     worker.wait_until(lambda: restored().stdout.strip() == USUAL, "the flavour was not restored", "machine.log")
 

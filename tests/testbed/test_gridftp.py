@@ -63,8 +63,8 @@ class Steering:
         task = {"options": options, "work": {"files_per_job": len(urls)}}
         command = ["python3", f"{HERE}/client.py", "--trial", "t", "--index", "0", "--client", client]
         command += ["--replicas", f"{HERE}/replicas.txt", "--options", json.dumps(task), *flags]
-        said = self.worker.run(*command, user=USER, timeout=300).stdout
-        events = {event["event"]: event for event in map(json.loads, said.splitlines())}
+        output = self.worker.run(*command, user=USER, timeout=300).stdout
+        events = {event["event"]: event for event in map(json.loads, output.splitlines())}
         end: dict[str, Any] = events["end"]
         end["seconds"] = (end["mono_ns"] - events["go"]["mono_ns"]) / 1e9
         return end
@@ -170,9 +170,9 @@ def test_xrdcp_has_one_server_fetch_from_the_other(steering: Steering) -> None:
     before = steering.received(WORKER), steering.received(GATEWAY)
     url = f"root://{source.host.fqdn}:{COPY_PORT}/{SET}/{PLAIN}\t{PLAIN_BYTES}"
     end = steering.run("xrdcp", [url], {"to": f"root://{gateway.host.fqdn}:{COPY_PORT}/{COPIED}"})
-    taken, copied = steering.received(WORKER) - before[0], steering.received(GATEWAY) - before[1]
+    by_worker, by_gateway = steering.received(WORKER) - before[0], steering.received(GATEWAY) - before[1]
     assert (end["status"], end["message"], end["bytes_app"]) == ("ok", "", PLAIN_BYTES)
-    assert copied > PLAIN_BYTES > taken
+    assert by_gateway > PLAIN_BYTES > by_worker
     assert gateway.run("cat", f"{COPIED}/{PLAIN}").stdout.count(MARK) == COPIES
 
 
@@ -209,10 +209,10 @@ def test_by_http_servers_with_a_token_each_copy_past_the_worker(by_http: ByHttp,
     steering = by_http.steering
     before = steering.received(WORKER), steering.received(GATEWAY)
     end = by_http.end(LARGE, LARGE_BYTES, **options)
-    taken, copied = steering.received(WORKER) - before[0], steering.received(GATEWAY) - before[1]
+    by_worker, by_gateway = steering.received(WORKER) - before[0], steering.received(GATEWAY) - before[1]
     assert (end["status"], end["message"], end["bytes_app"]) == ("ok", "", LARGE_BYTES)
     assert end["bytes_source"] == "destination"
-    assert copied > LARGE_BYTES > 4 * taken
+    assert by_gateway > LARGE_BYTES > 4 * by_worker
     assert end["left"] == ""
 
 

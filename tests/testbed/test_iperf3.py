@@ -28,11 +28,11 @@ def ran(access_point: AccessPoint) -> Ran:
 def test_what_iperf3_tells_went_through_the_server_that_its_way_names(ran: Ran, workload: str) -> None:
     server, direction = ENDS[workload]
     (trial,) = (row for row in ran.rows(names.TRIALS_CSV) if row["workload"] == workload)
-    told, by_server = int(trial["bytes_app"]), json.loads(trial["bytes_by_server"])
+    moved, by_server = int(trial["bytes_app"]), json.loads(trial["bytes_by_server"])
     assert trial["direction"] == direction
-    assert SIZE_MB * 1e6 <= told < 1.01 * SIZE_MB * 1e6
-    assert told < by_server[server] < 1.3 * told  # headers, and what TCP sends again
-    assert all(moved < 0.1 * told for host, moved in by_server.items() if host != server)
+    assert SIZE_MB * 1e6 <= moved < 1.01 * SIZE_MB * 1e6
+    assert moved < by_server[server] < 1.3 * moved  # headers, and what TCP sends again
+    assert all(of_host < 0.1 * moved for host, of_host in by_server.items() if host != server)
 
 
 @pytest.mark.quiet

@@ -35,18 +35,18 @@ def goes(testbed: Testbed) -> bool:
 
 def traces(testbed: Testbed) -> list[str]:
     """All that this machine shows of a testbed: its directory, processes, mounts, control groups."""
-    found = [str(testbed.directory)] if testbed.directory.exists() else []
-    found += [line for line in Path("/proc/mounts").read_text().splitlines() if str(testbed.directory) in line]
+    remains = [str(testbed.directory)] if testbed.directory.exists() else []
+    remains += [line for line in Path("/proc/mounts").read_text().splitlines() if str(testbed.directory) in line]
     groups = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines() if " cgroup" in line]
-    found += [str(group) for point in groups for group in Path(point).glob(f"tierbench-{testbed.name}-*")]
+    remains += [str(group) for point in groups for group in Path(point).glob(f"tierbench-{testbed.name}-*")]
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            seen = (process / "cmdline").read_text() + (process / "mountinfo").read_text()
+            about = (process / "cmdline").read_text() + (process / "mountinfo").read_text()
         except OSError:
             continue
-        if f"{testbed.directory}/" in seen:
-            found.append(f"{process.name}: {(process / 'comm').read_text()}")
-    return found
+        if f"{testbed.directory}/" in about:
+            remains.append(f"{process.name}: {(process / 'comm').read_text()}")
+    return remains
 
 
 def interfaces() -> set[str]:
@@ -91,8 +91,8 @@ def test_all_is_well_on_a_fresh_testbed(testbed: Testbed) -> None:
 
 
 def test_its_hosts_need_not_compile_tierbench(testbed: Testbed) -> None:
-    told = ("python3", "-v", "-c", "import tierbench.submit.cli")
-    lines = testbed.host("ce").run("env", "PYTHONPATH=/opt/tierbench", *told, user=USER).stderr.splitlines()
+    command = ("python3", "-v", "-c", "import tierbench.submit.cli")
+    lines = testbed.host("ce").run("env", "PYTHONPATH=/opt/tierbench", *command, user=USER).stderr.splitlines()
     assert any("matches" in line and line.endswith("/tierbench/submit/cli.py") for line in lines)
 
 

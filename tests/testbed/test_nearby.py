@@ -49,17 +49,17 @@ def ran(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Ran:
 def test_who_is_behind_a_process_has_no_other_network_and_is_seen_as_its_host(testbed: Testbed) -> None:
     worker, server = testbed.host(BEHIND_A_PROCESS), testbed.host("oss")
     cards = json.loads(worker.run("ip", "-json", "-4", "address").stdout)
-    assert {one["local"] for card in cards for one in card["addr_info"]} == {"127.0.0.1", BEHIND}
+    assert {address["local"] for card in cards for address in card["addr_info"]} == {"127.0.0.1", BEHIND}
     worker.daemon("held", "iperf3", "--client", server.host.fqdn, "--port", str(PORTS[0]), "--time", "5")
     peers = ["ss", "-Htn", "state", "established", f"( sport = :{PORTS[0]} )"]
-    seen = worker.host.address
-    server.wait_until(lambda: seen in server.run(*peers).stdout, "nobody came from its host's address", "iperf3.log")
+    of_host = worker.host.address
+    server.wait_until(lambda: of_host in server.run(*peers).stdout, "nobody came from its host's address", "iperf3.log")
 
 
 def test_all_kinds_have_one_file_system_at_one_place(testbed: Testbed) -> None:
     testbed.host("vmuf").run("sh", "-c", f"echo one and the same >{DATA}/told", user=USER)
-    told = [testbed.host(name).run("cat", f"{UNDER}{DATA}/told", user=USER).stdout for name in KINDS.values()]
-    assert told == ["one and the same\n"] * len(KINDS)
+    contents = [testbed.host(name).run("cat", f"{UNDER}{DATA}/told", user=USER).stdout for name in KINDS.values()]
+    assert contents == ["one and the same\n"] * len(KINDS)
 
 
 def test_each_trials_client_was_of_the_kind_that_the_axis_says(ran: Ran) -> None:
@@ -72,5 +72,5 @@ def test_each_trials_client_was_of_the_kind_that_the_axis_says(ran: Ran) -> None
 def test_what_each_moved_went_through_the_object_server(ran: Ran) -> None:
     for row in ran.rows(names.TRIALS_CSV):
         assert row["jobs_ok"] == "1", row["reasons"]
-        told, by_server = int(row["bytes_app"]), json.loads(row["bytes_by_server"])
-        assert told < 1.02 * by_server["oss.uf.test"] < 1.3 * told, row["trial"]
+        moved, by_server = int(row["bytes_app"]), json.loads(row["bytes_by_server"])
+        assert moved < 1.02 * by_server["oss.uf.test"] < 1.3 * moved, row["trial"]

@@ -76,9 +76,9 @@ def clients_seen_by_vmuf(testbed: Testbed, worker: RunningHost) -> str:
 
 
 def test_a_private_worker_looks_like_the_gateway_from_outside(testbed: Testbed) -> None:
-    seen = clients_seen_by_vmuf(testbed, testbed.host("wn01"))
-    assert re.search(r"[:@]198\.18\.2\.10\b", seen)
-    assert "192.168.2.101" not in seen
+    log = clients_seen_by_vmuf(testbed, testbed.host("wn01"))
+    assert re.search(r"[:@]198\.18\.2\.10\b", log)
+    assert "192.168.2.101" not in log
 
 
 def test_a_public_worker_is_seen_as_itself(testbed: Testbed) -> None:

@@ -86,8 +86,8 @@ def test_it_has_a_control_of_another_way_beside_what_is_watched(night: dict[str,
 @pytest.mark.usefixtures("night")
 def test_the_crontab_job_waits_for_the_next_night(access_point: AccessPoint) -> None:
     mine = ["-constraint", 'TierbenchNightly == "watched"']  # and not the night's DAG, which may just be leaving
-    _, told = access_point.command("condor_q", *mine, "-af", "CronHour", "CronMinute", "JobStatus")
-    assert told.split() in (["2", "30", "1"], ["2", "30", "2"])
+    _, job = access_point.command("condor_q", *mine, "-af", "CronHour", "CronMinute", "JobStatus")
+    assert job.split() in (["2", "30", "1"], ["2", "30", "2"])
 
 
 @pytest.mark.usefixtures("night")

@@ -38,9 +38,9 @@ replicas.others = { kind = "random", count = 1, size_mb = 64 }
 
 def sent(testbed: Testbed) -> int:
     """What the storage's XRootD has sent to clients that have left, by its own count."""
-    told = testbed.host("vmuf").run("xrdfs", "vmuf.uf.test:1094", "query", "stats", "l", user=USER).stdout
-    match = SENT.search(told)
-    assert match, told
+    statistics = testbed.host("vmuf").run("xrdfs", "vmuf.uf.test:1094", "query", "stats", "l", user=USER).stdout
+    match = SENT.search(statistics)
+    assert match, statistics
     return int(match.group(1))
 
 

@@ -119,13 +119,13 @@ def at_a_terminal(*command: str, typed: bytes = b"") -> str:
     if pid == 0:
         os.execv(sys.executable, [sys.executable, "-c", SHELL, *command])  # noqa: S606
     os.write(terminal, typed)
-    said = b""
+    output = b""
     with contextlib.suppress(OSError):  # the shell has ended
         while read := os.read(terminal, 4096):
-            said += read
+            output += read
     os.waitpid(pid, 0)
     os.close(terminal)
-    return said.decode(errors="replace")
+    return output.decode(errors="replace")
 
 
 @pytest.mark.skipif(not LEGACY.exists() or LEGACY.read_text() != "1\n", reason="nobody can type on this kernel")
@@ -138,16 +138,16 @@ def test_nobody_there_types_into_the_shell_that_called(testbed: Testbed, ce: Run
         "_inside": ["-c", f"{host}from tierbench.testbed import terminal; terminal.run(ce, sys.argv[1:], {USER!r})"],
         "run": ["-c", f"{host}print(ce.run(*sys.argv[1:], user={USER!r}).stdout)"],
     }
-    said = at_a_terminal(sys.executable, *calls[inside], "python3", f"{PLANTED}.py")
-    assert "said" in said
-    assert "status 0 typed 0" in said
+    output = at_a_terminal(sys.executable, *calls[inside], "python3", f"{PLANTED}.py")
+    assert "said" in output
+    assert "status 0 typed 0" in output
 
 
 def test_a_shell_there_takes_what_is_typed(testbed: Testbed) -> None:
     command = [sys.executable, "-m", "tierbench", "testbed", "shell", "--name", testbed.name, "--user", USER, "ce"]
-    said = at_a_terminal(*command, typed=b"echo $((6 * 7)) is it; exit 3\n")
-    assert "42 is it" in said
-    assert "status 3 typed 0" in said
+    output = at_a_terminal(*command, typed=b"echo $((6 * 7)) is it; exit 3\n")
+    assert "42 is it" in output
+    assert "status 3 typed 0" in output
 
 
 # -- who is who ------------------------------------------------------------------------------------------
@@ -157,8 +157,8 @@ def test_what_runs_there_belongs_to_nobody_here(testbed: Testbed, ce: RunningHos
     owners = {int(line) for host in testbed.hosts.values() for line in host.run("ps", "-eo", "uid=").stdout.split()}
     owners |= {int(ce.run("id", "-u", user=USER).stdout)}
     assert len(owners) > 3  # root, condor, mfs, xrootd and the user
-    known = {user.pw_uid for user in pwd.getpwall() if user.pw_uid != 0}
-    assert owners & known == set()
+    here = {user.pw_uid for user in pwd.getpwall() if user.pw_uid != 0}
+    assert owners & here == set()
     assert min(owners - {0}) > rootfs.FIRST_ID
 
 
@@ -245,13 +245,13 @@ def test_a_run_under_a_tight_umask_with_a_secret_is_complete_and_tells_nobody(
     run = f"{HOME}/quiet"
     command = f"umask 077; tierbench run {run}.toml --site {run}-site.toml --no-links --into {run}"
     access_point.command("sh", "-c", command, check=False)
-    said = outcome(access_point.copy("quiet") / "trials/direct.root.x002.r1")
-    assert said["state"] == "complete", said
+    record = outcome(access_point.copy("quiet") / "trials/direct.root.x002.r1")
+    assert record["state"] == "complete", record
     assert ce.run("stat", "-c", "%a", run, user=USER).stdout == "700\n"
     assert ce.run("grep", "-rlF", TOLD_TO_NOBODY, run, user=USER, check=False).stdout == ""
     assert TOLD_TO_NOBODY not in ce.run("condor_history", "-l", user=USER).stdout
-    asked = ce.run("condor_history", "-af:r", "Requirements", user=USER).stdout
-    assert str(classad2.ExprTree(f"({tomllib.loads(PECULIAR)['requirements']})")) in asked
+    requirements = ce.run("condor_history", "-af:r", "Requirements", user=USER).stdout
+    assert str(classad2.ExprTree(f"({tomllib.loads(PECULIAR)['requirements']})")) in requirements
 
 
 # -- sudo --------------------------------------------------------------------------------------------------

@@ -40,20 +40,20 @@ def software(fetched_before: int, access_point: AccessPoint) -> Iterator[Ran]:
 
 
 @pytest.fixture(scope="module")
-def taken_in(software: Ran) -> dict[str, int]:
+def fetched_bytes(software: Ran) -> dict[str, int]:
     return {row["cache"]: int(row["software_bytes"] or -1) for row in software.rows(names.TRIALS_CSV)}
 
 
 def fetched_by_squid(testbed: Testbed) -> int:
     """Bytes, by its own counters."""
     counters = testbed.host("dgt").run("curl", "--silent", f"http://127.0.0.1:{SQUID_PORT}/squid-internal-mgr/counters")
-    told = dict(line.split(" = ") for line in counters.stdout.splitlines() if " = " in line)
-    return 1024 * int(told["server.all.kbytes_in"])
+    values = dict(line.split(" = ") for line in counters.stdout.splitlines() if " = " in line)
+    return 1024 * int(values["server.all.kbytes_in"])
 
 
-def test_a_cold_cache_takes_in_what_root_opens_and_a_warm_one_nothing(taken_in: dict[str, int]) -> None:
-    assert taken_in["cold"] > LEAST
-    assert 0 <= taken_in["warm"] < taken_in["cold"] / 200
+def test_a_cold_cache_takes_in_what_root_opens_and_a_warm_one_nothing(fetched_bytes: dict[str, int]) -> None:
+    assert fetched_bytes["cold"] > LEAST
+    assert 0 <= fetched_bytes["warm"] < fetched_bytes["cold"] / 200
 
 
 def test_a_warm_cache_is_what_its_clients_read_from(software: Ran) -> None:
@@ -70,11 +70,11 @@ def test_its_clients_had_the_mounts_of_their_host(software: Ran) -> None:
 
 
 def test_what_the_caches_took_in_came_through_squid(
-    testbed: Testbed, fetched_before: int, taken_in: dict[str, int]
+    testbed: Testbed, fetched_before: int, fetched_bytes: dict[str, int]
 ) -> None:
     """By the trial's cold cache, and by the warm ones of both workers; some is thrown away."""
     fetched = fetched_by_squid(testbed) - fetched_before
-    assert 3 * taken_in["cold"] < fetched < 2 * 3 * taken_in["cold"]
+    assert 3 * fetched_bytes["cold"] < fetched < 2 * 3 * fetched_bytes["cold"]
 
 
 def test_its_clients_loaded_root_from_there(software: Ran) -> None:

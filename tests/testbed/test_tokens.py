@@ -64,13 +64,13 @@ def read(testbed: Testbed, request: pytest.FixtureRequest) -> Read:
     def read(token: str, mode: int = 0o600) -> subprocess.CompletedProcess[str]:
         worker.put(SHOWN, token, mode, USER)
         worker.run("chmod", f"{mode:o}", SHOWN)
-        shown = [f"BEARER_TOKEN_FILE={SHOWN}"] if token else []
+        environment = [f"BEARER_TOKEN_FILE={SHOWN}"] if token else []
         copy = ["xrdcp", "--silent", f"root://vmuf.uf.test:{TOKEN_PORT}/{FILE}", "-"]
         if request.param == "https":
             header = ["--header", f"Authorization: Bearer {token.strip()}"] if token else []
             copy = ["curl", "-sS", "--fail", "--capath", AUTHORITIES, *header]
             copy.append(f"https://vmuf.uf.test:{TOKEN_HTTPS_PORT}{FILE}")
-        return worker.run("env", *shown, *copy, user=USER, check=False)
+        return worker.run("env", *environment, *copy, user=USER, check=False)
 
     return read
 
@@ -144,10 +144,10 @@ def test_clients_of_a_trial_show_it_and_nothing_tells_it(
     ce.put(tokens.TOKEN, token, 0o600, USER)
     define(access_point, *CLIENTS, further=FURTHER)
     access_point.make_replicas("by-token")
-    looked = access_point.doctor("by-token")
-    seen = [line for line in looked.splitlines() if line.partition(" access ")[2].startswith(tuple(CLIENTS))]
-    assert seen, looked
-    assert all(line.startswith("good") for line in seen), looked
+    report = access_point.doctor("by-token")
+    lines = [line for line in report.splitlines() if line.partition(" access ")[2].startswith(tuple(CLIENTS))]
+    assert lines, report
+    assert all(line.startswith("good") for line in lines), report
     run = access_point.run("by-token")
     ends = [outcome(trial) for trial in run.trials]
     assert [end["state"] for end in ends] == ["complete"] * (len(CLIENTS) + FURTHER_TRIALS), ends
@@ -170,8 +170,8 @@ def ends_of(access_point: AccessPoint, way: str, *more: str) -> dict[str, Any] |
     """What the trial by an access method has come to, if there was a run."""
     define(access_point, way)
     access_point.make_replicas("by-token")
-    asked = ["tierbench", "run", f"{HOME}/by-token.toml", "--site", "testbed", "--no-links", "--into", f"{HOME}/{way}"]
-    access_point.command(*asked, *more, check=False)
+    options = [f"{HOME}/by-token.toml", "--site", "testbed", "--no-links", "--into", f"{HOME}/{way}"]
+    access_point.command("tierbench", "run", *options, *more, check=False)
     if not access_point.there(way).exists():
         return None
     return outcome(access_point.copy(way) / f"trials/{way}.{way}.x002.r1")

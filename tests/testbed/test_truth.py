@@ -83,9 +83,9 @@ def injection(testbed: Testbed) -> Injection:
     oss.put("/root/sender.py", SENDER)
     numbers = [RAMP_S, LEVEL_S, LEVEL_MBPS, PAYLOAD, ETHERNET_IP_UDP]
     with sampling(oss, "truth", "storage") as file:
-        said = json.loads(oss.run("python3", "/root/sender.py", worker.host.address, *map(str, numbers)).stdout)
-    log = np.array(said["log"], float)
-    injected = Injection(said["wall_ns"], log[:, 0] / 1e9, log[:, 1], [sampled(file)])
+        report = json.loads(oss.run("python3", "/root/sender.py", worker.host.address, *map(str, numbers)).stdout)
+    log = np.array(report["log"], float)
+    injected = Injection(report["wall_ns"], log[:, 0] / 1e9, log[:, 1], [sampled(file)])
     if injected.held_up:
         pytest.skip("this machine was too busy: the sender had to wait")
     return injected
@@ -108,8 +108,8 @@ def test_the_mean_rate_of_any_part_is_measured(injection: Injection, begin_s: fl
 
 
 def test_the_steady_state_is_found_where_it_was(injection: Injection) -> None:
-    found = steady(*Counted(injection.storage, "tx_bytes").rates(injection.ns(0), injection.ns(injection.end_s)))
-    assert found is not None
-    assert found.begin_s == pytest.approx(RAMP_S, abs=2 * PERIOD_S)
-    assert found.end_s == pytest.approx(RAMP_S + LEVEL_S, abs=2 * PERIOD_S)
-    assert found.mean_mbps == pytest.approx(LEVEL_MBPS, rel=0.005)
+    state = steady(*Counted(injection.storage, "tx_bytes").rates(injection.ns(0), injection.ns(injection.end_s)))
+    assert state is not None
+    assert state.begin_s == pytest.approx(RAMP_S, abs=2 * PERIOD_S)
+    assert state.end_s == pytest.approx(RAMP_S + LEVEL_S, abs=2 * PERIOD_S)
+    assert state.mean_mbps == pytest.approx(LEVEL_MBPS, rel=0.005)

@@ -53,11 +53,11 @@ def trials(run: Ran) -> dict[str, dict[str, str]]:
 def test_the_storage_sends_more_than_is_asked_for_on_a_miss_and_nothing_on_a_hit(
     trials: dict[str, dict[str, str]],
 ) -> None:
-    asked = {state: int(row["bytes_app"]) for state, row in trials.items()}
+    requested = {state: int(row["bytes_app"]) for state, row in trials.items()}
     sent = {state: int(row["bytes_server"]) for state, row in trials.items()}
-    assert asked["cold"] == asked["warm"] < 0.6 * int(trials["cold"]["bytes_expected"])
-    assert sent["cold"] > 1.2 * asked["cold"]
-    assert sent["warm"] < 0.01 * asked["warm"]
+    assert requested["cold"] == requested["warm"] < 0.6 * int(trials["cold"]["bytes_expected"])
+    assert sent["cold"] > 1.2 * requested["cold"]
+    assert sent["warm"] < 0.01 * requested["warm"]
 
 
 @pytest.mark.quiet

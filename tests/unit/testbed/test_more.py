@@ -73,7 +73,7 @@ def did(there, monkeypatch):
     return done
 
 
-def asked(home, experiment):
+def came_from(home, experiment):
     (home / names.ASKED).write_text(json.dumps({"experiment": experiment, "site": "testbed"}))
     json_files.write(home / names.TESTBED, SETTINGS)
 
@@ -85,7 +85,7 @@ def more(home, tmp_path, number=2, settings=None):
 
 @pytest.mark.parametrize("settings", [None, SETTINGS], ids=["brought up", "up"])
 def test_a_run_whose_testbed_is_gone_goes_to_one_like_it_with_its_replicas(home, there, did, tmp_path, settings):
-    asked(home, "quick")
+    came_from(home, "quick")
     assert more(home, tmp_path, settings=settings) == (0, SETTINGS)
     assert did == [("replicas", "quick", "--site", "testbed"), ("run", "--more", "2", str(there))]
     assert (there / names.trial_directory("one") / names.OUTCOME).exists()
@@ -94,7 +94,7 @@ def test_a_run_whose_testbed_is_gone_goes_to_one_like_it_with_its_replicas(home,
 
 
 def test_another_testbed_is_not_taken_for_it(home, did, tmp_path):
-    asked(home, "quick")
+    came_from(home, "quick")
     with pytest.raises(BusyError, match="is not like the one of"):
         more(home, tmp_path, settings=Settings(tcp_buffer_mb=5))
     assert did == []
@@ -102,7 +102,7 @@ def test_another_testbed_is_not_taken_for_it(home, did, tmp_path):
 
 @pytest.mark.usefixtures("did")
 def test_a_run_that_could_not_be_gone_on_with_stays_as_it_came_home(home, tmp_path, monkeypatch):
-    asked(home, "quick")
+    came_from(home, "quick")
     monkeypatch.setattr(running, "_inside", lambda _, *command: 2 if command[0] == "run" else 0)
     assert more(home, tmp_path)[0] == 2
     assert (home / names.SUBMITTED).read_text() == SUBMITTED
@@ -111,15 +111,15 @@ def test_a_run_that_could_not_be_gone_on_with_stays_as_it_came_home(home, tmp_pa
 @pytest.mark.parametrize(
     ("happens", "says"),
     [
-        (lambda home: asked(home, "/home/bench/mine/mine.toml"), "was a file of yours"),
-        (lambda home: asked(home, "columns-and-distance"), "its RNTuples have gone"),
+        (lambda home: came_from(home, "/home/bench/mine/mine.toml"), "was a file of yours"),
+        (lambda home: came_from(home, "columns-and-distance"), "its RNTuples have gone"),
         (lambda home: (home / names.TESTBED).unlink(), "nothing tells the settings of its testbed"),
         (lambda home: home.rename(home.with_name("other")), "there is no such run"),
     ],
     ids=["own file", "RNTuples", "elsewhere", "gone"],
 )
 def test_what_cannot_be_gone_on_with_is_said_before_anything_is_done(home, did, tmp_path, happens, says):
-    asked(home, "quick")
+    came_from(home, "quick")
     happens(home)
     with pytest.raises(ConfigError, match=says):
         more(home, tmp_path)

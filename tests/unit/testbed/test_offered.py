@@ -34,8 +34,8 @@ def site(tmp_path, text):
 
 
 def test_what_is_set_is_what_the_links_are_said_to_carry(site, text):
-    found = site(load(SHIPPED, FAR)).links
-    assert (found.wan, found.worker, found.storage, found.rtt_ms) == (500, 50, 800, 53)
+    links_there = site(load(SHIPPED, FAR)).links
+    assert (links_there.wan, links_there.worker, links_there.storage, links_there.rtt_ms) == (500, 50, 800, 53)
     assert tomllib.loads(offered(text, load(SHIPPED, FAR)))["testbed"]["rates_mbps"]["wan"] == 500
 
 
@@ -54,8 +54,8 @@ def test_what_is_set_is_what_the_links_are_said_to_carry(site, text):
 )
 def test_what_an_experiment_lacks_on_a_testbed_is_told_before_it_is_up(name, overrides, why):
     settings = with_demands(load(SHIPPED, []), demands(name, overrides), name)
-    told = "; ".join(missing_access(settings, find_experiment(name)))
-    assert why in told if why else told == ""
+    reasons = "; ".join(missing_access(settings, find_experiment(name)))
+    assert why in reasons if why else reasons == ""
 
 
 def test_the_scale_goes_with_the_rates(text):
@@ -67,8 +67,8 @@ def test_the_scale_goes_with_the_rates(text):
 def test_all_else_stays_as_it_was_written(text):
     every_server = Settings(storage_nics=4, redirector=1, proxies=2, virtual_workers=1, token_door=1, xrootd_copies=1)
     changed = ("testbed", "links", "scale")
-    given, made = ({**tomllib.loads(site), **dict.fromkeys(changed)} for site in (text, offered(text, every_server)))
-    assert made == given
+    before, after = ({**tomllib.loads(site), **dict.fromkeys(changed)} for site in (text, offered(text, every_server)))
+    assert after == before
 
 
 def test_whatever_a_site_file_may_hold_is_written_so_that_it_is_read_again():

@@ -112,8 +112,8 @@ def test_congestion_control_is_set_on_the_routes_of_each_interface(tmp_path):
     """)  # fmt: skip
     program = Path(rootfs.__file__).parent / "files/arrange/congestion"
     for arguments in (["set", "bbr"], ["get"]):
-        found = run("sh", program, *arguments, env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
-    assert found.stdout == "bbr\n"
+        answer = run("sh", program, *arguments, env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert answer.stdout == "bbr\n"
 
 
 @root_only
