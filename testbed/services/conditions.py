@@ -1,7 +1,6 @@
 """What the testbed's hosts can change for a trial: root's helper, its words, and the line for sudo."""
 
-from importlib import resources
-
+from tierbench.site_configs.site import SHIPPED
 from tierbench.testbed.host import RunningHost, verbatim
 from tierbench.testbed.service import Bed, Service
 from tierbench.testbed.topology import USER, WAN, Host
@@ -23,9 +22,8 @@ def words(host: Host, rtt_ms: float) -> tuple[str, ...]:
 
 def stage(bed: Bed) -> None:
     """Install on each host of the pool what an admin would install there."""
-    shipped = resources.files("tierbench.site_configs")
-    helper = (shipped / "tierbench-arrange").read_bytes()
-    allowed = (shipped / "sudoers.d/tierbench-arrange").read_text(encoding="utf-8").replace("nobody-yet", USER)
+    helper = (SHIPPED / "tierbench-arrange").read_bytes()
+    allowed = (SHIPPED / "sudoers.d/tierbench-arrange").read_text(encoding="utf-8").replace("nobody-yet", USER)
     for host in bed.pool:
         host.stage(HELPER, helper, 0o755)
         host.stage("/etc/sudoers.d/tierbench-arrange", allowed, 0o440)

@@ -3,8 +3,8 @@
 import secrets
 from collections.abc import Iterator
 from functools import partial
-from importlib import resources
 
+from tierbench.site_configs.site import SHIPPED
 from tierbench.testbed.host import ANSWER_SECONDS, RunningHost, filled
 from tierbench.testbed.service import Bed, Question, Service
 from tierbench.testbed.settings import Settings
@@ -44,8 +44,7 @@ def stage(bed: Bed) -> None:
 def admin_fragment(host: Host) -> str:
     """What site-configs/htcondor gives the admin of such a host, with this host's network filled in."""
     kind = "worker" if host.is_worker else "server"
-    fragments = resources.files("tierbench.site_configs") / "htcondor"
-    text = (fragments / f"50-tierbench-{kind}.conf").read_text(encoding="utf-8")
+    text = (SHIPPED / f"htcondor/50-tierbench-{kind}.conf").read_text(encoding="utf-8")
     text = text.replace('"nobody-yet@your.domain, nobody-else@your.domain"', f'"{USER}@{TRUST_DOMAIN}"')
     return text.replace('TierbenchNetwork = "public"', f'TierbenchNetwork = "{host.network_kind}"')
 

@@ -15,8 +15,8 @@ a front end does that sends the client on for each file.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from importlib import resources
 
+from tierbench.site_configs.site import SHIPPED
 from tierbench.testbed.host import RunningHost, filled, verbatim
 from tierbench.testbed.service import Bed, Question, Service
 from tierbench.testbed.services import certificates, tokens
@@ -303,8 +303,7 @@ def stage_cache(bed: Bed) -> None:
     anew = filled("xcache-anew", configuration=CACHE_CONFIGURATION, door=door, port=CACHE_PORT)
     host.stage("/usr/local/lib/tierbench/xcache-anew", anew, 0o755)
     offer(host, "xcache-block", "xcache-prefetch")
-    program = resources.files("tierbench.site_configs") / "arrange.d" / CACHE_STATE
-    host.stage(f"{WORDS}/{CACHE_STATE}", program.read_bytes(), 0o755)
+    host.stage(f"{WORDS}/{CACHE_STATE}", (SHIPPED / "arrange.d" / CACHE_STATE).read_bytes(), 0o755)
     host.stage("/etc/tierbench/xcache", f"DOOR={door} CACHE={CACHE} LOG=/var/log/xcache.log\n")
 
 
