@@ -14,6 +14,8 @@ import pytest
 from tests.unit.stand_ins import run, script
 from tierbench import names
 from tierbench.errors import BusyError, UnmetNeed
+from tierbench.site_configs.site import SHIPPED
+from tierbench.submit.cli import main
 from tierbench.testbed import rootfs
 from tierbench.testbed.all_papers import _take_down
 from tierbench.testbed.settings import Settings
@@ -22,8 +24,8 @@ from tierbench.testbed.testbed import Testbed
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk, or gives up root's rights")
 
 
-def tierbench(*arguments, home, **environment):
-    command = [sys.executable, "-m", "tierbench", *arguments]
+def bring_up(home, **environment):
+    command = [sys.executable, "-m", "tierbench", "testbed", "up"]
     return run(*command, env={**os.environ, "TIERBENCH_HOME": str(home), **environment})
 
 
@@ -118,7 +120,7 @@ def test_congestion_control_is_set_on_the_routes_of_each_interface(tmp_path):
 
 @root_only
 def test_a_full_disk_is_found_before_anything_is_written(small_disk):
-    result = tierbench("testbed", "up", home=small_disk)
+    result = bring_up(small_disk)
     assert result.returncode == 3
     assert "no room to build" in only_line(result)
     assert {path.name for path in small_disk.iterdir()} <= {"locks"}
@@ -126,7 +128,7 @@ def test_a_full_disk_is_found_before_anything_is_written(small_disk):
 
 @root_only
 def test_an_unreachable_package_source_leaves_no_half_root_file_system(tmp_path):
-    result = tierbench("testbed", "up", home=tmp_path, http_proxy="http://127.0.0.1:9/")
+    result = bring_up(tmp_path, http_proxy="http://127.0.0.1:9/")
     assert result.returncode == 3
     assert "could not be installed" in result.stderr
     assert "Is a package source within reach?" in result.stderr
@@ -143,23 +145,19 @@ def test_an_unreachable_package_source_leaves_no_half_root_file_system(tmp_path)
         (["up", "--set", "suite=trixy"], '(did you mean "trixie"?)'),
         (["up", "--set", "rates_mbps.wam=10"], '(did you mean "wan"?)'),
         (["up", "--set", "rtt_ms"], "must be KEY=VALUE"),
+        (["up", "--config", str(SHIPPED / "fiu-uf-2014.toml")], "has no [testbed] table"),
         (["status"], "there is no testbed 'default'; `tierbench testbed up` makes one"),
         (["down", "--name", "../x"], "cannot name a testbed"),
     ],
 )
-def test_what_is_wrong_with_a_setting_or_a_name_is_told_and_nothing_is_made(tmp_path, arguments, complaint):
-    result = tierbench("testbed", *arguments, home=tmp_path)
-    assert result.returncode == 2
-    assert complaint in only_line(result)
+def test_what_is_wrong_with_a_setting_a_name_or_a_file_is_told_and_nothing_is_made(
+    tmp_path, monkeypatch, capsys, arguments, complaint
+):
+    monkeypatch.setenv("TIERBENCH_HOME", str(tmp_path))
+    assert main(["testbed", *arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert complaint in line
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_site_file_without_a_testbed_is_refused(tmp_path):
-    site = tmp_path / "site.toml"
-    site.write_text('name = "x"\n')
-    result = tierbench("testbed", "up", "--config", str(site), home=tmp_path)
-    assert result.returncode == 2
-    assert "has no [testbed] table" in only_line(result)
 
 
 def test_a_build_that_is_broken_off_leaves_no_process(tmp_path, monkeypatch):
