@@ -9,7 +9,7 @@ import argparse
 import json
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +26,7 @@ from tierbench.postprocess.schema.run_rows import schema
 from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.verdict.judge import RULES
 from tierbench.postprocess.verdict.rules import Rule
+from tierbench.wrappers.client import Client
 
 PAGES = Path(__file__).parent
 PART = re.compile(r"(?<=<!-- generated: )(.+?)( -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
@@ -40,7 +41,7 @@ HEAD = (
 )
 
 
-def table(heads: tuple[str, ...], rows: Iterator[tuple[Any, ...]]) -> str:
+def table(heads: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> str:
     lines = [heads, ("---",) * len(heads), *rows]
     return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
 
@@ -74,7 +75,7 @@ def columns(file: str) -> str:
         else:
             unit = "" if column["unit"] == "1" else column["unit"]
             rows.append((f"`{column['name']}`", unit, column["meaning"]))
-    text = table(("column", "unit", "meaning"), iter(rows))
+    text = table(("column", "unit", "meaning"), rows)
     if averaged:
         listed = ", ".join(f"`{name}`" for name in averaged)
         text += f"\nOf these columns of trials the mean over the trials, with `_sd`, `_low` and `_high`: {listed}.\n"
@@ -100,19 +101,17 @@ def rules(_: str) -> str:
         shown = ("–" if value is None else f"{value:g} {rule.limits.unit}" for value in limits)
         return rule.name, rule.looks_at, *shown, rule.remedy
 
-    rows = map(row, RULES)
-    return table(("rule", "looks at", "SUSPECT beyond", "INVALID beyond", "what to do"), rows)
+    return table(("rule", "looks at", "SUSPECT beyond", "INVALID beyond", "what to do"), map(row, RULES))
 
 
 def clients(_: str) -> str:
     """What each client declares of itself."""
-    rows = (
-        (
-            f"`{name}`", ", ".join(of.protocols or ["any"]), ", ".join(of.kinds or ["any"]), of.memory_mb,
-            f"{of.usual_excess:.0%}", "yes" if of.reads_whole else "no",
-        )
-        for name, of in ((name, file.client) for name, file in shipped_clients().items())
-    )  # fmt: skip
+
+    def row(name: str, of: type[Client]) -> tuple[Any, ...]:
+        protocols, kinds = (", ".join(choice or ["any"]) for choice in (of.protocols, of.kinds))
+        return f"`{name}`", protocols, kinds, of.memory_mb, f"{of.usual_excess:.0%}", "yes" if of.reads_whole else "no"
+
+    rows = (row(name, file.client) for name, file in shipped_clients().items())
     return table(("client", "protocols", "replicas", "memory, MB", "usual excess", "whole files"), rows)
 
 
@@ -155,7 +154,7 @@ def answers(page: str) -> str:
         column = [line.rsplit("|", 2)[1].strip() for line in lines]
         rows.append((experiment, len(column), *(column.count(answer) or "" for answer in (*ANSWERS, NOT_MEASURED))))
     sums = ("all", *(sum(row[i] or 0 for row in rows) for i in range(1, 7)))
-    return table(("experiment", "findings", *ANSWERS, NOT_MEASURED), iter([*rows, sums]))
+    return table(("experiment", "findings", *ANSWERS, NOT_MEASURED), [*rows, sums])
 
 
 def record(run: Path) -> None:

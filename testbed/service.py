@@ -73,11 +73,10 @@ class Question:
         try:
             answer = self.answer()
         except HostError as error:
-            answer, well = str(error).splitlines()[0], False
-        else:
-            well = bool(answer)
-            answer = answer if isinstance(answer, str) else self.yes if answer else "does not answer"
-        return Reply(self.host.name, self.thing, well, answer)
+            return Reply(self.host.name, self.thing, False, str(error).splitlines()[0])
+        if isinstance(answer, str):
+            return Reply(self.host.name, self.thing, bool(answer), answer)
+        return Reply(self.host.name, self.thing, answer, self.yes if answer else "does not answer")
 
 
 @dataclass(frozen=True, eq=False)

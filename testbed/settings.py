@@ -1,6 +1,6 @@
 """What a user can choose about a testbed, the [testbed] table of a site file, and what an experiment asks of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -125,16 +125,16 @@ def with_demands(settings: Settings, needed: Mapping[str, Any], source: str) -> 
 def check_demands(settings: Settings, needed: Mapping[str, Any], name: str) -> None:
     """Raise unless a testbed that is up is what is demanded."""
     if with_demands(settings, needed, name) != settings:
-        lacking = " ".join(f"--set {key}={value}" for key, value in _flat(needed))
+        options = " ".join(_options(needed))
         raise BusyError(
-            f"testbed {name!r} is up, and is not what this experiment needs ({lacking}); give --name another one, which"
+            f"testbed {name!r} is up, and is not what this experiment needs ({options}); give --name another one, which"
             f" is brought up so, or take it down first"
         )
 
 
-def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    return [
-        pair
-        for key, value in table.items()
-        for pair in (_flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else [(f"{prefix}{key}", value)])
-    ]
+def _options(table: Mapping[str, Any], prefix: str = "--set ") -> Iterator[str]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _options(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}={value}"
