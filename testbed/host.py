@@ -160,11 +160,9 @@ class RunningHost:
         return self._exchange(["cat", "--", path], b"", user)
 
     def _exchange(self, argv: Sequence[str], content: bytes, user: str | None) -> bytes:
-        what = f"{self.name}: {shlex.join(argv[-2:])}"
+        what, command = f"{self.name}: {shlex.join(argv[-2:])}", self.command(argv, user)
         try:
-            result = subprocess.run(
-                self.command(argv, user), input=content, capture_output=True, timeout=EXCHANGE_SECONDS, check=False
-            )
+            result = subprocess.run(command, input=content, capture_output=True, timeout=EXCHANGE_SECONDS, check=False)
         except subprocess.TimeoutExpired:
             raise HostError(f"{what}: no end after {EXCHANGE_SECONDS:g} s") from None
         if result.returncode:
@@ -191,10 +189,9 @@ class RunningHost:
         self, *argv: str, user: str | None = None, stdin: str = "", check: bool = True, timeout: float = 60.0
     ) -> subprocess.CompletedProcess[str]:
         """Run a command in the host; unless the caller says otherwise its failure is an error with its last words."""
+        command = self.command(argv, user)
         try:
-            result = subprocess.run(
-                self.command(argv, user), input=stdin, capture_output=True, text=True, timeout=timeout, check=False
-            )
+            result = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
         except subprocess.TimeoutExpired:
             raise HostError(f"{self.name}: {shlex.join(argv)}: no end after {timeout:g} s") from None
         if check and result.returncode:

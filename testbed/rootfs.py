@@ -254,9 +254,8 @@ def _bootstrap(recipe: Recipe, target: Path, log: TextIO, say: Say) -> None:
 def _install_python_packages(recipe: Recipe, target: Path, log: TextIO, say: Say) -> None:
     """Install wheels for the Python in there with the pip out here, which knows this machine's package index."""
     ask = "import sys; print('%d.%d' % sys.version_info[:2])"
-    python = subprocess.run(
-        ["chroot", str(target), "python3", "-c", ask], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    command = ["chroot", str(target), "python3", "-c", ask]
+    python = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     site = target / f"usr/local/lib/python{python}/dist-packages"
     platforms = [f"--platform=manylinux_2_{minor}_{platform.machine()}" for minor in (34, 28, 17)]
     say(f"{' and '.join(recipe.python_packages)} for Python {python}")

@@ -9,8 +9,9 @@ from typing import TypeVar
 
 from tierbench.errors import HostError
 from tierbench.testbed.host import ANSWER_SECONDS, START_SECONDS, RunningHost
+from tierbench.testbed.network import QUEUES
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.topology import Host, Topology
+from tierbench.testbed.topology import WAN, Host, Topology
 
 DELAY_LINE = "/usr/local/lib/tierbench/delayline.py"
 T = TypeVar("T")
@@ -120,6 +121,15 @@ def delay_line_listens(wan: RunningHost, queues: Iterable[int]) -> bool:
     """Whether somebody takes the packets out of all of these queues."""
     listing = wan.read("/proc/net/netfilter/nfnetlink_queue").decode()
     return {line.split()[0] for line in listing.splitlines()} >= set(map(str, queues))
+
+
+def delay(bed: Bed) -> str:
+    """By how much, and by whom, what goes between the sites is delayed."""
+    if not bed.settings.rtt_ms:
+        return "no delay configured"
+    if not delay_line_listens(bed[WAN], QUEUES.values()):
+        raise HostError("the delay line is dead: nothing crosses the WAN")
+    return f"{bed.settings.rtt_ms:g} ms RTT by our NFQUEUE delay line"
 
 
 def at_once(do: Callable[[T], None], things: Iterable[T]) -> None:

@@ -31,16 +31,7 @@ from tierbench.testbed import network, rootfs
 from tierbench.testbed.cgroups import means
 from tierbench.testbed.host import Namespaces, RunningHost, UserNetworkHost, VirtualHost
 from tierbench.testbed.rootfs import Say
-from tierbench.testbed.service import (
-    DELAY_LINE,
-    Bed,
-    Question,
-    Reply,
-    at_once,
-    delay_line_listens,
-    start_delay_line,
-    waves,
-)  # fmt: skip
+from tierbench.testbed.service import DELAY_LINE, Bed, Question, Reply, at_once, delay, start_delay_line, waves
 from tierbench.testbed.services import services, topology
 from tierbench.testbed.services.htcondor import ACCESS_POINT
 from tierbench.testbed.services.web import tls_ports
@@ -133,19 +124,16 @@ class Testbed:
         """Raise if there is something of it that does not run."""
         if self.exists and not self.is_up:
             self.check_stranded()
-            raise BusyError(
-                f"testbed {self.name!r} is not up: its hosts have ended, or its `up` did not end; {self._clear}"
-            )
+            why = "its hosts have ended, or its `up` did not end"
+            raise BusyError(f"testbed {self.name!r} is not up: {why}; {self._clear}")
 
     def check_stranded(self) -> None:
         """Raise if its hosts have ended, as by a reboot, and left runs on disk that nobody but us would still find."""
         runs = self.directory / "hosts" / ACCESS_POINT / f"upper/home/{USER}/runs"
         runs_left = ", ".join(sorted(path.parent.name for path in runs.glob(f"*/{names.SUBMITTED}")))
         if runs_left and not self.is_up:
-            where = f"copy what you want of them from {runs}"
-            raise BusyError(
-                f"testbed {self.name!r}: its hosts have ended with runs on disk ({runs_left}); {where}; {self._clear}"
-            )
+            remedy = f"copy what you want of them from {runs}; {self._clear}"
+            raise BusyError(f"testbed {self.name!r}: its hosts have ended with runs on disk ({runs_left}); {remedy}")
 
     @property
     def _clear(self) -> str:
@@ -154,7 +142,7 @@ class Testbed:
     def status(self) -> list[Reply]:
         """What each host and daemon replies when it is asked how it is, host by host in the topology's order."""
         bed = Bed(self.topology, self.hosts)
-        questions = [Question(bed[WAN], "delay", partial(_delay, bed))]
+        questions = [Question(bed[WAN], "delay", partial(delay, bed))]
         questions += [Question(host, "host", partial(_running, host)) for host in bed.hosts.values()]
         questions += [question for service in services(bed.settings) for question in service.questions(bed)]
         with ThreadPoolExecutor(8) as pool:
@@ -162,9 +150,8 @@ class Testbed:
 
     def _recorded(self) -> dict[str, Any]:
         if not self.exists:
-            others = ", ".join(
-                sorted(path.parent.name for path in (home() / "testbeds").glob(f"*/{self._record.name}"))
-            )
+            records = (home() / "testbeds").glob(f"*/{self._record.name}")
+            others = ", ".join(sorted(path.parent.name for path in records))
             hint = f", but {others}" if others else ""
             raise ConfigError(f"there is no testbed {self.name!r}{hint}; `tierbench testbed up` makes one")
         try:
@@ -290,9 +277,8 @@ def assemble(bed: Bed, site: str, layers: Sequence[Path], say: Say) -> None:
     say(f"{len(bed.hosts)} hosts")
     stage(bed, site)
     binds = _package()
-    subprocess.run(
-        ["unshare", "--mount", "sh", "-c", COMPILE, layers[-1], *(folder for folder, _ in binds)], check=False
-    )
+    folders = [folder for folder, _ in binds]
+    subprocess.run(["unshare", "--mount", "sh", "-c", COMPILE, layers[-1], *folders], check=False)
     for host in bed.where(lambda host: host.nics):  # the wan's delay line needs the root group's real-time priority
         host.namespaces.cgroup.make()
     if means().missing:
@@ -354,14 +340,6 @@ def _running(host: RunningHost) -> str:
     cgroup = host.namespaces.cgroup
     cpu = "counted apart, can be limited" if cgroup.limited else "counted apart" if cgroup.account else means().missing
     return f"running as process {host.pid}; {interfaces}; CPU: {cpu}"
-
-
-def _delay(bed: Bed) -> str:
-    if not bed.settings.rtt_ms:
-        return "no delay configured"
-    if not delay_line_listens(bed[WAN], network.QUEUES.values()):
-        raise HostError("the delay line is dead: nothing crosses the WAN")
-    return f"{bed.settings.rtt_ms:g} ms RTT by our NFQUEUE delay line"
 
 
 # -- what it offers --------------------------------------------------------------------------------

@@ -51,10 +51,9 @@ def stage(bed: Bed) -> None:
     auth_code, password = secrets.token_hex(16), secrets.token_hex(16)
 
     mds.stage("/etc/mfs/mfsmaster.cfg", filled("mfsmaster.cfg", auth_code=auth_code), 0o600)
-    readers = [network.cidr for network in (FIU, FNAL)]
     exports = "".join(
-        filled("mfsexports.cfg", writers=UF.cidr, readers=cidr, writable=WRITABLE, password=password)
-        for cidr in readers
+        filled("mfsexports.cfg", writers=UF.cidr, readers=network.cidr, writable=WRITABLE, password=password)
+        for network in (FIU, FNAL)
     )
     mds.stage("/etc/mfs/mfsexports.cfg", exports, 0o600)
     mds.stage("/etc/mfs/mfstopology.cfg", "")
@@ -62,9 +61,8 @@ def stage(bed: Bed) -> None:
     free = shutil.disk_usage(mds.namespaces.directory.parent).free
     leave = max(0, free - (bed.settings.storage_gb << 30))
     for storage in storages:
-        chunkserver = filled(
-            "mfschunkserver.cfg", auth_code=auth_code, metadata_server=mds.fqdn, label=LABELS[storage.name]
-        )
+        label = LABELS[storage.name]
+        chunkserver = filled("mfschunkserver.cfg", auth_code=auth_code, metadata_server=mds.fqdn, label=label)
         storage.stage("/etc/mfs/mfschunkserver.cfg", chunkserver, 0o600)
         storage.stage("/etc/mfs/mfshdd.cfg", f"{CHUNKS} -{leave >> 20}MiB\n")
 

@@ -65,9 +65,8 @@ def ask_server(bed: Bed) -> list[Question]:
     ask = ("curl", "--silent", "--output", "/dev/null", "--capath", AUTHORITIES, "--write-out", "%{http_code}")
 
     def answers() -> bool:
-        return all(
-            host.run(*ask, f"{url}{DATA_MOUNT}/", check=False, timeout=ANSWER_SECONDS).stdout == "403" for url in urls
-        )
+        pages = (host.run(*ask, f"{url}{DATA_MOUNT}/", check=False, timeout=ANSWER_SECONDS) for url in urls)
+        return all(page.stdout == "403" for page in pages)
 
     return [Question(host, "nginx", answers, f"answers at {'/ and '.join(urls)}/", "nginx.log")]
 
@@ -98,10 +97,8 @@ def stage_proxies(bed: Bed) -> None:
     for host in proxies(bed):
         offer(host, "squid-processes", "squid-affinity")
         host.stage("/usr/local/lib/tierbench/squid-anew", verbatim("squid-anew"), 0o755)
-        host.stage(
-            SQUID_CONFIGURATION,
-            filled("squid.conf", port=SQUID_PORT, workers=bed.settings.squid_workers, host=host.fqdn),
-        )
+        text = filled("squid.conf", port=SQUID_PORT, workers=bed.settings.squid_workers, host=host.fqdn)
+        host.stage(SQUID_CONFIGURATION, text)
 
 
 def start_proxies(bed: Bed) -> None:
@@ -120,9 +117,8 @@ def start_proxies(bed: Bed) -> None:
 def limit_cores(host: RunningHost, core: float, processes: int) -> None:
     """Let a host use so much CPU for each of Squid's processes, of which squid-anew may change the number."""
     if not host.namespaces.cgroup.limited:
-        raise HostError(
-            f"proxy_core: the CPU of {host.name} cannot be limited: {means().missing or 'no control group'}"
-        )
+        why = means().missing or "no control group"
+        raise HostError(f"proxy_core: the CPU of {host.name} cannot be limited: {why}")
     host.put(SQUID_CORE, f"{round(core * PERIOD_US)}\n")
     host.script([f"for file in {ACCOUNT}/cpu.*; do mount -o remount,bind,rw $file; done"])
     host.namespaces.cgroup.limit(core * processes)
