@@ -32,6 +32,7 @@ from tierbench.testbed.topology import USER
 
 # Reasons of the verdict that say the machine was at fault, which is that of all hosts, and perhaps of others.
 STARVED = ("the host was starved", "the host is too busy")
+SECOND_CLIENT = 'regexp("client.py$", Cmd) && ProcId == 1'  # among the jobs of a trial
 HOME = f"/home/{USER}/experiments"  # DAGMan does not want its logs below /tmp
 RUN_SECONDS = 1200  # of a busy machine's patience; nothing waits so long where all is well
 FULL_SEGMENT = 1514  # bytes on the wire
@@ -186,9 +187,8 @@ class AccessPoint:
         return self._ran("run", f"{HOME}/{name}.toml", *options, run=into)
 
     def more(self, name: str, repetitions: int) -> Ran:
-        return self._ran(
-            "run", "--more", str(repetitions), f"{HOME}/{name}", "--no-links", run=name, copy=f"{name}-more"
-        )
+        added = ["--more", str(repetitions), "--no-links"]
+        return self._ran("run", *added, f"{HOME}/{name}", run=name, copy=f"{name}-more")
 
     def submit(self, name: str, copy: str = "") -> Ran:
         return self._ran("submit", f"{HOME}/{name}", run=name, copy=copy)
@@ -213,6 +213,10 @@ class AccessPoint:
     def command(self, *command: str, check: bool = True) -> tuple[int, str]:
         result = self._ce.run(*command, user=USER, check=check, timeout=RUN_SECONDS)
         return result.returncode, result.stdout
+
+    def remove(self, trial: Path, which: str) -> None:
+        """Take jobs of a trial out of the queue by hand."""
+        self.command("condor_rm", "-constraint", f'regexp("{trial.name}$", Iwd) && {which}')
 
     def there(self, name: str) -> Path:
         """Where this machine finds a file of the user's; only for tests, which know what they put there."""

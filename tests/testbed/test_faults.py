@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.testbed.runs import HOME, AccessPoint, Ran, all_read, outcome
+from tests.testbed.runs import HOME, SECOND_CLIENT, AccessPoint, Ran, all_read, outcome
 from tierbench import names
 from tierbench.testbed.testbed import Testbed
 
@@ -40,8 +40,7 @@ def faulty(access_point: AccessPoint, testbed: Testbed) -> Iterator[Ran]:
             access_point.wait_until((trials[1] / f"{step}.out").exists, f"the second trial has no {step}", "faults")
             testbed.host("ce").run("sh", "-c", f"pkill -KILL -f '[s]cripts/{step}.py'", check=False)
         access_point.wait_until(partial(all_read, trials[2], 2), "the third trial did not begin", "faults")
-        second = f'regexp("{trials[2].name}$", Iwd) && regexp("client.py$", Cmd) && ProcId == 1'
-        access_point.command("condor_rm", "-constraint", second)
+        access_point.remove(trials[2], SECOND_CLIENT)
         status = watched.result()
     yield Ran(status, access_point.copy("faults"))
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from tests.testbed.runs import AccessPoint, Ran, all_read, outcome
+from tests.testbed.runs import SECOND_CLIENT, AccessPoint, Ran, all_read, outcome
 from tests.testbed.test_conditions import holding
 from tierbench import names
 from tierbench.testbed.services.filesystem import MOUNT_POINT, WRITABLE
@@ -34,15 +34,11 @@ def written(access_point: AccessPoint, testbed: Testbed) -> Iterator[Ran]:
         access_point.wait_until((trials[1] / names.OUTCOME).exists, "the second trial did not end", "writes")
         with holding(testbed.host("wan"), "wan-rate", SLOW_MBPS):
             access_point.wait_until(partial(all_read, trials[2], CLIENTS), "the third trial did not begin", "writes")
-            remove(access_point, f'regexp("{trials[2].name}$", Iwd) && regexp("client.py$", Cmd) && ProcId == 1')
+            access_point.remove(trials[2], SECOND_CLIENT)
             access_point.wait_until(partial(all_read, trials[3], CLIENTS), "the fourth trial did not begin", "writes")
-            remove(access_point, f'regexp("{trials[3].name}$", Iwd) && JobUniverse == 7')
+            access_point.remove(trials[3], "JobUniverse == 7")
         status = watched.result()
     yield Ran(status, access_point.copy("writes"))
-
-
-def remove(access_point: AccessPoint, which: str) -> None:
-    access_point.command("condor_rm", "-constraint", which)
 
 
 @pytest.mark.parametrize("number", [0, 1])
