@@ -43,13 +43,8 @@ access = ["wan-xrootd-public", "wan-xrootd-krb5"]
 batches = [1, 2]
 repeats = 1
 sample_period_s = 0.2
-[workloads.copy]
-client = "xrdcp"
-replicas = "contained"
-[replicas.contained]
-kind = "random"
-count = 2
-size_mb = 64
+workloads.copy = { client = "xrdcp", replicas = "contained" }
+replicas.contained = { kind = "random", count = 2, size_mb = 64 }
 EXPERIMENT
 testbed --user bench vmuf -- sh -c 'cat >contained.toml; tierbench replicas contained.toml --site testbed' \
     <"$folder/runs/contained.toml"

@@ -41,13 +41,8 @@ retries = 0
 time_limit_s = {read}
 slot_limit_s = 60
 stall_limit_s = 15
-[workloads.{client}]
-client = "{client}"
-replicas = "long"
-[replicas.long]
-kind = "random"
-count = 6
-size_mb = {size_mb}
+workloads.{client} = {{ client = "{client}", replicas = "long" }}
+replicas.long = {{ kind = "random", count = 6, size_mb = {size_mb} }}
 """
 
 

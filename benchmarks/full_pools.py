@@ -24,21 +24,9 @@ retries = 0
 slot_limit_s = 60
 sample_period_s = 0.2
 ahead = {ahead}
-
-[workloads.copy]
-client = "xrdcp"
-access = ["lan-xrootd"]
-replicas = "tiny"
-
-[workloads.dd]
-client = "dd"
-access = ["direct"]
-replicas = "tiny"
-
-[replicas.tiny]
-kind = "random"
-count = {clients}
-size_mb = 0.5
+workloads.copy = {{ client = "xrdcp", access = ["lan-xrootd"], replicas = "tiny" }}
+workloads.dd = {{ client = "dd", access = ["direct"], replicas = "tiny" }}
+replicas.tiny = {{ kind = "random", count = {clients}, size_mb = 0.5 }}
 """
 
 

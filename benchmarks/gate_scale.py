@@ -39,19 +39,9 @@ batches = [{clients}]
 repeats = 1
 retries = 0
 stall_limit_s = 300
-
-[workloads.dd]
-client = "dd"
-replicas = "small"
-
-[replicas.small]
-kind = "random"
-count = {clients}
-size_mb = 0.5
-
-[axes.begin]
-values = ["natural", "together"]
-sets = "start"
+workloads.dd = {{ client = "dd", replicas = "small" }}
+replicas.small = {{ kind = "random", count = {clients}, size_mb = 0.5 }}
+axes.begin = {{ values = ["natural", "together"], sets = "start" }}
 """
 # What runs for each client, by what its command line holds.
 KINDS = {

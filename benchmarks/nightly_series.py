@@ -30,13 +30,8 @@ access = ["wan-xrootd-private", "wan-xrootd-public"]
 batches = [2]
 repeats = 2
 sample_period_s = 0.1
-[workloads.copy]
-client = "xrdcp"
-replicas = "few"
-[replicas.few]
-kind = "random"
-count = 8
-size_mb = 48
+workloads.copy = { client = "xrdcp", replicas = "few" }
+replicas.few = { kind = "random", count = 8, size_mb = 48 }
 """
 RECEIVER = """
 import http.server, json, sys, time

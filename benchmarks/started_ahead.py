@@ -25,10 +25,7 @@ access = ["lan-xrootd", "direct"]
 batches = [4]
 repeats = 5
 retries = 0
-
-[axes.ahead]
-values = [false, true]
-sets = "ahead"
+axes.ahead = { values = [false, true], sets = "ahead" }
 """
 RESAMPLES = 10_000
 

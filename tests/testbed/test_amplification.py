@@ -20,10 +20,7 @@ workloads.root = { client = "root", replicas = "tree" }
 replicas.tree = { kind = "tree", count = 8, size_mb = 64 }
 """
 LARGER_CACHE = """
-[workloads.larger-cache]
-client = "root"
-replicas = "tree"
-options = { cache_mb = 30 }
+workloads.larger-cache = { client = "root", replicas = "tree", options = { cache_mb = 30 } }
 """
 KEPT_FROM_BEGINNING = "mfsreadaheadtrigger=4294967295"
 MOOSEFS_OWN = "mfsreadaheadtrigger=1048576,mfsreadaheadleng=262144"  # which it throws away within moments

@@ -28,13 +28,8 @@ access = ["{WAY}"]
 batches = [2]
 for_s = {WINDOW_S}
 time_limit_s = 120
-[workloads.copy]
-client = "xrdcp"
-replicas = "renewed"
-[replicas.renewed]
-kind = "random"
-count = 2
-size_mb = 4
+workloads.copy = {{ client = "xrdcp", replicas = "renewed" }}
+replicas.renewed = {{ kind = "random", count = 2, size_mb = 4 }}
 """
 
 

@@ -24,18 +24,12 @@ access = ["{access}"]
 repeats = {repeats}
 flush = false
 time_limit_s = 120
+replicas.small = {{ kind = "random", count = 2, size_mb = 4 }}
+replicas.large = {{ kind = "random", count = 1, size_mb = 420 }}
 [workloads.again]
 client = "xrdcp"
 replicas = "{files}"
 {work}
-[replicas.small]
-kind = "random"
-count = 2
-size_mb = 4
-[replicas.large]
-kind = "random"
-count = 1
-size_mb = 420
 """
 
 

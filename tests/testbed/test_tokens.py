@@ -33,23 +33,13 @@ time_limit_s = 300
 replicas.noise = {{ kind = "random", count = 2, size_mb = 8 }}
 """
 FURTHER = """
-[workloads.davix]
-client = "davix"
-replicas = "noise"
-access = ["wan-https-token"]
-
+workloads.davix = { client = "davix", replicas = "noise", access = ["wan-https-token"] }
+replicas.columns = { kind = "tree", count = 2, size_mb = 8, branches = 20, leaves = 1 }
 [workloads.uproot]
 client = "uproot"
 replicas = "columns"
 access = ["wan-xrootd-token", "wan-https-token"]
 options = { branches = 0.5 }
-
-[replicas.columns]
-kind = "tree"
-count = 2
-size_mb = 8
-branches = 20
-leaves = 1
 """
 FURTHER_TRIALS = 3
 Read = Callable[..., subprocess.CompletedProcess[str]]
