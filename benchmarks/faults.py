@@ -269,4 +269,4 @@ def until(ready, complaint):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]) if len(sys.argv) > 1 else __doc__)
+    sys.exit(print(__doc__) if {*sys.argv[1:]} <= {"-h", "--help"} else main(sys.argv[1:]))
