@@ -84,18 +84,13 @@ def adding(directory: Path) -> Iterator[tuple[Catalogue, IO[str]]]:
 
 def catalogues(site: Site, experiment: Experiment) -> dict[str, dict[str, Entry]]:
     """For each set of replicas whose catalogue can be read from here, by its folder: what is known of its files."""
-    readable = {folder: fetched(site, folder) for folder in experiment.used_replicas}
+    readable = {folder: fetch(site, folder) for folder in experiment.used_replicas}
     return {folder: catalogue.entries for folder, catalogue in readable.items() if catalogue is not None}
 
 
-def fetched(site: Site, folder: str) -> Catalogue | None:
-    """The catalogue of a set by whichever access is open from here; None where it cannot be read."""
-    text = next(_read(site, f"{site.storage.replicas}/{folder}/{names.CATALOGUE}"), None)
-    return None if text is None else parse(text)
-
-
-def _read(site: Site, path: str) -> Iterator[str]:
-    """The text of a file on the storage, by each access that works from this host."""
+def fetch(site: Site, folder: str) -> Catalogue | None:
+    """The catalogue of a set by the first access that works from this host; None where it cannot be read."""
+    path = f"{site.storage.replicas}/{folder}/{names.CATALOGUE}"
     accesses: dict[str, Access] = {}
     for access in site.access.values():
         accesses.setdefault(access.url(path), access)
@@ -104,9 +99,10 @@ def _read(site: Site, path: str) -> Iterator[str]:
         command = ["cat", "--", url] if url.startswith("/") else ["xrdcp", "--silent", url, "-"]
         environment = {**os.environ, **variables(access)}
         with contextlib.suppress(OSError):  # no xrdcp: others may do
-            asked = run_program(*command, patience_s=FETCH_SECONDS, stderr=subprocess.DEVNULL, env=environment)
-            if asked.status == 0:
-                yield asked.output
+            answer = run_program(*command, patience_s=FETCH_SECONDS, stderr=subprocess.DEVNULL, env=environment)
+            if answer.status == 0:
+                return parse(answer.output)
+    return None
 
 
 def _no_link(path: str, flags: int) -> int:

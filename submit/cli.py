@@ -61,7 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not parsed.subcommand:
         parser.print_help()
         return 0
-    Quiet.asked = parsed.quiet
+    Quiet.on = parsed.quiet
     listen()
     try:
         status = int(parsed.run(parsed))

@@ -26,7 +26,7 @@ from tierbench.submit.planning import Planned, asked_experiment, expanded, prefl
 from tierbench.submit.pool import PoolError, have_command_on_path
 from tierbench.submit.preview import plan_document, preview
 from tierbench.submit.progress import BY_HAND, Run, Stage, measuring
-from tierbench.submit.repetitions import Asked, decide, extension
+from tierbench.submit.repetitions import Definitions, decide, extension
 from tierbench.submit.results import show_tables
 from tierbench.submit.trial.disk_reserve import give_up_reserve
 from tierbench.submit.trial.finish import RUN_SECONDS, SLOT_SECONDS, TRIES
@@ -124,8 +124,8 @@ def _written(arguments: argparse.Namespace, incomplete: bool) -> Run:
     refuse(preflight(planned, f"{arguments.experiment} --site {arguments.site}", directory), incomplete, warn)
     write_run(planned.plan, planned.site, planned.experiment, directory)
     try:
-        asked = Asked(resolved(arguments.experiment), resolved(arguments.site), arguments.only)
-        json_files.write(directory / names.ASKED, asked)
+        definitions = Definitions(resolved(arguments.experiment), resolved(arguments.site), arguments.only)
+        json_files.write(directory / names.ASKED, definitions)
         programs.ship(planned.experiment, directory / names.PROGRAMS, say)
     except BaseException:  # a run without them would be measured otherwise
         files.remove(directory)
@@ -168,12 +168,13 @@ def _extended(arguments: argparse.Namespace) -> tuple[Run, str]:
     if arguments.site or arguments.into or arguments.only:
         raise ConfigError("--more: site, trials and directory are those of the run; leave --site, --only, --into out")
     more = extension(Run(Path(arguments.experiment)), arguments.more)
-    given = f"{more.asked.experiment} --site {more.asked.site}"
-    refuse(preflight(more.added, given, more.run.directory), arguments.anyway, warn)
+    definitions = more.definitions
+    call = f"{definitions.experiment} --site {definitions.site}"
+    refuse(preflight(more.added, call, more.run.directory), arguments.anyway, warn)
     more.write()
     more.run.forget_lost_dagman()
     say(f"{more.run.directory}: {len(more.added.plan.trials)} trials more")
-    return Run(more.run.directory), more.asked.site
+    return Run(more.run.directory), definitions.site
 
 
 def _submit(arguments: argparse.Namespace) -> int:
@@ -240,15 +241,15 @@ def _watch_to_the_end(run: Run, objects: ObjectView | None = None, stops: Callab
     cluster = _submitted(run)
     try:
         with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
-            view = objects or View(nowhere if Quiet.asked else sys.stderr)
-            said: set[str] = set()
+            view = objects or View(nowhere if Quiet.on else sys.stderr)
+            hold_messages: set[str] = set()
 
             def in_queue() -> bool:
                 there = pool.in_queue(cluster)
                 with suppress(PoolError):  # it is asked again soon
-                    for words in set(pool.on_hold(cluster) if there else ()) - said:
-                        said.add(words)
-                        view.tell(words)
+                    for message in set(pool.on_hold(cluster) if there else ()) - hold_messages:
+                        hold_messages.add(message)
+                        view.tell(message)
                 return there
 
             ended = watch(run, in_queue, view, stops)

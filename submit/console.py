@@ -105,11 +105,11 @@ codecs.register_error("tierbench", _in_others)
 class Quiet:
     """Whether the user has asked for no more than results and troubles."""
 
-    asked = False
+    on = False
 
 
 def say(words: str) -> None:
-    if not Quiet.asked:
+    if not Quiet.on:
         warn(words)
 
 

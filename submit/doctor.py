@@ -25,7 +25,7 @@ from tierbench.submit.probes import Report
 from tierbench.submit.progress import measuring
 from tierbench.submit.questions import Visit, contents, pinned, pools_of, used_accesses, visits
 
-SHOWN = ("state", "thing", "seen", "remedy", "host")  # of a finding, as JSON
+KEYS = ("state", "thing", "seen", "remedy", "host")  # of a finding, as JSON
 COARSE_S = 1.0  # a comparison of clocks that resolves no more than this says little
 UNREACHED = {
     "ssh": "let the user who submits log in there with a key, without a password",
@@ -56,15 +56,15 @@ def _doctor(arguments: argparse.Namespace) -> int:
     if experiment:
         expand(site, experiment, {})  # an experiment that the site cannot serve at all is refused here
     findings: list[Finding] = []
-    given = f"{arguments.experiment} --site {arguments.site}"
-    for section in _sections(site, experiment, given, arguments.quick, arguments.patience):
+    call = f"{arguments.experiment} --site {arguments.site}"
+    for section in _sections(site, experiment, call, arguments.quick, arguments.patience):
         findings += section
         for line in table(section) if not arguments.json else ():
             show(line)
     states = Counter(finding.state for finding in findings)
     if arguments.json:
-        shown = [{key: getattr(finding, key) for key in SHOWN} for finding in findings]
-        content = {"site": site.name, "findings": shown, "states": {state: states[state] for state in STATES}}
+        records = [{key: getattr(finding, key) for key in KEYS} for finding in findings]
+        content = {"site": site.name, "findings": records, "states": {state: states[state] for state in STATES}}
         print(document("doctor", content))
     else:
         show(f"{states['good']} good, {states['doubtful']} doubtful, {states['bad']} bad")
@@ -72,7 +72,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _sections(
-    site: Site, experiment: Experiment | None, given: str, quick: bool, patience: float
+    site: Site, experiment: Experiment | None, call: str, quick: bool, patience: float
 ) -> Iterator[list[Finding]]:
     """The findings, part by part, each as soon as it is known."""
     yield list(_scheduler())
@@ -80,10 +80,10 @@ def _sections(
     used = sorted({name for access in accesses for name in pools_of(site, experiment, access)})
     slots = matching_slots(site, used)
     workers = {} if isinstance(slots, str) else {name: own.machines for name, own in slots.items()}
-    catalogues = {folder: catalogue.fetched(site, folder) for folder in experiment.used_replicas} if experiment else {}
+    catalogues = {folder: catalogue.fetch(site, folder) for folder in experiment.used_replicas} if experiment else {}
     entries = {folder: files.entries for folder, files in catalogues.items() if files}
     if experiment:
-        yield list(_replicas(site, experiment, given, catalogues))
+        yield list(_replicas(site, experiment, call, catalogues))
         needed = {folder: {*replicas.files} for folder, replicas in experiment.used_replicas.items()}
         whole = {folder: listed for folder, listed in entries.items() if listed.keys() >= needed[folder]}
         plan = expand(site, experiment, workers, whole)
@@ -104,11 +104,11 @@ def _sections(
         yield [Finding("bad", "pool", slots, f"run this where `condor_status` answers; {LET_IN}")]
         return
     yield [finding for name in slots for finding in _workers(site, name, slots[name])]
-    asked = visits(site, experiment, workers)
+    by_host = visits(site, experiment, workers)
     if experiment and not quick:
         for host, question in contents(site, experiment, entries, workers):
-            asked[host].ask(question)
-    there, absent = _present(asked, slots)
+            by_host[host].ask(question)
+    there, absent = _present(by_host, slots)
     yield absent
     try:
         reports = _ask(there, patience, site.submission, experiment.client_files if experiment else [])
@@ -118,7 +118,7 @@ def _sections(
     yield [finding for visit in (HERE, *there) for finding in findings_of(visit, reports[visit.host])]
     yield list(clocks({visit.host: clock for visit in there if (clock := reports[visit.host].clock)}))
     if not quick:
-        yield list(links(site, workers, asked, reports, patience))
+        yield list(links(site, workers, by_host, reports, patience))
 
 
 def _scheduler() -> Iterator[Finding]:
@@ -153,10 +153,10 @@ def _workers(site: Site, name: str, slots: Slots) -> Iterator[Finding]:
 
 
 def _replicas(
-    site: Site, experiment: Experiment, given: str, catalogues: Mapping[str, Catalogue | None]
+    site: Site, experiment: Experiment, call: str, catalogues: Mapping[str, Catalogue | None]
 ) -> Iterator[Finding]:
     for folder, replicas in experiment.used_replicas.items():
-        thing, make = f"replicas {folder}", f"`tierbench replicas {given}`"
+        thing, make = f"replicas {folder}", f"`tierbench replicas {call}`"
         where = f"{site.storage.replicas}/{folder}"
         listed = catalogues[folder]
         if listed is None:
@@ -173,12 +173,12 @@ def _replicas(
             yield Finding("good", thing, f"{count} files in the catalogue, in {where}")
 
 
-def _present(asked: Mapping[str, Visit], slots: Mapping[str, Slots]) -> tuple[list[Visit], list[Finding]]:
+def _present(by_host: Mapping[str, Visit], slots: Mapping[str, Slots]) -> tuple[list[Visit], list[Finding]]:
     """The hosts to be visited, and complaints of those that are not in the pool, where no job can go."""
-    known = {pinned(host) for own in slots.values() for host, cores in own.cores.items() if cores}
+    of_workers = {pinned(host) for own in slots.values() for host, cores in own.cores.items() if cores}
     there, absent = [], []
-    for visit in asked.values():
-        if visit.via == "ssh" or visit.requirements in known or pool.matching_slots(visit.requirements).total:
+    for visit in by_host.values():
+        if visit.via == "ssh" or visit.requirements in of_workers or pool.matching_slots(visit.requirements).total:
             there.append(visit)
         else:
             remedy = "let it join (site-configs/htcondor/50-tierbench-server.conf)"

@@ -52,16 +52,16 @@ class Received:
 
 
 def links(
-    site: Site, workers: Mapping[str, Sequence[str]], asked: Mapping[str, Visit], reports: Mapping[str, Report],
+    site: Site, workers: Mapping[str, Sequence[str]], visits: Mapping[str, Visit], reports: Mapping[str, Report],
     patience: float,
 ) -> Iterator[Finding]:  # fmt: skip
     """One finding for each pool: its workers receive from the storage server, all of them at once."""
-    able = [host for host in asked if _has_iperf3(asked[host], reports.get(host, Report()))]
+    able = [host for host in visits if _has_iperf3(visits[host], reports.get(host, Report()))]
     lines = []
     for name, machines in workers.items():
         to = f"link to pool {name}"
-        if visits := [asked[host] for host in machines if host in able][:AT_ONCE]:
-            lines.append(Line(to, "worker", name, visits))
+        if clients := [visits[host] for host in machines if host in able][:AT_ONCE]:
+            lines.append(Line(to, "worker", name, clients))
         else:
             yield _unmeasured(to, "no worker of it has iperf3")
     if site.server.host not in able:

@@ -59,9 +59,9 @@ def asked_experiment(name_or_path: str) -> Experiment:
     from tierbench.postprocess.schema.run_rows import FILES
 
     experiment = find_experiment(name_or_path)
-    taken = {name for table in FILES.values() for name in columns.places(table)}
+    of_tables = {name for table in FILES.values() for name in columns.places(table)}
     axes, why = [axis.name for axis in experiment.axes], "the tables have a column of that name already"
-    problems = [f"{name_or_path}: axes.{name}: {why}; call the axis otherwise" for name in axes if name in taken]
+    problems = [f"{name_or_path}: axes.{name}: {why}; call the axis otherwise" for name in axes if name in of_tables]
     problems += [f"{name_or_path}: {problem}" for problem in claim_problems(experiment.claims, experiment.expects)]
     refuse_problems(problems)
     return experiment
@@ -170,9 +170,9 @@ def table(findings: Iterable[Finding]) -> Iterator[str]:
             yield f"{'':<8}  → {finding.remedy}"
 
 
-def preflight(planned: Planned, given: str, directory: Path = Path("runs")) -> list[Finding]:
-    """All that is not good; `given` is what the user has typed."""
-    findings = (*replicas_there(planned.plan, given), *checks(planned, directory))
+def preflight(planned: Planned, call: str, directory: Path = Path("runs")) -> list[Finding]:
+    """All that is not good; `call` is what the user has typed."""
+    findings = (*replicas_there(planned.plan, call), *checks(planned, directory))
     return [finding for finding in findings if finding.state != "good"]
 
 
@@ -236,9 +236,9 @@ def samplers_in_time(planned: Planned) -> Iterator[Finding]:
                 crowds[host] = max(crowds.get(host, (0, 0)), (clients, cores))
     for machine, (clients, cores) in crowds.items():
         seen = f"{clients} clients run beside it on {cores} cores, so it may get no core for seconds"
-        remedy = "give HTCondor's unit there LimitNICE=-10 (`systemctl edit condor`), which lets it go first, or take"
         seen += " (96 a core were sampled in time, 500 were not)"
-        yield Finding("doubtful", "sampler", seen, f"{remedy} fewer clients or more workers", machine)
+        first = "give HTCondor's unit there LimitNICE=-10 (`systemctl edit condor`), which lets it go first"
+        yield Finding("doubtful", "sampler", seen, f"{first}, or take fewer clients or more workers", machine)
 
 
 def long_enough(planned: Planned) -> Iterator[Finding]:
@@ -269,20 +269,20 @@ def long_enough(planned: Planned) -> Iterator[Finding]:
 def comparison(plan: Plan) -> Iterator[Finding]:
     """That no trial has another one to be compared with."""
     lines, panels = plan.report.lines, (*plan.report.panels, plan.report.x)
-    seen: dict[tuple[object, ...], set[object]] = {}
+    lines_at: dict[tuple[object, ...], set[object]] = {}
     for trial in plan.trials:
         levels: dict[str, object] = {**trial.levels, PAIR: (trial.configuration.access, trial.configuration.workload)}
-        seen.setdefault(tuple(levels[name] for name in panels), set()).add(levels[lines])
-    if all(len(compared) == 1 for compared in seen.values()):
+        lines_at.setdefault(tuple(levels[name] for name in panels), set()).add(levels[lines])
+    if all(len(compared) == 1 for compared in lines_at.values()):
         nothing = f"nothing will be compared: nowhere do trials differ in {lines} alone"
         remedy = "give the experiment another access, or say in [report] what the lines are"
         yield Finding("doubtful", "comparison", nothing, remedy)
 
 
-def replicas_there(plan: Plan, given: str) -> Iterator[Finding]:
+def replicas_there(plan: Plan, call: str) -> Iterator[Finding]:
     for name, replicas in plan.replicas.items():
         if replicas.sizes is None and replicas.lies_ready:
-            making = f"where the storage is mounted, `tierbench replicas {given}` makes what of them is missing"
+            making = f"where the storage is mounted, `tierbench replicas {call}` makes what of them is missing"
             seen = f"not in {replicas.directory}, or not of all {replicas.count} files"
             yield Finding("bad", f"the catalogue of replicas {name}", seen, making)
 
@@ -314,14 +314,14 @@ def _stored(access: str, service: str) -> Finding:
     """Whether HTCondor's credential daemon here has what it makes jobs' tokens of: DAGMan cannot ask for it."""
     thing, remedy = f"access {access}, its token", "store it before (`condor_store_cred`, `condor_vault_storer`)"
     try:
-        asked = run_program("condor_store_cred", "query-oauth", "-s", service)
+        answer = run_program("condor_store_cred", "query-oauth", "-s", service)
     except OSError as error:
         return Finding("doubtful", thing, f"HTCondor's credential daemons ({service}) were not asked: {error}", remedy)
-    if asked.status == 0:
+    if answer.status == 0:
         return Finding("good", thing, f"HTCondor has a credential for {service}")
-    if NOT_STORED in asked.output:
+    if NOT_STORED in answer.output:
         return Finding("bad", thing, f"HTCondor has no credential for {service}, so it takes no job", remedy)
-    return Finding("doubtful", thing, f"`condor_store_cred query-oauth -s {service}`: {asked.last_words}", remedy)
+    return Finding("doubtful", thing, f"`condor_store_cred query-oauth -s {service}`: {answer.last_words}", remedy)
 
 
 def open_secrets(site: Site, experiment: Experiment) -> Iterator[Finding]:

@@ -60,8 +60,7 @@ class Machine:
 
 
 def all_machines() -> list[Machine]:
-    ads = _startds("true", ["Machine", "TierbenchNetwork"])
-    networks = {_host(ad["Machine"]): _network(ad) for ad in ads}
+    networks = {_host(ad["Machine"]): _network(ad) for ad in _startds("true", ["Machine", "TierbenchNetwork"])}
     cores = matching_slots("true").cores
     return [Machine(host, cores.get(host, 0), networks[host]) for host in sorted(networks)]
 
@@ -96,11 +95,11 @@ def _host(machine: str) -> Host:
 
 def _network(ad: Any) -> str:
     """What a machine calls its network, which becomes part of a site's file."""
-    said = str(ad.get("TierbenchNetwork", ""))
-    if said and not Name.fits(said):
-        why = f"TierbenchNetwork must be {Name.must_be}, not {shown(said)}"
+    network = str(ad.get("TierbenchNetwork", ""))
+    if network and not Name.fits(network):
+        why = f"TierbenchNetwork must be {Name.must_be}, not {shown(network)}"
         raise PoolError(f"{ad['Machine']}: {why}; have it corrected")
-    return said
+    return network
 
 
 def versions() -> tuple[str, str]:

@@ -56,11 +56,12 @@ def _sites() -> dict[str, Site]:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    print("\n".join(_shown(asked_experiment(arguments.experiment), arguments.experiment)))
+    print("\n".join(_description(arguments.experiment)))
     return 0
 
 
-def _shown(experiment: Experiment, asked: str) -> Iterator[str]:
+def _description(name_or_path: str) -> Iterator[str]:
+    experiment = asked_experiment(name_or_path)
     yield experiment.name
     yield f"{experiment.question}\n"
     uses = list(experiment.uses())
@@ -82,7 +83,7 @@ def _shown(experiment: Experiment, asked: str) -> Iterator[str]:
     yield f"\n  sites that offer it: {', '.join(offering) or 'none that is known here'}"
     for paper in dict.fromkeys(claim.paper for claim in experiment.claims):
         yield f"  held to: {paper or 'what its own file claims'}"
-    yield f"  file: {find_definition('experiment', SHIPPED, asked)}"
+    yield f"  file: {find_definition('experiment', SHIPPED, name_or_path)}"
 
 
 def preview(planned: Planned, findings: Sequence[Finding]) -> Iterator[str]:
@@ -99,23 +100,22 @@ def preview(planned: Planned, findings: Sequence[Finding]) -> Iterator[str]:
         yield f"{number:>5}  {trial.name:<{width}}  {_megabytes(trial)}  {files}  {trial.work}".rstrip()
     once = [trial for trial in plan.trials if trial.work.for_s is None]
     total = sum(trial.bytes or trial.nominal_bytes for trial in once)
-    seconds = planned.run_s
     read = f"{len(once)} trials move {total / 1e9:.2f} GB"
     if len(once) < len(plan.trials):
         timed = f"{len(plan.trials) - len(once)} trials read for a given time, however much that is"
         read = f"{read}, {timed}" if once else timed
-    links = planned.site.links
-    known = links.wan or links.storage or links.worker or not once
-    takes = f"at the links' full rate that takes {_span(seconds)}"
-    yield f"\n{read}; " + (
-        takes if known else f"how long is not known, without [links] in the site's file: over {_span(seconds)}"
-    )
+    seconds, links = planned.run_s, site.links
+    has_rates = links.wan or links.storage or links.worker or not once
+    takes = "at the links' full rate that takes"
+    unknown = "how long is not known, without [links] in the site's file: over"
+    yield f"\n{read}; {takes if has_rates else unknown} {_span(seconds)}"
     if made := max(_made(experiment, trial) for trial in plan.trials):
         yield f"each trial makes and removes up to {made:,} files and folders on the storage"
     if isinstance(experiment.repeats, Until):
         rule, each = experiment.repeats, seconds / most_repeats(experiment.repeats)
         least, most = each * rule.at_least, each * rule.at_most
-        lasts = f"{_span(least)} to {_span(max(least, min(most, rule.budget_s)))}" if known else f"over {_span(least)}"
+        span = f"{_span(least)} to {_span(max(least, min(most, rule.budget_s)))}"
+        lasts = span if has_rates else f"over {_span(least)}"
         yield f"repeated {rule}: {lasts}; the plan holds all repetitions, of which not all may be needed"
         yield "(all are run of a DAG that is submitted by hand where no tierbench on the PATH can tell what is enough)"
     yield ""

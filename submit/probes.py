@@ -92,7 +92,7 @@ class Jobs:
     def __init__(self, directory: Path, hosts: Sequence[str], log: Any) -> None:
         self._directory, self.hosts, self._log = directory, hosts, log
         self._ended: dict[int, str] = {}
-        self._begun: set[int] = set()
+        self._executing: set[int] = set()
 
     def wait(self, seconds: float, say: Callable[[str], None]) -> dict[str, Report]:
         """The reports of all that come within so many seconds."""
@@ -115,7 +115,7 @@ class Jobs:
             kind = htcondor2.JobEventType
             for event in self._log.events(stop_after=1):
                 if event.type == kind.EXECUTE:
-                    self._begun.add(event.proc)
+                    self._executing.add(event.proc)
                 elif event.type == kind.JOB_TERMINATED:
                     self._ended[event.proc] = ""
                 elif event.type == kind.JOB_HELD:
@@ -139,7 +139,7 @@ class Jobs:
 
     def _report(self, number: int, seconds: float) -> Report:
         if number not in self._ended:
-            what = "began and did not end" if number in self._begun else "was not started"
+            what = "began and did not end" if number in self._executing else "was not started"
             return Report(trouble=f"its probe {what} within {seconds:.0f} s")
         if self._ended[number]:
             return Report(trouble=self._ended[number])

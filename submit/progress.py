@@ -72,12 +72,8 @@ class TrialProgress:
     @property
     def judged(self) -> Judged | None:
         """What its own tables say of it, once they are made of this try."""
-        try:
-            made_ns = (self.directory / names.TRIALS_CSV).stat().st_mtime_ns
-            older = made_ns < (self.directory / names.OUTCOME).stat().st_mtime_ns
-        except FileNotFoundError:
-            return None
-        return None if older else _judged(self.directory, made_ns)
+        made_ns = tables_made_ns(self.directory)
+        return None if made_ns is None else _judged(self.directory, made_ns)
 
     @property
     def usable(self) -> bool:
@@ -108,6 +104,15 @@ class Judged:
 
     def __str__(self) -> str:
         return self.verdict if self.rate is None else f"{self.verdict}, {self.rate:.1f} {self.unit}"
+
+
+def tables_made_ns(trial: Path) -> int | None:
+    """When the tables of a trial's last try were made; None as long as they are not."""
+    try:
+        made_ns = (trial / names.TRIALS_CSV).stat().st_mtime_ns
+        return made_ns if made_ns >= (trial / names.OUTCOME).stat().st_mtime_ns else None
+    except FileNotFoundError:
+        return None
 
 
 @functools.lru_cache(maxsize=10_000)
@@ -189,10 +194,10 @@ class Run:
         check_run(directory)
         self.directory = directory.absolute()
         self.plan = read_plan(self.directory)
-        self.planned: list[PlannedTrial] = self.plan["trials"]
-        if not self.planned:
+        trials: list[PlannedTrial] = self.plan["trials"]
+        if not trials:
             raise json_files.Damaged(f"{self.directory / names.PLAN} is damaged: it has no trials")
-        self.trial_directories = [self.directory / names.trial_directory(trial["id"]) for trial in self.planned]
+        self.trial_directories = [self.directory / names.trial_directory(trial["id"]) for trial in trials]
 
     @property
     def submission(self) -> Submission | None:
@@ -252,8 +257,8 @@ class Run:
         """All trials in the plan's order, since they were last submitted."""
         submission = self.submission
         since = submission.wall_s if submission and not self.copy_of else 0.0
-        for planned, directory in zip(self.planned, self.trial_directories, strict=True):
-            yield progress(directory, planned["name"], planned["jobs"], since)
+        for trial, directory in zip(self.plan["trials"], self.trial_directories, strict=True):
+            yield progress(directory, trial["name"], trial["jobs"], since)
 
 
 def progress(directory: Path, name: str, jobs: int, since_s: float = 0.0) -> TrialProgress:
@@ -280,11 +285,11 @@ def _progress(waiting: TrialProgress, since_s: float) -> TrialProgress:
         flushing = any((directory / names.FLUSH).iterdir())
         return dataclasses.replace(waiting, stage=Stage.PREPARING, waiting_for=waits) if flushing or waits else waiting
     events = [_events(directory / names.client_output(index)) for index in range(jobs)]
-    ready, done = (sum(event in said for said in events) for event in ("ready", "end"))
-    reading = (directory / names.GO).is_file() or any("go" in said for said in events)
-    stage = Stage.READING if reading else Stage.GATHERING
+    ready, done = (sum(event in of_client for of_client in events) for event in ("ready", "end"))
     if (directory / names.CALLED_OFF).exists():  # so it waits for nothing
         return dataclasses.replace(waiting, stage=Stage.ENDING, ready=ready, done=done)
+    reading = (directory / names.GO).is_file() or any("go" in of_client for of_client in events)
+    stage = Stage.READING if reading else Stage.GATHERING
     return dataclasses.replace(waiting, stage=stage, ready=ready, done=done, waiting_for=waits)
 
 

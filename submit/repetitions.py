@@ -19,14 +19,14 @@ from tierbench.errors import BusyError, ConfigError
 from tierbench.postprocess.verdict.counting import rule_of
 from tierbench.site_configs.site import Site, find_site
 from tierbench.submit.planning import Planned, asked_experiment, expanded
-from tierbench.submit.progress import Run
+from tierbench.submit.progress import Run, tables_made_ns
 from tierbench.trials import SKIPPED
 
 ANEW = "start a new run"
 
 
 @dataclass(frozen=True)
-class Asked:
+class Definitions:
     """asked.json: the definitions that a run was made of, and the patterns of the trials that were wanted."""
 
     experiment: str
@@ -39,7 +39,7 @@ class Extension:
     """A run's plan with more repetitions, and what it was planned from."""
 
     run: Run
-    asked: Asked
+    definitions: Definitions
     planned: Planned
     had: int  # trials
     rule: Repeats  # as it will stand in the run: intervals go on to count its looks
@@ -54,10 +54,10 @@ class Extension:
         extend_run(own.plan, own.site, own.experiment, self.run.directory, self.had, done, self.rule)
 
 
-def asked_of(directory: Path) -> Asked:
+def definitions_of(directory: Path) -> Definitions:
     """What a run was made of."""
     try:
-        return json_files.read_as(Asked, directory / names.ASKED)
+        return json_files.read_as(Definitions, directory / names.ASKED)
     except FileNotFoundError:
         raise ConfigError(
             f"{directory}: has no {names.ASKED}, which tells its definitions: an earlier tierbench wrote it; {ANEW}"
@@ -74,17 +74,17 @@ def extension(run: Run, number: int) -> Extension:
     run.check_here()
     if run.goes_on:
         raise BusyError(f"{directory}: still goes on; `tierbench watch {directory}` shows when it has ended")
-    asked = asked_of(directory)
+    definitions = definitions_of(directory)
     before = _without_unbegun(from_json(files.read_text(directory / names.PLAN)), directory)
     had = max(trial.repeat for trial in before.trials)
     repeats = had + number
     if repeats > MOST_REPEATS:
         raise ConfigError(f"--more {number}: must be at most {MOST_REPEATS - had}")
-    site, experiment = find_site(asked.site), asked_experiment(asked.experiment)
+    site, experiment = find_site(definitions.site), asked_experiment(definitions.experiment)
     _refuse(directory, _changed(directory / names.SITE, site, "site"))
     check_experiment(directory, experiment)
     _refuse(directory, _scripts_changed(site, experiment, directory))
-    planned = expanded(site, repeated(experiment, repeats), asked.only)
+    planned = expanded(site, repeated(experiment, repeats), definitions.only)
     own = dataclasses.replace(planned.plan, cores=before.cores, extended=before.extended)
     _refuse(directory, _plan_changed(before, dataclasses.replace(planned, plan=own)))
     planned = dataclasses.replace(planned, plan=dataclasses.replace(own, extended=(*before.extended, had)))
@@ -93,7 +93,7 @@ def extension(run: Run, number: int) -> Extension:
         rule = dataclasses.replace(rule, at_least=min(rule.at_least, repeats), at_most=repeats)
     else:
         rule = repeats
-    return Extension(run, asked, planned, len(before.trials), rule)
+    return Extension(run, definitions, planned, len(before.trials), rule)
 
 
 def _without_unbegun(plan: Plan, directory: Path) -> Plan:
@@ -232,12 +232,9 @@ def _measured(run: Path, plan: dict[str, Any]) -> int:
 
 def _is_over(trial: Path) -> bool:
     outcome = read_outcome(trial)
-    if outcome is None or outcome.again or outcome.state == SKIPPED:
-        return outcome is not None and not outcome.again
-    try:
-        return (trial / names.TRIALS_CSV).stat().st_mtime_ns >= (trial / names.OUTCOME).stat().st_mtime_ns
-    except FileNotFoundError:
+    if outcome is None or outcome.again:
         return False
+    return outcome.state == SKIPPED or tables_made_ns(trial) is not None
 
 
 def _folder(run: Path, trial: dict[str, Any]) -> Path:

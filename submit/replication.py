@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -90,10 +91,7 @@ def make(replicas: Replicas, parent: Path, processes: int) -> None:
     if is_root and any(missing(replicas, directory, catalogue.read(directory))):
         programs.command(programs.MAKE_TREE, [])  # compiled now, and not by each of the many
 
-    def write(number: int, path: Path) -> int | None:
-        return _write(replicas, path, number)
-
-    _complete(replicas, parent, processes, write)
+    _complete(replicas, parent, processes, partial(_write, replicas))
 
 
 def copy(replicas: Replicas, storage: Path, parent: Path, processes: int) -> None:
@@ -256,8 +254,7 @@ def _complaint(path: Path, entry: Entry | None) -> str | None:
     return None if intact else f"{path}: {changed}; remove it, and `tierbench replicas` makes it again"
 
 
-def _write(replicas: Replicas, path: Path, number: int) -> int | None:
-    seed = f"{replicas.folder} {number}"
+def _write(replicas: Replicas, number: int, path: Path) -> int | None:
     match replicas:
         case TreeReplicas():
             amount = (replicas.events or 0, replicas.cluster_events or 0)
@@ -268,7 +265,7 @@ def _write(replicas: Replicas, path: Path, number: int) -> int | None:
             sources = _sources(replicas)
             shutil.copyfile(sources[(number - 1) % len(sources)], path)
         case _:
-            _write_random(path, replicas.sizes[(number - 1) % len(replicas.sizes)], seed)
+            _write_random(path, replicas.sizes[(number - 1) % len(replicas.sizes)], f"{replicas.folder} {number}")
     return None
 
 
@@ -290,8 +287,8 @@ def _make_tree(
         if result.returncode:
             raise TierbenchError(f"{path}: could not be made: {result.stderr.strip() or result.stdout.strip()}")
         os.rename(path.name, path, src_dir_fd=here)
-    said = next((line for line in result.stdout.splitlines() if line.startswith("{")), "")  # as a macro it says more
-    made = json_files.parse_as(Made, said, "what make_tree says")
+    report = next((line for line in result.stdout.splitlines() if line.startswith("{")), "")  # as a macro it says more
+    made = json_files.parse_as(Made, report, "what make_tree says")
     if (size := path.stat().st_size) != made["bytes"]:
         raise TierbenchError(f"{path}: has {size} of the {made['bytes']} bytes that make_tree wrote; is the disk full?")
     return made["events"]

@@ -98,34 +98,32 @@ def register(subcommands: Any) -> None:
     parser.add_argument("--history", type=Path, metavar="FILE", help="where those are, if not at the usual place")
     text = "runs of one experiment at several sites, whose ratios are compared"
     parser.add_argument("--sites", metavar="RUN", type=Path, nargs="+", help=text)
-    metric, size = (
-        "a column of summary.csv (default: the rate of the experiment)",
-        "smaller differences are equivalent (%(default)s)",
-    )
-    parser.add_argument("--metric", default="", help=metric)
-    parser.add_argument("--size", type=float, default=100 * SAME_WITHIN, metavar="PERCENT", help=size)
+    text = "a column of summary.csv (default: the rate of the experiment)"
+    parser.add_argument("--metric", default="", help=text)
+    text = "smaller differences are equivalent (%(default)s)"
+    parser.add_argument("--size", type=float, default=100 * SAME_WITHIN, metavar="PERCENT", help=text)
     parser.add_argument("--anyway", action="store_true", help="also where they were made differently")
     as_json(parser)
     parser.add_argument("--junit", type=Path, metavar="FILE", help="also as JUnit XML, into this file")
 
 
 def _tables(arguments: argparse.Namespace) -> int:
+    folder = arguments.directory
     if arguments.trial:
-        folder = arguments.directory
         if not (folder / names.TRIAL).is_file() and not (folder.absolute().parent.parent / names.PLAN).is_file():
             raise ConfigError(f"{folder}: is not a trial's folder (it has no {names.TRIAL}, and lies in no run)")
         from tierbench.postprocess.tables.write import trial_tables
 
-        trial_tables(arguments.directory)
-    else:
-        check_run(arguments.directory, names.TRIALS)
-        if arguments.parquet:
-            from tierbench.postprocess.tables.write import arrow, write_parquet
+        trial_tables(folder)
+        return 0
+    check_run(folder, names.TRIALS)
+    if arguments.parquet:
+        from tierbench.postprocess.tables.write import arrow, write_parquet
 
-            arrow("use the CSVs")  # before the work of making them
-        show_tables(arguments.directory, as_json=arguments.json)
-        for path in write_parquet(arguments.directory) if arguments.parquet else ():
-            say(f"wrote {path}")
+        arrow("use the CSVs")  # before the work of making them
+    show_tables(folder, as_json=arguments.json)
+    for path in write_parquet(folder) if arguments.parquet else ():
+        say(f"wrote {path}")
     return 0
 
 
@@ -150,7 +148,7 @@ def show_tables(directory: Path, *, as_json: bool = False) -> bool:
     grid: dict[str, Any] = {}
     try:
         results = read_results(directory, say)
-        sentences, of_run = [said.sentence for said in answers(results)], points(results)
+        sentences, of_run = [answer.sentence for answer in answers(results)], points(results)
         grid = {"text": grid_text(results, of_run), "rows": list(grid_rows(results, of_run))}
     except TierbenchError as error:  # its plan may be damaged, which costs no table
         warn(f"no answer: {error}")
@@ -290,8 +288,8 @@ def _sites(arguments: argparse.Namespace) -> int:
     from tierbench.postprocess.tables.load_run import read_results
 
     others = ("first", "second", "baseline", "history", "anyway", "junit")
-    if given := [name for name in others if getattr(arguments, name)]:
-        raise ConfigError(f"--sites: takes the runs, --metric, --size and --json, not {', '.join(given)}")
+    if useless := [name for name in others if getattr(arguments, name)]:
+        raise ConfigError(f"--sites: takes the runs, --metric, --size and --json, not {', '.join(useless)}")
     if len(arguments.sites) < 2:
         raise ConfigError("--sites: needs two runs or more, of one experiment at several sites")
     if arguments.metric and arguments.metric not in COMPARED:

@@ -37,7 +37,7 @@ def watch(
     queue = PatientQueue(in_queue, view.tell)
     submission = run.submission
     view.pass_over(list(run.trials()), submission.wall_s if submission else 0.0)
-    asked = unfinished = time.monotonic()
+    last_question = last_unfinished = time.monotonic()
     while True:
         trials = list(run.trials())
         view.show(trials)
@@ -46,12 +46,13 @@ def watch(
             if stops(reason):
                 return False
             stops = None
-        unfinished = unfinished if view.all_finished else time.monotonic()
-        if time.monotonic() - asked > QUEUE_SECONDS or view.all_finished:
+        if not view.all_finished:
+            last_unfinished = time.monotonic()
+        if time.monotonic() - last_question > QUEUE_SECONDS or view.all_finished:
             if not queue.holds():
                 break
-            asked = time.monotonic()
-        if asked - unfinished > LEFT_SECONDS:  # a scheduler killed at the very end starts one that waits for ever
+            last_question = time.monotonic()
+        if last_question - last_unfinished > LEFT_SECONDS:  # a scheduler killed at the very end starts one that stays
             view.tell(f"all trials have ended, but the DAG stays; `tierbench stop {run.directory}` ends it, too")
             break
         time.sleep(LOOK_SECONDS)
@@ -117,7 +118,7 @@ class View:
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._live = out.isatty() and os.environ.get("TERM") != "dumb"
-        self._counted: set[Path] = set()
+        self._finished_trials: set[Path] = set()
         self._failures: set[tuple[Path, float]] = set()  # tries that have failed, by their outcomes' times
         self._awaited = ""
         self._some_skipped = False
@@ -130,21 +131,21 @@ class View:
         """Count the trials that were done before the run was last submitted, without a line for each."""
         self._since_s = since_s or self._since_s
         finished = (trial.directory for trial in trials if trial.stage is Stage.FINISHED)
-        self._counted |= {folder for folder in finished if 0 < _when(folder / names.OUTCOME) < since_s}
-        if self._counted:
-            self.tell(f"{len(self._counted)} of {len(trials)} trials are done from before")
+        self._finished_trials |= {folder for folder in finished if 0 < _when(folder / names.OUTCOME) < since_s}
+        if self._finished_trials:
+            self.tell(f"{len(self._finished_trials)} of {len(trials)} trials are done from before")
 
     def show(self, trials: list[TrialProgress], *, ended: bool = False) -> None:
         """Tell of trials that have finished since, once they have a verdict, and what the one at work is at."""
-        skipped = {trial.directory for trial in trials if trial.state == SKIPPED} - self._counted
-        self._counted |= skipped
+        skipped = {trial.directory for trial in trials if trial.state == SKIPPED} - self._finished_trials
+        self._finished_trials |= skipped
         if skipped and not self._some_skipped:
             self._some_skipped = True
             self.tell("some trials are not needed any more, and are passed over")
         for trial in trials:
-            if trial.stage is Stage.FINISHED and trial.directory not in self._counted:
+            if trial.stage is Stage.FINISHED and trial.directory not in self._finished_trials:
                 self._tell_of_end(trial, len(trials), ended)
-        self.all_finished = len(self._counted) == len(trials)
+        self.all_finished = len(self._finished_trials) == len(trials)
         working = next((trial for trial in trials if trial.stage not in (Stage.WAITING, Stage.FINISHED)), None)
         awaited = working.waiting_for.rpartition(", since ")[0] if working else ""
         if working and awaited not in ("", self._awaited):  # a wait that lasts is worth a line of its own, once
@@ -156,7 +157,7 @@ class View:
         self._awaited = awaited
         if self._live and not self.all_finished:
             words = _working_line(working) if working else awaited or "waiting for the pool"
-            self._draw(trials, f"{len(self._counted)}/{len(trials)}{self._time_left(len(trials))}  {words}")
+            self._draw(trials, f"{len(self._finished_trials)}/{len(trials)}{self._time_left(len(trials))}  {words}")
 
     def _tell_of_end(self, trial: TrialProgress, trials: int, ended: bool) -> None:
         when = _when(trial.directory / names.OUTCOME)
@@ -167,8 +168,8 @@ class View:
             return
         self._ends[trial.directory] = when
         if trial.judged or ended or not trial.well or time.time() - when > TABLES_SECONDS:
-            self._counted.add(trial.directory)
-            self.tell(f"{len(self._counted)}/{trials}  {_finished_line(trial)}")
+            self._finished_trials.add(trial.directory)
+            self.tell(f"{len(self._finished_trials)}/{trials}  {_finished_line(trial)}")
 
     def clear(self) -> None:
         """Leave no line that would be written over."""
@@ -188,8 +189,8 @@ class View:
         block = []
         for name, rate in [*rates.items()][hidden:]:  # the trials above tell of the others
             room = max(8, min(max(map(len, rates)), columns - len(rate) - 5))
-            shown = name if len(name) <= room else f"{name[: room // 3]}..{name[room // 3 + 2 - room :]}"
-            block.append(f"  {shown:<{room}}  {rate}")
+            label = name if len(name) <= room else f"{name[: room // 3]}..{name[room // 3 + 2 - room :]}"
+            block.append(f"  {label:<{room}}  {rate}")
         written = [fitting(printable(line), columns - 1, self._out) for line in (*block, last)]
         self.clear()
         self._out.write("".join(f"{coloured(line, self._out)}\n" for line in written[:-1]))
@@ -209,7 +210,7 @@ class View:
             return ""
         last = max(self._ends.values())
         each, elapsed = max(0.0, last - self._since_s) / len(self._ends), max(0.0, time.time() - last)
-        seconds = each * (trials - len(self._counted) - 1) + abs(each - elapsed)
+        seconds = each * (trials - len(self._finished_trials) - 1) + abs(each - elapsed)
         return f", {seconds / 60:.0f} min left" if seconds >= 60 else f", {seconds:.0f} s left"
 
 

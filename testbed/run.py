@@ -23,7 +23,7 @@ from tierbench.dags.shipping import bundle
 from tierbench.errors import ASKING, BusyError, ConfigError, HostError
 from tierbench.site_configs.site import load_site
 from tierbench.submit.planning import asked_experiment
-from tierbench.submit.repetitions import asked_of, check_experiment
+from tierbench.submit.repetitions import check_experiment, definitions_of
 from tierbench.testbed import terminal
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.rootfs import Say
@@ -118,7 +118,7 @@ def _put_back(testbed: Testbed, into: Path, say: Say) -> int:
     if not into.exists():
         missing = f"{into}: there is no such run, here or on testbed {testbed.name!r}"
         raise ConfigError(f"{missing}; `tierbench testbed run EXPERIMENT` makes one")
-    name, record = asked_of(into).experiment, into / names.TESTBED
+    name, record = definitions_of(into).experiment, into / names.TESTBED
     if not record.is_file():
         why = "nothing tells the settings of its testbed, for it came from none, or by an earlier tierbench"
         raise ConfigError(f"{into}: {why}: run it anew")

@@ -210,14 +210,14 @@ def _ack(arguments: argparse.Namespace) -> int:
 
     nightly = find_nightly(arguments.nightly)
     changed = changes(nightly)
-    asked = [change for change in changed if arguments.configuration in ("", change.configuration)]
-    if changed and not asked:
+    matching = [change for change in changed if arguments.configuration in ("", change.configuration)]
+    if changed and not matching:
         others = ", ".join(change.configuration or "all" for change in changed)
         raise ConfigError(f"{arguments.configuration}: has not changed; what has is {others}")
-    for change in asked:
+    for change in matching:
         acknowledge(nightly, change, getpass.getuser(), arguments.note, arguments.accept)
         print(f"acknowledged{' and accepted' if arguments.accept else ''}: {change.sentence}")
-    if not asked:
+    if not matching:
         print("there is nothing to acknowledge")
     return 0
 

@@ -39,26 +39,26 @@ PATHS |= {"TIERBENCH_ALLOWED", "X509_CERT_DIR"}
 NO_PATH = ("", "ONLY_ENV")  # the latter is a word of HTCondor's
 
 
-def add(name: str, experiment: str, asked_control: str, terms: Terms, say: Say) -> Nightly:
+def add(name: str, experiment: str, control: str, terms: Terms, say: Say) -> Nightly:
     """Set a nightly up, and have it scheduled; nothing is left of one that could not be."""
     _check(terms)
     experiment = resolved(experiment)
     terms = dataclasses.replace(terms, site=resolved(terms.site))
-    site, asked = find_site(terms.site), asked_experiment(experiment)
-    chosen = choose_control(site, asked, asked_control)
-    check_floors(site, asked, chosen.added, terms.floors)
+    site, base = find_site(terms.site), asked_experiment(experiment)
+    choice = choose_control(site, base, control)
+    check_floors(site, base, choice.added, terms.floors)
     nightly = new_nightly(name)
     _refuse_namesake(nightly, default_place())
     before = nightly.experiment.read_text(encoding="utf-8") if nightly.experiment.exists() else ""
-    _write_lines(nightly.experiment, variant(name, experiment, asked, chosen.added))
+    _write_lines(nightly.experiment, variant(name, experiment, base, choice.added))
     if before not in ("", nightly.experiment.read_text(encoding="utf-8")):
-        kept = nightly.experiment.with_name(f"{nightly.experiment.name}.before")
-        kept.write_text(before, encoding="utf-8")
-        say(f"{nightly.experiment} was another one, which is {kept.name} now: take over what was edited in it")
+        backup = nightly.experiment.with_name(f"{nightly.experiment.name}.before")
+        backup.write_text(before, encoding="utf-8")
+        say(f"{nightly.experiment} was another one, which is {backup.name} now: take over what was edited in it")
     _write_lines(nightly.starter, starter_lines(nightly))
     nightly.starter.chmod(0o700)  # a proxy in it may have a password
     write_webhook(nightly, terms.webhook)
-    control = choose_control(site, asked_experiment(str(nightly.experiment)), chosen.asked).name  # as its axes call it
+    control = choose_control(site, asked_experiment(str(nightly.experiment)), choice.key).name  # as its axes call it
     textfile = str(Path(terms.textfile).resolve()) if terms.textfile else ""
     terms = dataclasses.replace(
         terms, control=control, textfile=textfile, webhook=urlsplit(terms.webhook).hostname or "",
@@ -156,35 +156,35 @@ class Control:
     """The configuration by its name, and the access methods that the experiment gets for it."""
 
     name: str
-    asked: str  # by which it is found again
+    key: str  # by which it is found again
     added: tuple[str, ...] = ()
 
 
-def choose_control(site: Site, experiment: Experiment, asked: str) -> Control:
-    """The one that is asked for, by its name or its access; or else the access method with the fewest servers.
+def choose_control(site: Site, experiment: Experiment, key: str) -> Control:
+    """The one with this name or access method; without a key, the access method with the fewest servers.
 
     Where the experiment has but one, another one of the site's is measured with it, if there is one.
     """
     points = _points(site, experiment)
-    if asked in points:
-        return Control(asked, asked)
+    if key in points:
+        return Control(key, key)
     accesses = {trial.configuration.access for trial in points.values()}
-    if asked and asked not in site.access:
-        raise ConfigError(unknown_name("--control", asked, [*points, *site.access]))
+    if key and key not in site.access:
+        raise ConfigError(unknown_name("--control", key, [*points, *site.access]))
     candidates = accesses if len(accesses) > 1 else set(site.access) - accesses
 
     def distance(name: str) -> tuple[int, str]:
         access = site.access[name]
         return len(access.path) + (access.proxy != "") + (access.to is not None), name
 
-    for access in [asked] if asked else sorted(candidates, key=distance):
+    for access in [key] if key else sorted(candidates, key=distance):
         if access in accesses:
             return Control(_first(points, access), access)
         try:
             return Control(_first(_points(site, with_access(experiment, access)), access), access, (access,))
         except ConfigError as error:
-            if asked:
-                raise ConfigError(f"--control {asked}: {error}") from None  # not every client can use every method
+            if key:
+                raise ConfigError(f"--control {key}: {error}") from None  # not every client can use every method
     first = next(iter(points)) if len(points) > 1 else ""
     return Control(first, first)
 

@@ -219,9 +219,9 @@ class Problems:
         self.lines: list[str] = []
         self.say = nightly.say
 
-    def attempt(self, what: str, step: Callable[..., object], *given: object) -> None:
+    def attempt(self, what: str, step: Callable[..., object], *arguments: object) -> None:
         try:
-            step(*given)
+            step(*arguments)
         except Exception as error:  # whatever it is: the night has to be finished, and its message to be sent
             self.lines.append(f"{what}: {in_words(error)}")
             self.say(self.lines[-1])

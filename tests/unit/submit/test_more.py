@@ -20,7 +20,7 @@ from tierbench.submit import commands, planning
 from tierbench.submit.cli import main
 from tierbench.submit.pool import Slots
 from tierbench.submit.progress import Run
-from tierbench.submit.repetitions import Asked, extension
+from tierbench.submit.repetitions import Definitions, extension
 from tierbench.trials import read_trial
 
 OWN = 'extends = "quick"\nname = "own"\naccess = ["direct", "lan-xrootd"]\nbatches = [4]\nrepeats = 2\n'
@@ -64,7 +64,7 @@ def made(definition, only=()):
     here, experiment, run = find_site("testbed"), load_experiment(definition), definition.parent / "run"
     plan = planning.expanded(here, experiment, only).plan
     write_run(plan, here, experiment, run)
-    json_files.write(run / names.ASKED, Asked(str(definition), "testbed", list(only)))
+    json_files.write(run / names.ASKED, Definitions(str(definition), "testbed", list(only)))
     for directory in Run(run).trial_directories:
         (directory / names.OUTCOME).write_text(json.dumps({"format": 1, "state": "complete", "reasons": []}))
     Run(run).record_submission(7, 0.0)

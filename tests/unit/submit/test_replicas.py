@@ -283,11 +283,11 @@ def test_a_catalogue_on_a_mount_that_does_not_answer_is_given_up(storage, monkey
     """Here it is a pipe into which nobody writes."""
     site = find_site("testbed")
     site = replace(site, storage=replace(site.storage, replicas=str(storage)), access={"direct": site.access["direct"]})
-    assert len(catalogue.fetched(site, SET.folder).entries) == SET.count
+    assert len(catalogue.fetch(site, SET.folder).entries) == SET.count
     listing(storage).unlink()
     os.mkfifo(listing(storage))
     monkeypatch.setattr(catalogue, "FETCH_SECONDS", 0.5)
-    assert catalogue.fetched(site, SET.folder) is None
+    assert catalogue.fetch(site, SET.folder) is None
 
 
 def test_adding_writes_a_line_and_no_more(storage):
