@@ -18,7 +18,8 @@ import htcondor2
 import pytest
 
 from tests.unit.client_process import events
-from tests.unit.quick_plan import LARGER_QUICK, larger_quick
+from tests.unit.quick_plan import larger_quick
+from tests.unit.stand_ins import script
 from tests.unit.submit.test_doctor import WORKERS, answer, proxy
 from tests.unit.wrappers.test_client_gate import at_the_gate, open_gate
 from tierbench import names
@@ -29,7 +30,6 @@ from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.files import poll
 from tierbench.site_configs.site import SHIPPED, GridProxy, Submission, Token, find_site, load_site
-from tierbench.submit.cli import main
 from tierbench.submit.planning import Planned, open_secrets, preflight
 from tierbench.submit.planning import credentials as findings
 from tierbench.submit.questions import visits
@@ -176,13 +176,17 @@ def test_htcondors_credentials_are_found_by_their_name_and_a_proxy_is_shown_too(
         assert shown.read_text() == str(file)
 
 
+NO_TOKENS = {
+    "empty": "", "torn": f"a.{TOLD_TO_NOBODY}.b",
+    "json": "{}", "torn-json": '{"access_token": 1', "other-json": '{"expires_in": 9}',
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("asked", "status"),
     [
         (["--token", "over"], "expired-token"),
-        (["--token", "none"], "no-token"),
-        (["--token", "empty"], "no-token"),
-        (["--token", "torn"], "no-token"),
+        *((["--token", name], "no-token") for name in ("none", *NO_TOKENS)),
         (["--credential", "scitokens"], "no-token"),
         (["--destination-token", "over"], "expired-token"),
         (["--destination-credential", "scitokens"], "no-token"),
@@ -193,8 +197,8 @@ def test_htcondors_credentials_are_found_by_their_name_and_a_proxy_is_shown_too(
 def test_what_lets_nobody_in_is_not_read_with(job, asked, status):
     token(job.folder / "over", -1)
     proxy(job.folder, -1)
-    (job.folder / "empty").touch()
-    (job.folder / "torn").write_text(f"a.{TOLD_TO_NOBODY}.b")
+    for name, content in NO_TOKENS.items():
+        (job.folder / name).write_text(content)
     read = shows(job, "PATH")
     record = job.run("dd", *asked)
     assert (record["end"]["status"], record["end"].get("bytes_app")) == (status, None)
@@ -289,12 +293,6 @@ def test_what_is_shown_is_the_token_as_it_is_at_the_clients_own_start(job, lasts
     assert (job.folder / "shown").read_text() == f"Authorization: Bearer {second.read_text()}"
 
 
-@pytest.mark.parametrize("content", ["{}", '{"access_token": 1', '{"expires_in": 9}'])
-def test_json_without_a_token_is_none(job, content):
-    (job.folder / "json").write_text(content)
-    assert job.end("dd", "--token", "json")["status"] == "no-token"
-
-
 def principal(realm, *names):
     parts = [realm, *names]
     return struct.pack(">2I", 1, len(names)) + b"".join(struct.pack(">I", len(part)) + part for part in parts)
@@ -386,9 +384,7 @@ def test_the_doctor_looks_at_a_token(tmp_path, lasts_s, mode, state, seen):
     ],
 )
 def test_the_credential_daemon_is_asked_whether_it_has_what_jobs_will_need(tmp_path, monkeypatch, answer, state, seen):
-    program = tmp_path / "condor_store_cred"
-    program.write_text(f'#!/bin/sh\n[ "$*" = "query-oauth -s scitokens" ] || exit 9\n{answer}\n')
-    program.chmod(0o755)
+    script(tmp_path / "condor_store_cred", '[ "$*" = "query-oauth -s scitokens" ] || exit 9', answer)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     site, experiment = going(token=Token(condor=Name("scitokens")))
     (finding,) = findings({WAY: site.access[WAY]}, needed_s=HOUR)
@@ -402,17 +398,6 @@ def test_the_credential_daemon_is_asked_whether_it_has_what_jobs_will_need(tmp_p
     assert door.kind == "server"  # nobody else is shown to the door than who would be let in
 
 
-def test_a_run_is_refused_whose_token_is_over_and_doubted_whose_token_will_be(tmp_path, capsys):
-    file, path = tmp_path / "t", tmp_path / "site.toml"
-    text = (SHIPPED / "testbed.toml").read_text()
-    path.write_text(text.replace(f"[access.{WAY}]", f'[access.{WAY}]\ntoken = {{ file = "{file}" }}'))
-    for lasts_s, told in ((-1, "missing: access {}, its token: "), (120, "doubtful: access {}, its token: ")):
-        token(file, lasts_s)
-        (tmp_path / "larger.toml").write_text(LARGER_QUICK)
-        assert main(["plan", str(tmp_path / "larger.toml"), "--site", str(path)]) == 0
-        assert told.format(WAY) in capsys.readouterr().out
-
-
 def doubts(site, experiment):
     plan = expand(site, experiment, WORKERS)
     found = preflight(Planned(plan, site, experiment, "no pool"), "quick")
@@ -423,7 +408,9 @@ def test_how_long_a_token_is_needed_is_how_long_the_run_takes(tmp_path):
     site, experiment = going(**by_file(token(tmp_path / "t", HOUR)))
     assert doubts(site, experiment) == []
     longer = dataclasses.replace(experiment, repeats=1000)
-    assert "expires in" in doubts(site, longer)[0]
+    assert re.match(rf"doubtful: access {WAY}, its token: \S+ expires in", doubts(site, longer)[0])
+    token(tmp_path / "t", -1)
+    assert doubts(site, experiment)[0].startswith(f"missing: access {WAY}, its token: ")
 
 
 def test_workers_show_the_token_when_their_door_is_tried(tmp_path):

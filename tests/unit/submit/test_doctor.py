@@ -13,6 +13,8 @@ import htcondor2
 import pytest
 
 from tests.unit.shipped import PYTHON
+from tests.unit.stand_ins import run
+from tests.unit.stand_ins import script as executable
 from tierbench.checked_text import Host, Key, Name, Prefix
 from tierbench.dags.clients import shipped_clients
 from tierbench.dags.experiment import find_experiment
@@ -37,13 +39,14 @@ WORKERS = {"private": ("wn01.private.fiu.test",), "public": ("wn03.fiu.test",)}
 PROBE = script(shipped_clients().values())
 
 
-def probe(*arguments):
-    command = [PYTHON, "-I", "-", *arguments]
-    return subprocess.run(command, input=PROBE, capture_output=True, text=True, check=False)
+def probe(questions, user=None):
+    """What the probe says; as another user who may see no Python but the system's."""
+    command = [PYTHON] if user is None else [*user, "/usr/bin/python3"]
+    return run(*command, "-I", "-", questions, input=PROBE)
 
 
-def answer(kind, **about):
-    result = probe(json.dumps([{"ask": kind, **about}]))
+def answer(kind, user=None, **about):
+    result = probe(json.dumps([{"ask": kind, **about}]), user)
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)["answers"][0]
 
@@ -68,6 +71,7 @@ READ_BY_ROOT = {"client": "root", "options": {"setup": "true"}, "protocol": "fil
         ("files", {"paths": [["FOLDER", 3]]}, "few", ""),
         ("files", {"paths": [["FOLDER/.proc/sys", 0]]}, "", "proc mounted"),
         ("xrootd", {"door": "localhost:1", "paths": []}, "unreachable", ""),
+        ("xrootd", {"door": f"[::1]:{UNUSED_PORT}", "paths": []}, "unreachable", "Connection refused"),
         ("server", {"url": "gsiftp://localhost/"}, "unreachable", "gsiftp://localhost/: Connection refused"),
         ("flush", {"strategy": "fadvise", "helper": "/none"}, "", ""),
         ("flush", {"strategy": "drop_caches", "helper": "/none"}, "no-helper", ""),
@@ -87,12 +91,8 @@ def test_what_a_host_answers(tmp_path, kind, about, why, seen):
 
 
 def test_a_ticket_opens_no_other_access_methods_door(tmp_path, monkeypatch):
-    kinit = tmp_path / "kinit"
-    kinit.write_text('#!/bin/sh\n: > "${KRB5CCNAME#FILE:}"\n')
-    listing = tmp_path / "ls"
-    listing.write_text('#!/bin/sh\ntest -e "${KRB5CCNAME#FILE:}" && echo file\n')
-    for program in (kinit, listing):
-        program.chmod(0o755)
+    kinit = executable(tmp_path / "kinit", ': > "${KRB5CCNAME#FILE:}"')
+    executable(tmp_path / "ls", 'test -e "${KRB5CCNAME#FILE:}" && echo file')
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     access = replace(SITE.access["direct"], kerberos=Kerberos("host/x@A", str(kinit)))
     without, other = replace(access, kerberos=None), replace(access, kerberos=Kerberos("host/y@A", str(kinit)))
@@ -177,6 +177,9 @@ def test_a_replica_that_takes_too_long_is_not_waited_for(tmp_path):
     assert (found["state"], found["why"]) == ("doubtful", "unread")
 
 
+AS_NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="takes root to read as somebody else")
 @pytest.mark.parametrize(("mode", "flushed", "why"), [(0o644, True, "not-ours"), (0o666, True, ""), (0o644, False, "")])
 def test_of_others_replicas_no_flush_can_be_measured(mode, flushed, why):
@@ -184,10 +187,7 @@ def test_of_others_replicas_no_flush_can_be_measured(mode, flushed, why):
         Path(folder).chmod(0o755)
         (Path(folder) / "a.root").touch()
         (Path(folder) / "a.root").chmod(mode)
-        nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-I", "-"]
-        asked = json.dumps([{"ask": "files", "paths": [[folder, 1]], "flushed": flushed}])
-        result = subprocess.run([*nobody, asked], input=PROBE, capture_output=True, text=True, check=True)
-    (found,) = json.loads(result.stdout)["answers"]
+        found = answer("files", AS_NOBODY, paths=[[folder, 1]], flushed=flushed)
     assert (found["state"], found["why"]) == ("doubtful" if why else "good", why)
 
 
@@ -219,15 +219,9 @@ def test_a_warning_of_openssl_is_no_date(tmp_path, monkeypatch):
     proxy(tmp_path, 7)
     openssl = shutil.which("openssl")
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/openssl").write_text(f'#!/bin/sh\necho WARNING: no configuration >&2\nexec {openssl} "$@"\n')
-    (tmp_path / "bin/openssl").chmod(0o755)
+    executable(tmp_path / "bin/openssl", "echo WARNING: no configuration >&2", f'exec {openssl} "$@"')
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     assert answer("proxy", path=str(tmp_path / "proxy.pem"), needed_s=0)["state"] == "good"
-
-
-def test_a_door_may_be_an_address_of_ipv6():
-    door = f"[::1]:{UNUSED_PORT}"
-    assert "Connection refused" in answer("xrootd", door=door, paths=[])["seen"]
 
 
 def test_where_trials_write_a_folder_is_made_and_removed(tmp_path):
@@ -254,8 +248,8 @@ def by(**access):
     return replace(SITE, access=access)
 
 
-def test_only_the_server_that_the_links_are_measured_from_needs_iperf3():
-    second = replace(SITE.samplers["oss"], host=Host("oss2.uf.test"))
+def test_only_the_server_that_the_links_are_measured_from_needs_iperf3_and_every_sampler_is_visited():
+    second = replace(SITE.samplers["oss"], host=Host("oss2.uf.test"), access=("direct",))
     site = replace(SITE, samplers={**SITE.samplers, "oss2": second})
     kinds = {host: {question.kind for question in asked(host, "", site)} for host in ("oss.uf.test", "oss2.uf.test")}
     assert "iperf3" in kinds["oss.uf.test"]
@@ -268,11 +262,6 @@ def test_a_worker_is_asked_for_each_access_of_its_pool_and_the_same_thing_once()
     assert {thing for thing in things if thing.startswith("access")} == own
     assert len({question.thing for question in asked(PRIVATE, "quick")} & own) < len(own)
     assert sum(question.kind == "flush" for question in asked(PRIVATE)) == 1
-
-
-def test_the_ticket_comes_before_what_needs_it():
-    access = replace(SITE.access["direct"], kerberos=Kerberos("host/{host}@A", "/etc/krb5.keytab"))
-    assert [question.kind for question in asked(PUBLIC, "", by(direct=access))][:2] == ["kerberos", "files"]
 
 
 def test_where_a_certificate_is_asked_for_so_is_the_proxy():
@@ -320,10 +309,8 @@ def test_some_replicas_of_each_set_are_read_on_one_worker_by_an_access_that_the_
     assert len({url for url, *_ in question.about["files"]}) == replicas.count
     assert not list(contents(SITE, far, listed(far), WORKERS))
     bridge, token = SITE.access["lan-xrootd"], Token(condor=Name("scitokens"))  # which only a trial's jobs get
-    alone = replace(SITE, access={"lan-xrootd": bridge})
-    assert list(contents(alone, quick, listed(quick), WORKERS))
-    alone = replace(SITE, access={"lan-xrootd": replace(bridge, token=token)})
-    assert not list(contents(alone, quick, listed(quick), WORKERS))
+    assert list(contents(by(**{"lan-xrootd": bridge}), quick, listed(quick), WORKERS))
+    assert not list(contents(by(**{"lan-xrootd": replace(bridge, token=token)}), quick, listed(quick), WORKERS))
 
 
 def test_every_set_of_replicas_is_looked_for_where_it_is_read():
@@ -350,24 +337,19 @@ def test_a_sampled_host_has_to_call_itself_as_the_sites_file_does(called, said):
 
 
 def test_where_files_are_copied_to_is_asked_for_too():
-    asked_of = replace(SITE, access={"https-servers": SITE.access["https-servers"]})
-    questions = visits(asked_of, None, WORKERS)["wn03.fiu.test"].questions
+    access = SITE.access["https-servers"]
+    questions = asked(PUBLIC, "", by(access=access))
     (destination,) = (question for question in questions if question.thing.endswith("its destination"))
-    assert destination.about == {"url": SITE.access["https-servers"].to.prefix}
+    assert destination.about == {"url": access.to.prefix}
 
 
 def test_sudo_that_lists_the_helper_and_asks_for_a_password_is_no_leave(open_folder, monkeypatch):
     helper = open_folder / "helper"
     helper.touch(0o755)
-    lists = '#!/bin/sh\n[ "$2" = -l ] || { echo a password is required >&2; exit 1; }\n'
-    (open_folder / "sudo").write_text(lists)
-    (open_folder / "sudo").chmod(0o755)
+    executable(open_folder / "sudo", '[ "$2" = -l ] || { echo a password is required >&2; exit 1; }')
     monkeypatch.setenv("PATH", str(open_folder), prepend=":")
-    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
-    question = json.dumps([{"ask": "flush", "strategy": "drop_caches", "helper": str(helper)}])
-    command = [*nobody, "/usr/bin/python3", "-I", "-", question]
-    done = subprocess.run(command, input=PROBE, capture_output=True, text=True, check=True)
-    (found,) = json.loads(done.stdout)["answers"]
+    nobody = AS_NOBODY if os.geteuid() == 0 else []
+    found = answer("flush", nobody, strategy="drop_caches", helper=str(helper))
     assert (found["state"], "a password is required" in found["seen"]) == ("bad", True)
 
 
@@ -495,12 +477,6 @@ def test_the_rate_of_the_workers_is_held_against_their_links(rates, state, seen)
     assert (found.state, seen in found.seen) == (state, True)
     unknown = judged(replace(SITE, links=Links()), "link", "public", {"a": rates[0]})
     assert (unknown.state, f"{rates[0]} Mb/s" in unknown.seen) == ("doubtful", True)
-
-
-def test_without_an_experiment_every_sampler_is_visited():
-    of_one = {**SITE.samplers, "near": replace(SITE.samplers["oss"], host="near.uf.test", access=("direct",))}
-    site = replace(SITE, samplers=of_one)
-    assert {sampler.host for sampler in of_one.values()} <= set(visits(site, None, {}))
 
 
 def test_workers_beside_the_storage_are_not_held_against_the_wan():

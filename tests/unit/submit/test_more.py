@@ -2,8 +2,6 @@
 
 import dataclasses
 import json
-import shutil
-from pathlib import Path
 
 import pytest
 
@@ -169,13 +167,6 @@ def test_what_would_not_be_the_same_is_refused(definition, site, happens, reason
     assert reason in str(refused.value)
 
 
-@pytest.mark.usefixtures("site")
-def test_the_original_of_a_copy_is_named(definition, tmp_path):
-    made(definition)
-    with pytest.raises(ConfigError, match="is a copy of"):
-        extension(Run(Path(shutil.copytree(tmp_path / "run", tmp_path / "copy"))), 1)
-
-
 @pytest.mark.parametrize("last", [names.EXPERIMENT_DAG, names.EXPERIMENT, names.PLAN])
 @pytest.mark.usefixtures("site")
 def test_one_that_is_broken_off_leaves_the_run_as_it_was_and_can_be_repeated(definition, last, monkeypatch):
@@ -211,7 +202,7 @@ def test_the_command_submits_it_and_takes_no_other_definitions(definition, monke
 
 @pytest.mark.usefixtures("site")
 @pytest.mark.parametrize(
-    ("number", "words"), [(0, "must be 1 or more"), (1000, "must be at most 99"), (1, "is a copy of")]
+    ("number", "words"), [(0, "must be 1 or more"), (1000, "must be at most 99"), (1, "is a copy of /elsewhere")]
 )
 def test_a_number_that_cannot_be_is_refused_in_a_copy_too(definition, monkeypatch, number, words):
     run = made(definition)

@@ -75,17 +75,16 @@ def test_a_job_of_a_runs_number_that_is_elsewhere_is_not_removed(monkeypatch, tm
 
 
 @pytest.mark.parametrize(
-    "line", ["executable = /bin/sh", "Requirements = true", "MY.WantIOProxy = false", "+wantioproxy=false", "queue = 7"]
+    ("line", "said"),
+    [
+        *((line, "") for line in ("executable = /bin/sh", "MY.WantIOProxy = false", "+wantioproxy=false", "queue = 7")),
+        ("Requirements = true", r".*pools\.NAME\.requirements$"),
+    ],
 )
-def test_what_a_trial_depends_on_is_not_the_sites_to_say(line):
-    with pytest.raises(ConfigError, match=r"submission\.lines: .* tierbench's own"):
+def test_what_a_trial_depends_on_is_not_the_sites_to_say(line, said):
+    message = rf"^the file of site fiu-uf-2014: submission\.lines: .* tierbench's own{said}"
+    with pytest.raises(ConfigError, match=message):
         expand(asking(line), find_experiment("quick"), WORKERS)
-
-
-def test_whose_lines_they_are_is_said_and_where_requirements_go():
-    said = r"^the file of site fiu-uf-2014: submission\.lines: .*pools\.NAME\.requirements$"
-    with pytest.raises(ConfigError, match=said):
-        expand(asking("requirements = true"), find_experiment("quick"), WORKERS)
 
 
 @pytest.mark.parametrize("line", ["queue", "include : /etc/passwd", "a = b\nqueue 5", "a = \\", "= 5", ""])

@@ -60,48 +60,53 @@ def wait(run, what):
     (run.trial_directories[0] / names.WAITING_FOR).write_text(json.dumps(waiting))
 
 
-def show_all(run):
-    out = io.StringIO()
-    View(out).show(list(run.trials()))
-    return out.getvalue()
+def begin(run):
+    """Have the first trial's clients read."""
+    (run.trial_directories[0] / names.CLIENTS_LOG).touch()
+    (run.trial_directories[0] / names.GO).write_text("{}")
 
 
-def test_what_a_client_says_has_no_power_over_the_terminal(run):
-    end(run, 0, "incomplete", "client 1 failed: \x1b[2J × \u202e")  # noqa: RUF001
-    assert r"client 1 failed: \u001b[2J × \u202e" in show_all(run)  # noqa: RUF001
-
-
-def test_a_trial_that_is_tried_again_says_so_and_is_counted_once(run):
+@pytest.fixture
+def look(run):
+    """Looks once more at the run; all that was written of it so far."""
     out = io.StringIO()
     view = View(out)
+
+    def look():
+        view.show(list(run.trials()))
+        return out.getvalue()
+
+    return look
+
+
+def test_what_a_client_says_has_no_power_over_the_terminal(run, look):
+    end(run, 0, "incomplete", "client 1 failed: \x1b[2J × \u202e")  # noqa: RUF001
+    assert r"client 1 failed: \u001b[2J × \u202e" in look()  # noqa: RUF001
+
+
+def test_a_trial_that_is_tried_again_says_so_and_is_counted_once(run, look):
     for again, counted in ((True, 0), (False, 1)):
         end(run, 0, "incomplete", "client 1 lost", again=again)
-        view.show(list(run.trials()))
-        view.show(list(run.trials()))
-        assert out.getvalue().count("INCOMPLETE: client 1 lost; it is tried again") == 1
-        assert out.getvalue().count("1/24") == counted
+        for _ in range(2):
+            text = look()
+        assert text.count("INCOMPLETE: client 1 lost; it is tried again") == 1
+        assert text.count("1/24") == counted
 
 
-def test_trials_that_are_not_needed_are_told_of_once(run):
-    out = io.StringIO()
-    view = View(out)
+def test_trials_that_are_not_needed_are_told_of_once(run, look):
     for number in (0, 1):
         end(run, number, "skipped")
-        view.show(list(run.trials()))
+        look()
     judge(run, 2, "VALID")
-    view.show(list(run.trials()))
-    first, second = out.getvalue().splitlines()
+    first, second = look().splitlines()
     assert first == "some trials are not needed any more, and are passed over"
     assert second.startswith("3/")
 
 
-def test_a_wait_that_lasts_is_told_once(run):
+def test_a_wait_that_lasts_is_told_once(run, look):
     wait(run, "client 1, which was lost")
-    out = io.StringIO()
-    view = View(out)
-    for _ in range(2):
-        view.show(list(run.trials()))
-    assert out.getvalue().count("waits for client 1, which was lost") == 1
+    look()
+    assert look().count("waits for client 1, which was lost") == 1
 
 
 def judge(run, number, verdict, *reasons, rate="151.42"):
@@ -113,24 +118,32 @@ def judge(run, number, verdict, *reasons, rate="151.42"):
         writer.writerow(row)
 
 
-def test_a_trial_is_told_of_with_its_verdict_and_rate_once_it_has_them(run):
+def test_a_trial_is_told_of_with_its_verdict_and_rate_once_it_has_them(run, look):
     end(run, 0, "complete")
-    assert show_all(run) == ""
+    assert look() == ""
     judge(run, 0, "VALID")
     judge(run, 1, "INVALID", "the storage received 3 Mb/s", "a cache was warm", "no gate")
-    first, second = show_all(run).splitlines()
+    first, second = look().splitlines()
     assert first.endswith(": VALID, 151.4 Mb/s")
     assert second.endswith(": INVALID, 151.4 Mb/s: the storage received 3 Mb/s; a cache was warm and 1 more")
 
 
-def test_a_trial_whose_tables_nobody_makes_is_told_of_all_the_same(run):
+def test_a_trial_whose_tables_nobody_makes_is_told_of_all_the_same(run, look):
     end(run, 0, "complete", age_s=watching.TABLES_SECONDS + 1)
-    assert show_all(run).endswith(": complete\n")
+    assert look().endswith(": complete\n")
 
 
 class Terminal(io.StringIO):
     def isatty(self):
         return True
+
+    def fileno(self):
+        return 1
+
+    def show(self, run):
+        """What is on it at first sight of the run."""
+        View(self).show(list(run.trials()))
+        return self
 
     @property
     def live(self):
@@ -138,39 +151,38 @@ class Terminal(io.StringIO):
         return self.getvalue().rpartition("\r\033[K")[2]
 
 
+@pytest.fixture
+def columns(monkeypatch):
+    """Makes terminals so wide."""
+    return lambda number: monkeypatch.setattr(
+        watching.os, "get_terminal_size", lambda _: os.terminal_size((number, 24))
+    )
+
+
 def test_a_damaged_record_of_the_trial_at_work_does_not_end_the_watching(run):
-    trial = run.trial_directories[0]
-    for name, text in ((names.CLIENTS_LOG, ""), (names.GO, "{}"), (names.TRIAL, '{"form')):
-        (trial / name).write_text(text)
-    out = Terminal()
-    View(out).show(list(run.trials()))
-    assert "0 of 8 clients done" in out.live
+    begin(run)
+    (run.trial_directories[0] / names.TRIAL).write_text('{"form')
+    assert "0 of 8 clients done" in Terminal().show(run).live
 
 
 def test_of_a_trial_that_writes_it_tells_what_the_storage_receives(run):
+    begin(run)
     trial = run.trial_directories[0]
-    (trial / names.CLIENTS_LOG).touch()
-    (trial / names.GO).write_text("{}")
     traits = {**json.loads((trial / names.TRIAL).read_text())["traits"], "does": "writes"}
     synthetic.edit_json(trial / names.TRIAL, traits=traits)
     host = next(sampler.host for sampler in read_trial(trial).samplers if sampler.of_storage)
     (trial / names.SAMPLES).mkdir(exist_ok=True)
     counters = {name: lambda time, by=by: round((time + 5) * by) for name, by in (("rx_bytes", 1e8), ("tx_bytes", 1e6))}
     synthetic.write_host(trial, host, **counters)
-    out = Terminal()
-    View(out).show(list(run.trials()))
-    assert "storage receives 800 " in out.live
+    assert "storage receives 800 " in Terminal().show(run).live
 
 
-def test_the_live_line_fits_the_terminal(run, monkeypatch):
+def test_the_live_line_fits_the_terminal(run, monkeypatch, columns):
     wait(run, "client 1, " * 30)
-    out = Terminal()
-    View(out).show(list(run.trials()))
-    assert len(out.live) == watching.COLUMNS - 1
+    columns(0)  # as of a terminal that does not say how many it has
+    assert len(Terminal().show(run).live) == watching.COLUMNS - 1
     monkeypatch.setenv("TERM", "dumb")
-    cannot_move = Terminal()
-    View(cannot_move).show(list(run.trials()))
-    assert "\033" not in cannot_move.getvalue()
+    assert "\033" not in Terminal().show(run).getvalue()
 
 
 def test_the_time_left_follows_the_trial_at_work(run, monkeypatch):
@@ -191,43 +203,31 @@ def test_the_time_left_follows_the_trial_at_work(run, monkeypatch):
     assert said == [f"2/{number_of}, {seconds / 60:.0f} min left" for seconds in left_s]
 
 
-def test_each_configuration_has_a_line_with_rate_interval_and_verdicts_as_wide_as_the_terminal(run, monkeypatch):
-    class Narrow(Terminal):
-        encoding = "ascii"
-
-        def fileno(self):
-            return 1
-
-    monkeypatch.setattr(watching.os, "get_terminal_size", lambda _: os.terminal_size((40, 24)))
+def test_each_configuration_has_a_line_with_rate_interval_and_verdicts_as_wide_as_the_terminal(run, columns):
+    columns(40)
     batch = run.plan["trials"][0]["name"].rpartition(" #")[0]
     alike = [n for n, trial in enumerate(run.plan["trials"]) if trial["name"].startswith(f"{batch} #")]
     for number, rate in zip(alike[:2], ("150.0", "152.0"), strict=True):
         judge(run, number, "VALID" if rate == "150.0" else "SUSPECT", rate=rate)
     (run.trial_directories[alike[2]] / names.CLIENTS_LOG).touch()
-    out = Narrow()
+    out = type("Ascii", (Terminal,), {"encoding": "ascii"})()
     view = View(out)
     for _ in range(2):
         view.show(list(run.trials()))
-    block = (
-        re.sub(r"\033\[\w*?[mKJA]", "", out.getvalue().rpartition("\033[1A\r\033[J")[2]).replace("\r", "\n").split("\n")
-    )
+    block = re.sub(r"\033\[\w*?[mKJA]", "", out.getvalue().rpartition("\033[1A\r\033[J")[2])
+    block = block.replace("\r", "\n").split("\n")
     (line,) = [line for line in block if "+-" in line]
     assert re.fullmatch(r"  \S.* 151 \+- 13 Mb/s  2/\d 1 SUSP.*", line)
     assert all(len(line) < 40 for line in block)
     assert out.live.startswith(f"2/{len(run.trial_directories)}, ")
 
 
-def test_rows_that_are_too_long_keep_what_tells_them_apart(run, monkeypatch):
-    class Wide(Terminal):
-        def fileno(self):
-            return 1
-
-    monkeypatch.setattr(watching.os, "get_terminal_size", lambda _: os.terminal_size((60, 24)))
+def test_rows_that_are_too_long_keep_what_tells_them_apart(run, monkeypatch, columns):
+    columns(60)
     long = "wan-xrootd-private/root cache_mb=default rtt_ms=47 x"
     monkeypatch.setattr(watching, "so_far", lambda _: [(f"{long}{jobs}", "150 +- 2 Mb/s  3/3") for jobs in (4, 16)])
-    out = Wide()
-    View(out).show(list(run.trials()))
-    assert [len([line for line in out.getvalue().split("\n") if f"x{jobs} " in line]) for jobs in (4, 16)] == [1, 1]
+    lines = Terminal().show(run).getvalue().split("\n")
+    assert [len([line for line in lines if f"x{jobs} " in line]) for jobs in (4, 16)] == [1, 1]
 
 
 WARM, WRITTEN = "MB of {} MB that the clients read: a cache was warm", "{} Mb/s: somebody else writes to the storage"
@@ -344,8 +344,7 @@ def test_a_run_without_a_usable_trial_does_not_succeed(run, monkeypatch):
     ("command", "queued", "says"), [("status", True, False), ("status", False, True), ("watch", False, True)]
 )
 def test_a_run_that_no_queue_holds_any_more_is_said_to_be_lost(run, command, queued, says, monkeypatch, capsys):
-    (run.trial_directories[0] / names.CLIENTS_LOG).touch()
-    (run.trial_directories[0] / names.GO).write_text("{}")
+    begin(run)
     run.record_submission(7, 0.0)
     monkeypatch.setattr(commands.pool, "in_queue", lambda _: queued)
     monkeypatch.setattr(commands, "show_tables", lambda _: True)

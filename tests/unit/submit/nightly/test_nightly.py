@@ -28,14 +28,22 @@ LATE, LATE_WHY = "direct.root.x008.r1", ("SUSPECT", "the sampler was late")
 
 
 @pytest.mark.parametrize(
-    ("hours", "hopeless", "why"),
-    [(1, "", ""), (13, "", "more than 12 h"), (1, "the flush on vmuf found no slot in time", "the flush on vmuf")],
+    ("hours", "days", "by_hand", "hopeless", "why"),
+    [
+        (1, "", False, "", ""),
+        (13, "", False, "", "more than 12 h"),
+        (61, "wed,fri", False, "", "more than 24 h"),  # LAST is a Wednesday
+        (61, "wed,fri", True, "", "more than 60 h"),  # half of the week's longest gap
+        (1, "", False, "the flush on vmuf found no slot in time", "the flush on vmuf"),
+    ],
 )
 def test_a_night_of_which_nothing_is_to_be_expected_begins_no_further_repetition(
-    define, monkeypatch, hours, hopeless, why
+    define, monkeypatch, hours, days, by_hand, hopeless, why
 ):
-    nightly = define()
-    night = measured(nightly, outcome="running", begun_wall_s=time.time() - 3600 * hours)
+    """Nor does one that has taken half the time to the next."""
+    nightly = define(days=days)
+    begun_wall_s = time.time() - 3600 * hours
+    night = measured(nightly, outcome="running", begun_wall_s=begun_wall_s, asked_for=by_hand)
     looked = []
     monkeypatch.setattr(steps, "Run", lambda _: Mock(trials=list))
     monkeypatch.setattr(steps, "from_json", Mock())
@@ -62,16 +70,6 @@ def test_systemd_accepts_the_units(define, tmp_path, monkeypatch):
     assert "Persistent=true" in (tmp_path / "units/tierbench-nightly-quick.timer").read_text()
 
 
-def test_nights_that_nothing_began_are_on_record_as_missed_once(define):
-    nightly = define()
-    new = record.record_missed(nightly, NOW)
-    assert [(night.label, night.outcome) for night in new] == [
-        ("2026-06-09 02:30", "missed"),
-        ("2026-06-10 02:30", "missed"),
-    ]
-    assert record.record_missed(nightly, NOW) == []
-
-
 def test_a_dead_night_whose_record_cannot_be_written_is_left_alone(define, monkeypatch):
     """Or each look would finish it, and send its message, once more."""
     nightly = define()
@@ -79,37 +77,23 @@ def test_a_dead_night_whose_record_cannot_be_written_is_left_alone(define, monke
     monkeypatch.setattr(pool, "in_queue", lambda _: False)
     finished = Mock()
     monkeypatch.setattr(steps, "finish", finished)
-
-    def fails(*_):
-        raise OSError(errno.ENOSPC, "no space left")
-
     with monkeypatch.context() as full:
-        full.setattr(record, "write", fails)
+        full.setattr(record, "write", _full)
         record.finish_dead_nights(nightly)
     assert not finished.called
     record.finish_dead_nights(nightly)
     assert finished.called
 
 
-def test_whoever_looks_by_another_clock_finds_no_missed_night(define, monkeypatch):
+def test_nights_that_nothing_began_are_on_record_as_missed_once_by_whatever_clock_one_looks(define, monkeypatch):
     nightly = define(zone="Europe/Berlin")
-    planned = [night.planned for night in record.record_missed(nightly, NOW)]
-    assert [f"{time:%H:%M}" for time in planned] == ["00:30", "00:30"]
+    nights = record.record_missed(nightly, NOW)
+    assert [(night.label, night.outcome) for night in nights] == [
+        ("2026-06-09 00:30", "missed"),
+        ("2026-06-10 00:30", "missed"),
+    ]
     monkeypatch.setenv("TZ", "America/New_York")
     assert record.record_missed(nightly, NOW) == []
-
-
-@pytest.mark.parametrize(
-    ("days", "by_hand", "more_than"),
-    [("", False, "more than 12 h"), ("wed,fri", False, "more than 24 h"), ("wed,fri", True, "more than 60 h")],
-)
-def test_a_night_takes_no_more_than_half_the_time_to_the_next_one(define, monkeypatch, days, by_hand, more_than):
-    """LAST is a Wednesday, and a week's longest gap is five days, which one that was asked for by hand may take."""
-    nightly = define(days=days)
-    night = measured(nightly, outcome="running", begun_wall_s=time.time() - 3600 * 61, asked_for=by_hand)
-    monkeypatch.setattr(steps, "Run", lambda _: Mock(trials=list))
-    steps.goes_on(nightly, record.folder(nightly, night))
-    assert more_than in record.read(record.folder(nightly, night)).reason
 
 
 def test_a_gap_is_in_the_history_as_soon_as_a_night_is_measured(define):

@@ -130,14 +130,18 @@ def test_two_of_one_name_are_not_one_series(tmp_path):
         setup.add("nights", "quick", "", terms(), print)
 
 
+NO_PLACES = {"X509_USER_PROXY": "", "CONDOR_CONFIG": "ONLY_ENV"}  # the latter is HTCondor's word for no file
+
+
 @pytest.fixture
 def added(monkeypatch, tmp_path):
     """A nightly that was added from a directory to which everything was named relatively."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "collected").mkdir()
-    for variable, value in {**dict.fromkeys(setup.PATHS, "there"), "X509_USER_PROXY": ""}.items():
+    for variable, value in {**dict.fromkeys(setup.PATHS, "there"), **NO_PLACES, "XRD_REQUESTTIMEOUT": "60"}.items():
         monkeypatch.setenv(variable, value)
     monkeypatch.setattr(pool, "submit", lambda _: 7)
+    monkeypatch.setattr(pool, "act", lambda *_: None)
     return setup.add("nights", "quick", "", terms(textfile="collected", webhook=URL), print)
 
 
@@ -149,25 +153,14 @@ def exported(nightly):
     return dict(line.split("=", 1) for line in text.split("\0") if line)
 
 
-def test_a_night_finds_its_places_wherever_it_is_started(added, tmp_path):
-    places = {name: value for name, value in exported(added).items() if name in setup.PATHS}
-    assert places == {**dict.fromkeys(setup.PATHS, str(tmp_path / "there")), "X509_USER_PROXY": ""}
+def test_a_night_finds_its_places_wherever_it_is_started_and_has_what_xrootd_was_told(added, tmp_path):
+    variables = exported(added)
+    assert variables["XRD_REQUESTTIMEOUT"] == "60"
+    places = {name: value for name, value in variables.items() if name in setup.PATHS}
+    assert places == {**dict.fromkeys(setup.PATHS, str(tmp_path / "there")), **NO_PLACES}
+    assert {"TIERBENCH_ALLOWED", "X509_CERT_DIR"} <= places.keys()
     assert added.directory == tmp_path / "there" / "nights"
     assert added.terms.textfile == str(tmp_path / "collected")
-
-
-def test_a_night_has_what_its_clients_were_allowed_by_and_what_xrootd_was_told(monkeypatch, added):
-    monkeypatch.setenv("XRD_REQUESTTIMEOUT", "60")
-    lines = list(setup.starter_lines(added))
-    assert "export XRD_REQUESTTIMEOUT=60" in lines
-    assert {"TIERBENCH_ALLOWED", "X509_CERT_DIR"} <= {
-        line.split()[-1].partition("=")[0] for line in lines if "export" in line
-    }
-
-
-def test_htcondors_word_for_no_configuration_file_is_no_place(monkeypatch, added):
-    monkeypatch.setenv("CONDOR_CONFIG", "ONLY_ENV")
-    assert "export CONDOR_CONFIG=ONLY_ENV" in setup.starter_lines(added)
 
 
 def test_the_url_of_a_webhook_is_for_its_owner_alone(added):
@@ -176,8 +169,7 @@ def test_the_url_of_a_webhook_is_for_its_owner_alone(added):
     assert (messages.webhook_url(added), added.terms.webhook) == (URL, "hooks.slack.com")
 
 
-def test_an_experiment_that_was_edited_is_kept_when_its_nightly_is_added_anew(monkeypatch, added):
-    monkeypatch.setattr(pool, "act", lambda *_: None)
+def test_an_experiment_that_was_edited_is_kept_when_its_nightly_is_added_anew(added):
     edited = f"{added.experiment.read_text()}# mine\n"
     added.experiment.write_text(edited)
     setup.change(added, "remove")
@@ -188,15 +180,9 @@ def test_an_experiment_that_was_edited_is_kept_when_its_nightly_is_added_anew(mo
 
 
 @pytest.mark.parametrize("verb", ["pause", "remove"])
-def test_prometheus_hears_of_no_nights_that_nobody_expects(monkeypatch, added, verb):
-    monkeypatch.setattr(pool, "act", lambda *_: None)
+def test_prometheus_hears_of_no_nights_that_nobody_expects_and_the_webhooks_url_goes_with_its_nightly(added, verb):
     text = Path(added.terms.textfile, "tierbench_nightly_nights.prom")
     text.touch()
     setup.change(added, verb)
     assert not text.exists()
-
-
-def test_the_url_of_a_webhook_goes_with_its_nightly(monkeypatch, added):
-    monkeypatch.setattr(pool, "act", lambda *_: None)
-    setup.change(added, "remove")
-    assert not (added.directory / names.WEBHOOK).exists()
+    assert (added.directory / names.WEBHOOK).exists() is (verb == "pause")
