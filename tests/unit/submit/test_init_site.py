@@ -18,10 +18,16 @@ ALL_MACHINES = pool.all_machines
 
 
 @pytest.fixture(autouse=True)
-def nothing_here(monkeypatch, tmp_path):
+def here(monkeypatch, tmp_path):
+    """Has these machines in the pool, and these file systems mounted beside the disk; at first nothing."""
+
+    def here(*machines, mounted=()):
+        monkeypatch.setattr(pool, "all_machines", lambda: list(machines))
+        monkeypatch.setattr(init_site, "mounts", lambda: [DISK, *mounted])
+
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(init_site, "mounts", lambda: [DISK])
-    monkeypatch.setattr(pool, "all_machines", list)
+    here()
+    return here
 
 
 def made(*arguments):
@@ -35,17 +41,16 @@ def port():
         yield listening.getsockname()[1]
 
 
-def test_one_box_alone_has_its_own_disk(monkeypatch):
-    monkeypatch.setattr(pool, "all_machines", lambda: [Machine("box.example", 4, "")])
+def test_one_box_alone_has_its_own_disk(here):
+    here(Machine("box.example", 4, ""))
     site = made()
     assert site.pools["workers"].requirements == 'Machine == "box.example"'
     assert site.access["disk"].on_disk
     assert (site.server.host, site.server.via) == ("box.example", "pool")
 
 
-def test_networks_are_pools_and_servers_take_no_clients(monkeypatch):
-    monkeypatch.setattr(pool, "all_machines", lambda: NODES)
-    monkeypatch.setattr(init_site, "mounts", lambda: [DISK, NFS])
+def test_networks_are_pools_and_servers_take_no_clients(here):
+    here(*NODES, mounted=[NFS])
     site = made("--url", "root://door.example//data")
     assert set(site.pools) == {"private", "public"}
     assert {(access.pool, access.protocol) for access in site.access.values()} == {
@@ -56,24 +61,21 @@ def test_networks_are_pools_and_servers_take_no_clients(monkeypatch):
     assert site.storage.replicas == "/data/tierbench"
 
 
-def test_who_exports_a_mount_takes_no_clients_and_is_found_in_the_pool_by_its_short_name(monkeypatch):
-    machines = [Machine("wn.example", 8, ""), Machine("nas.example", 8, "")]
-    monkeypatch.setattr(pool, "all_machines", lambda: machines)
-    monkeypatch.setattr(init_site, "mounts", lambda: [DISK, NFS._replace(device="nas:/export")])
+def test_who_exports_a_mount_takes_no_clients_and_is_found_in_the_pool_by_its_short_name(here):
+    here(Machine("wn.example", 8, ""), Machine("nas.example", 8, ""), mounted=[NFS._replace(device="nas:/export")])
     site = made("--mount", "/data")
     assert [(sampler.host, sampler.via) for sampler in site.samplers.values()] == [("nas.example", "pool")]
     assert [own.requirements for own in site.pools.values()] == ['Machine == "wn.example"']
 
 
-def test_a_mount_is_found_by_a_link_to_it(monkeypatch, tmp_path):
+def test_a_mount_is_found_by_a_link_to_it(here, tmp_path):
+    here(mounted=[NFS])
     (tmp_path / "store").symlink_to("/data/store")
-    monkeypatch.setattr(init_site, "mounts", lambda: [DISK, NFS])
     assert init_site.mount_at(str(tmp_path / "store")).kind == "nfs4"
 
 
-def test_machines_without_a_network_are_one_pool_beside_the_server(monkeypatch):
-    machines = [Machine(host, 8, "") for host in ("a.example", "b.example", "door.example")]
-    monkeypatch.setattr(pool, "all_machines", lambda: machines)
+def test_machines_without_a_network_are_one_pool_beside_the_server(here):
+    here(*(Machine(host, 8, "") for host in ("a.example", "b.example", "door.example")))
     site = made("--url", "https://door.example/store")
     untagged = 'OpSys == "LINUX" && TierbenchNetwork =?= undefined'
     assert site.pools["workers"].requirements == f'{untagged} && Machine != "door.example"'
@@ -81,9 +83,9 @@ def test_machines_without_a_network_are_one_pool_beside_the_server(monkeypatch):
     assert (site.access["http"].prefix, site.storage.replicas) == ("https://door.example:443/", "/store/tierbench")
 
 
-def test_a_pool_of_which_half_say_their_network_is_two_pools(monkeypatch):
+def test_a_pool_of_which_half_say_their_network_is_two_pools(here):
     tagged = [Machine(f"t{number}.example", 8, "Public") for number in range(60)]
-    monkeypatch.setattr(pool, "all_machines", lambda: [*tagged, *(Machine(f"{n}.example", 8, "") for n in "ab")])
+    here(*tagged, *(Machine(f"{n}.example", 8, "") for n in "ab"))
     site = made("--url", "root://far.example//data")
     requirements = {name: offer.requirements for name, offer in site.pools.items()}
     assert requirements["workers"] == 'OpSys == "LINUX" && TierbenchNetwork =?= undefined'
@@ -118,8 +120,8 @@ def test_what_a_machine_calls_its_network_becomes_no_part_of_the_file(monkeypatc
     assert "# CHANGE: a.example: TierbenchNetwork must be a name" in Path("mine.toml").read_text()
 
 
-def test_a_file_that_cannot_be_read_does_not_stay(monkeypatch):
-    monkeypatch.setattr(pool, "all_machines", lambda: [Machine("a.example", 8, "bob's rack")])
+def test_a_file_that_cannot_be_read_does_not_stay(here):
+    here(Machine("a.example", 8, "bob's rack"))
     assert main(["init-site", "mine.toml"]) == 2
     assert not Path("mine.toml").exists()
 

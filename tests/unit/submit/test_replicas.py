@@ -38,11 +38,16 @@ WRITES = ['echo whole >"$2.partial" && mv "$2.partial" "$2"', 'echo "Processing 
 
 
 @pytest.fixture
-def storage(tmp_path):
-    """A storage with the set on it."""
+def mount(tmp_path):
     (tmp_path / "mount").mkdir()
-    make(SET, tmp_path / "mount/replicas", 2)
-    return tmp_path / "mount/replicas"
+    return tmp_path / "mount"
+
+
+@pytest.fixture
+def storage(mount):
+    """A storage with the set on it."""
+    make(SET, mount / "replicas", 2)
+    return mount / "replicas"
 
 
 def replica(storage, number=1):
@@ -62,26 +67,25 @@ def inodes(storage):
 
 
 @pytest.fixture
-def copies(storage, tmp_path):
+def copies(storage, mount):
     """Makes the copies that an access method has of the set, and says what they hold."""
 
     def make_copies():
-        copy(SET, storage, tmp_path / "mount/copies", 2)
-        return {name: (tmp_path / "mount/copies" / SET.folder / name).read_bytes() for name in SET.files}
+        copy(SET, storage, mount / "copies", 2)
+        return contents(mount / "copies")
 
     return make_copies
 
 
 @pytest.fixture
-def tree(tmp_path, monkeypatch):
+def tree(mount, monkeypatch):
     """Makes a set of one ROOT file by a program of these lines, and gives its contents."""
 
     def make_tree(*lines):
-        program = script(tmp_path / "make_tree", *lines)
+        program = script(mount.with_name("make_tree"), *lines)
         monkeypatch.setattr(programs, "command", lambda _, arguments: [str(program), *arguments])
-        (tmp_path / "mount").mkdir(exist_ok=True)
-        make(TREE, tmp_path / "mount/replicas", 1)
-        return (tmp_path / "mount/replicas" / TREE.folder / TREE.files[0]).read_text()
+        make(TREE, mount / "replicas", 1)
+        return (mount / "replicas" / TREE.folder / TREE.files[0]).read_text()
 
     return make_tree
 
@@ -126,26 +130,18 @@ def test_the_catalogue_says_what_each_file_holds(storage):
     }
 
 
-def test_files_made_anew_are_the_same_and_no_two_are_alike(tmp_path):
-    (tmp_path / "mount").mkdir()
+def test_files_made_anew_are_the_same_no_two_are_alike_and_doubling_sizes_begin_again_after_the_largest(mount):
     for folder in ("one", "other"):
-        make(DOUBLING, tmp_path / "mount" / folder, 2)
-    one, other = ([path.read_bytes() for path in sorted((tmp_path / "mount" / folder).glob("*/*.dat"))]
-                  for folder in ("one", "other"))  # fmt: skip
-    assert (one == other, len(one), len(set(one))) == (True, DOUBLING.count, DOUBLING.count)
+        make(DOUBLING, mount / folder, 2)
+    one, other = (
+        [(mount / folder / DOUBLING.folder / name).read_bytes() for name in DOUBLING.files]
+        for folder in ("one", "other")
+    )
+    assert (one == other, len(set(one))) == (True, DOUBLING.count)
     assert len(zlib.compress(one[2])) > len(one[2])
-
-
-def test_no_file_is_larger_than_the_largest_that_was_asked_for():
-    assert replace(DOUBLING, up_to_mb=0.003).sizes == [1000, 2000]
-
-
-def test_files_of_doubling_sizes_begin_again_after_the_largest(tmp_path):
-    (tmp_path / "mount").mkdir()
-    make(DOUBLING, tmp_path / "mount/replicas", 2)
-    made = [tmp_path / "mount/replicas" / DOUBLING.folder / name for name in DOUBLING.files]
-    assert [path.stat().st_size for path in made] == [1000, 2000, 4000, 1000, 2000]
+    assert list(map(len, one)) == [1000, 2000, 4000, 1000, 2000]
     assert DOUBLING.nominal_bytes == 7000 // 3
+    assert replace(DOUBLING, up_to_mb=0.003).sizes == [1000, 2000]
 
 
 def test_a_tree_stays_where_it_was_and_an_rntuple_lies_beside_it() -> None:
@@ -170,9 +166,7 @@ def test_no_storage_of_another_host_is_filled_on_this_hosts_own_disk(monkeypatch
 
 
 def test_a_root_config_that_does_not_work_is_named(tmp_path, monkeypatch):
-    script = tmp_path / "root-config"
-    script.write_text("#!/bin/sh\necho no libraries >&2; exit 1\n")
-    script.chmod(0o755)
+    script(tmp_path / "root-config", "echo no libraries >&2; exit 1")
     monkeypatch.setattr(programs, "find_root_executable", lambda: "")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(UnmetNeed, match="root-config does not work: no libraries"):
@@ -242,27 +236,23 @@ def test_copies_of_what_has_changed_since_are_made_anew(storage, copies):
     assert copies() == contents(storage)
 
 
-@pytest.mark.parametrize("room", [6302, 6303])  # 5 % of it stay free
-def test_room_is_needed_for_what_the_sources_hold(tmp_path, free, room):
-    (tmp_path / "mount").mkdir()
+def test_room_is_needed_for_what_the_sources_hold(mount, tmp_path, free):
     for number, size in enumerate((2000, 1)):
         (tmp_path / f"{number}.dat").write_bytes(b"x" * size)
-    asked = CopiedReplicas(name="like", kind="copies", count=5, size_mb=0.001, source=Glob(f"{tmp_path}/*.dat"))
-    free(room)
-    if room == 6302:
-        with pytest.raises(TierbenchError, match="GB are to be written"):
-            make(asked, tmp_path / "mount/replicas", 2)
-    else:
-        make(asked, tmp_path / "mount/replicas", 2)
+    sources = CopiedReplicas(name="like", kind="copies", count=5, size_mb=0.001, source=Glob(f"{tmp_path}/*.dat"))
+    free(6302)  # 5 % of it stay free
+    with pytest.raises(TierbenchError, match="GB are to be written"):
+        make(sources, mount / "replicas", 2)
+    free(6303)
+    make(sources, mount / "replicas", 2)
 
 
-def test_files_of_doubling_sizes_need_just_their_room_which_is_told(tmp_path, free, capsys):
-    (tmp_path / "mount").mkdir()
+def test_files_of_doubling_sizes_need_just_their_room_which_is_told(mount, free, capsys):
     free(10_500)
-    make(DOUBLING, tmp_path / "mount/replicas", 2)
+    make(DOUBLING, mount / "replicas", 2)
     assert "; 0.0 GB are to be written and 0.0 GB are free\n" in capsys.readouterr().err
     free(0)  # as a mount says that does not tell
-    make(DOUBLING, tmp_path / "mount/others", 2)
+    make(DOUBLING, mount / "others", 2)
 
 
 def test_copies_need_the_room_of_what_is_listed(storage, copies, free):
@@ -426,27 +416,25 @@ def test_where_there_are_no_locks_none_is_left_behind(storage, monkeypatch):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files for others")
-def test_what_root_makes_belongs_to_the_storages_owner(tmp_path):
-    (tmp_path / "mount").mkdir()
-    os.chown(tmp_path / "mount", 4321, 4322)
-    make(SET, tmp_path / "mount/replicas", 2)
-    made = [tmp_path / "mount/replicas", *(tmp_path / "mount/replicas").rglob("*")]
+def test_what_root_makes_belongs_to_the_storages_owner(mount):
+    os.chown(mount, 4321, 4322)
+    make(SET, mount / "replicas", 2)
+    made = [*mount.rglob("*")]
     assert len(made) == SET.count + 3
-    with catalogue.adding(tmp_path / "mount/replicas" / SET.folder):
-        made.append(tmp_path / "mount/replicas" / SET.folder / LOCK)
+    with catalogue.adding(mount / "replicas" / SET.folder):
+        made.append(mount / "replicas" / SET.folder / LOCK)
         assert {(path.stat().st_uid, path.stat().st_gid) for path in made} == {(4321, 4322)}
 
 
 @pytest.mark.parametrize(("above", "file"), [(0o755, 0o644), (0o750, 0o640), (0o700, 0o600)])
-def test_who_may_read_the_storage_may_read_what_is_made_whatever_the_umask(tmp_path, above, file):
-    (tmp_path / "mount").mkdir()
-    (tmp_path / "mount").chmod(above)
+def test_who_may_read_the_storage_may_read_what_is_made_whatever_the_umask(mount, above, file):
+    mount.chmod(above)
     before = os.umask(0o077)
     try:
-        make(SET, tmp_path / "mount/replicas", 2)
+        make(SET, mount / "replicas", 2)
     finally:
         os.umask(before)
-    made = list((tmp_path / "mount/replicas").rglob("*"))
+    made = list((mount / "replicas").rglob("*"))
     assert {path.stat().st_mode & 0o777 for path in made if path.is_file()} == {file}
     assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {above}
 
