@@ -101,16 +101,17 @@ def server_of(url: str) -> Server:
         protocol, scheme, usual = SCHEMES[parts.scheme]
         port, host = parts.port or usual, parts.hostname or ""
     except (KeyError, ValueError):
-        known = f"must be SCHEME://HOST:PORT/PATH, {', '.join(SCHEMES)}"
-        known = "write root://: a door that wants TLS asks for it" if url.startswith("roots:") else known
-        raise ConfigError(f"--url {shown(url)}: {known}") from None
+        remedy = f"must be SCHEME://HOST:PORT/PATH, {', '.join(SCHEMES)}"
+        if url.startswith("roots:"):
+            remedy = "write root://: a door that wants TLS asks for it"
+        raise ConfigError(f"--url {shown(url)}: {remedy}") from None
     prefix = f"{scheme}://{host}:{port}/"
     if not Host.fits(host) or not Prefix.fits(prefix):
         raise ConfigError(f"--url {shown(url)}: its host must be {Host.must_be}")
     say(f"asking {host}:{port}")
+    trouble = ""
     try:
         socket.create_connection((host, port), PATIENCE_S).close()
-        trouble = ""
     except OSError as error:
         trouble = str(error.strerror or error)
     path = f"/{parts.path.strip('/')}"
@@ -176,21 +177,21 @@ def _pools(machines: Iterable[Machine], servers: set[str]) -> Iterator[tuple[str
     names: Counter[str] = Counter()
     for network in sorted({machine.network for machine in clients}):
         members = [machine for machine in clients if machine.network == network]
-        wanted = network if Key.fits(network) else "workers"
-        names[wanted] += 1
-        name = wanted if names[wanted] == 1 else f"{wanted}-{names[wanted]}"
+        name = _numbered(network if Key.fits(network) else "workers", names)
         if network:
             yield name, f'TierbenchNetwork == "{network}"', members
         elif len(members) == 1:
             yield name, f'Machine == "{members[0].host}"', members
         else:  # so that a server that joins is none of them
             others = sorted(servers & {machine.host for machine in workers} - {machine.host for machine in members})
-            untagged = [
-                'OpSys == "LINUX"',
-                "TierbenchNetwork =?= undefined",
-                *(f'Machine != "{host}"' for host in others),
-            ]
-            yield name, " && ".join(untagged), members
+            not_others = (f'Machine != "{host}"' for host in others)
+            yield name, " && ".join(['OpSys == "LINUX"', "TierbenchNetwork =?= undefined", *not_others]), members
+
+
+def _numbered(name: str, uses: Counter[str]) -> str:
+    """The name, with a number from its second use on."""
+    uses[name] += 1
+    return name if uses[name] == 1 else f"{name}-{uses[name]}"
 
 
 def _accesses(
@@ -200,9 +201,7 @@ def _accesses(
     tables: Counter[str] = Counter()
 
     def table(name: str, pool_name: str, comment: str = "") -> Iterator[str]:
-        wanted = name if len(pools) == 1 else f"{pool_name}-{name}"
-        tables[wanted] += 1
-        key = wanted if tables[wanted] == 1 else f"{wanted}-{tables[wanted]}"
+        key = _numbered(name if len(pools) == 1 else f"{pool_name}-{name}", tables)
         yield "\n" + _line(f"[access.{key}]", comment)
         yield f'pool = "{pool_name}"'
 
@@ -212,19 +211,16 @@ def _accesses(
             yield from table(server.protocol, pool_name)
             yield f'protocol = "{server.protocol}"'
             yield _line(f'prefix = "{server.prefix}"', state)
-            cold = "its caches are emptied; else trials are SUSPECT" + (
-                "" if server.host in there else ". It must join the pool"
-            )
-            yield _line(f'{"" if server.host in there else "# "}path = ["{server.host}"]', cold)
+            path, cold = f'path = ["{server.host}"]', "its caches are emptied; else trials are SUSPECT"
+            yield _line(path, cold) if server.host in there else _line(f"# {path}", f"{cold}. It must join the pool")
             yield '# token = { file = "/home/me/token" }       or kerberos, x509: where the server asks for one'
         for number, place in enumerate(places):
             here = Path(place.point).exists()
             what = f"{place.kind} {place.device} on {place.point}" if here else f"{place.point}, which is not here"
             yield from table("mount", pool_name, what)
             own_disk = "a disk of this host alone? Then on_disk = true, with replicas"
-            asked = own_disk if here else "do these workers mount it?"
-            doubt = "" if here and place.by_network else f"CHANGE: {asked}"
-            yield _line('protocol = "file"', doubt)
+            question = own_disk if here else "do these workers mount it?"
+            yield _line('protocol = "file"', "" if here and place.by_network else f"CHANGE: {question}")
             if number:
                 copies = "copies: `tierbench replicas … --access` makes them"
                 yield _line(f'replicas = "{place.point}/tierbench"', copies)

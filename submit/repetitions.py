@@ -224,10 +224,10 @@ def _decided(run: Path, plan: dict[str, Any], experiment: dict[str, Any], rule: 
 
 def _measured(run: Path, plan: dict[str, Any]) -> int:
     """How many repetitions have all their trials behind them, with their tables."""
-    repeats = {int(trial["repeat"]): True for trial in plan["trials"]}
-    for trial in plan["trials"]:
-        repeats[int(trial["repeat"])] &= _is_over(_folder(run, trial))
-    return next((repeat - 1 for repeat in sorted(repeats) if not repeats[repeat]), max(repeats, default=0))
+    unfinished = [int(trial["repeat"]) for trial in plan["trials"] if not _is_over(_folder(run, trial))]
+    if unfinished:
+        return min(unfinished) - 1
+    return max((int(trial["repeat"]) for trial in plan["trials"]), default=0)
 
 
 def _is_over(trial: Path) -> bool:

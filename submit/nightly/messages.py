@@ -243,5 +243,4 @@ def write_webhook(nightly: Nightly, url: str) -> None:
 
 
 def webhook_url(nightly: Nightly) -> str:
-    """Where to post."""
     return (nightly.directory / names.WEBHOOK).read_text(encoding="utf-8").strip()

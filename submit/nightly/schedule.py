@@ -232,7 +232,6 @@ WantedBy=timers.target
         return f"timer {self._unit(nightly)}{lingers}"
 
     def change(self, nightly: Nightly, verb: str) -> None:
-        """Pause, resume or remove it."""
         _systemctl("enable" if verb == "resume" else "disable", "--now", f"{self._unit(nightly)}.timer")
         if verb == "remove":
             for name in self.units(nightly):

@@ -42,7 +42,7 @@ class Site:
         return {folder: {name: Entry(name, self.sizes, "0") for name in own.files} for folder, own in sets.items()}
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def site(monkeypatch):
     site = Site()
     monkeypatch.setattr(planning.pool, "matching_slots", site.slots)
@@ -69,7 +69,6 @@ def made(definition, only=()):
     return Run(run)
 
 
-@pytest.mark.usefixtures("site")
 def test_what_is_added_are_the_trials_that_more_repetitions_would_have_had(definition):
     run = made(definition)
     extension(run, 3).write()
@@ -85,7 +84,6 @@ def test_what_is_added_are_the_trials_that_more_repetitions_would_have_had(defin
     assert all((run.directory / names.trial_directory(trial.id) / names.TRIAL_DAG).exists() for trial in plan.trials)
 
 
-@pytest.mark.usefixtures("site")
 def test_each_of_them_is_run_and_the_rule_goes_on_to_count_its_looks(definition):
     definition.write_text(OWN.replace("repeats = 2", "repeats = { within_pct = 5, at_least = 2, at_most = 4 }"))
     run = made(definition)
@@ -95,7 +93,6 @@ def test_each_of_them_is_run_and_the_rule_goes_on_to_count_its_looks(definition)
     assert waits == [True] * 8 + [False] * 4
 
 
-@pytest.mark.usefixtures("site")
 def test_the_rule_that_goes_on_is_the_runs_own(definition):
     run = made(definition)
     definition.write_text(OWN.replace("repeats = 2", "repeats = { within_pct = 5, at_least = 10, at_most = 20 }"))
@@ -103,7 +100,6 @@ def test_the_rule_that_goes_on_is_the_runs_own(definition):
     assert json.loads((run.directory / names.EXPERIMENT).read_text())["repeats"] == 3
 
 
-@pytest.mark.usefixtures("site")
 def test_repetitions_that_were_planned_and_of_which_none_has_begun_are_not_added_to(definition):
     """A call was broken off before it submitted them, and is made again."""
     run = made(definition)
@@ -119,7 +115,6 @@ def test_repetitions_that_were_planned_and_of_which_none_has_begun_are_not_added
     assert added(1).extended == (2, 4)
 
 
-@pytest.mark.usefixtures("site")
 def test_a_run_of_which_something_would_be_missing_does_not_stay(definition, monkeypatch):
     def broken_off(*_):
         raise KeyboardInterrupt
@@ -130,7 +125,6 @@ def test_a_run_of_which_something_would_be_missing_does_not_stay(definition, mon
     assert not (definition.parent / "half").exists()
 
 
-@pytest.mark.usefixtures("site")
 def test_what_was_wanted_of_a_run_alone_is_repeated(definition):
     run = made(definition, only=("direct",))
     extension(run, 1).write()
@@ -168,7 +162,6 @@ def test_what_would_not_be_the_same_is_refused(definition, site, happens, reason
 
 
 @pytest.mark.parametrize("last", [names.EXPERIMENT_DAG, names.EXPERIMENT, names.PLAN])
-@pytest.mark.usefixtures("site")
 def test_one_that_is_broken_off_leaves_the_run_as_it_was_and_can_be_repeated(definition, last, monkeypatch):
     run = made(definition)
     plan = (run.directory / names.PLAN).read_text()
@@ -188,7 +181,6 @@ def test_one_that_is_broken_off_leaves_the_run_as_it_was_and_can_be_repeated(def
     assert len(Run(run.directory).trial_directories) == 6
 
 
-@pytest.mark.usefixtures("site")
 def test_the_command_submits_it_and_takes_no_other_definitions(definition, monkeypatch, capsys):
     run = made(definition)
     submitted = []
@@ -200,7 +192,6 @@ def test_the_command_submits_it_and_takes_no_other_definitions(definition, monke
     assert "--site is missing" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("site")
 @pytest.mark.parametrize(
     ("number", "words"), [(0, "must be 1 or more"), (1000, "must be at most 99"), (1, "is a copy of /elsewhere")]
 )
@@ -212,7 +203,6 @@ def test_a_number_that_cannot_be_is_refused_in_a_copy_too(definition, monkeypatc
         extension(run, number)
 
 
-@pytest.mark.usefixtures("site")
 def test_a_pattern_that_fits_nothing_says_what_there_is(definition):
     with pytest.raises(
         ConfigError, match=r"--only \"xrd\*\": fits no trial; the configurations are direct/root, lan-xrootd/root"

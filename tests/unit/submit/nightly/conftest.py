@@ -91,11 +91,3 @@ def receiver():
     with serving(Posted) as url:
         received.url = f"{url}/hook"
         yield received
-
-
-@pytest.fixture
-def found(monkeypatch):
-    """What the history says has changed."""
-    those = []
-    monkeypatch.setattr(steps, "changes", lambda _: those)
-    return those

@@ -18,6 +18,14 @@ from tierbench.submit.nightly import messages, record, steps
 from tierbench.submit.nightly.monitoring import Health
 
 
+@pytest.fixture(autouse=True)
+def changes(monkeypatch):
+    """What the history says has changed."""
+    changes = [WORSE]
+    monkeypatch.setattr(steps, "changes", lambda _: changes)
+    return changes
+
+
 @pytest.fixture
 def silence():
     """A webhook that takes connections and never says a word."""
@@ -74,16 +82,15 @@ def configured(monkeypatch, **settings):
 
 
 @pytest.mark.parametrize("changed", [[], [dataclasses.replace(WORSE, acknowledged=True)]])
-def test_nobody_gets_a_message_of_a_night_in_which_nothing_new_has_changed(define, receiver, found, changed):
-    found += changed
+def test_nobody_gets_a_message_of_a_night_in_which_nothing_new_has_changed(define, receiver, changes, changed):
+    changes[:] = changed
     nightly = define(webhook=receiver.url)
     night = close(nightly, measured(nightly))
     assert receiver.bodies == []
     assert night.deliveries == {"nobody": "there was nothing to tell"}
 
 
-def test_a_change_is_told_once_by_one_message_that_names_number_interval_and_report(define, receiver, smtp, found):
-    found.append(WORSE)
+def test_a_change_is_told_once_by_one_message_that_names_number_interval_and_report(define, receiver, smtp):
     nightly = define(webhook=receiver.url, mail="admin@site.example", since=LAST - timedelta(minutes=1))
     night = close(nightly, measured(nightly))
     assert night.deliveries == {"webhook 127.0.0.1": "delivered", "admin@site.example": "delivered"}
@@ -98,9 +105,9 @@ def test_a_change_is_told_once_by_one_message_that_names_number_interval_and_rep
 
 
 def test_a_webhook_that_never_answers_is_given_up_and_told_of_by_the_next_message(
-    define, silence, receiver, found, monkeypatch
+    define, silence, receiver, changes, monkeypatch
 ):
-    found += [WORSE, dataclasses.replace(WORSE, configuration="wan", sentence="Worse: another one.")]
+    changes.append(dataclasses.replace(WORSE, configuration="wan", sentence="Worse: another one."))
     nightly = define(webhook=silence)
     with monkeypatch.context() as impatient:
         impatient.setattr(messages, "PATIENCE_S", 0.5)
@@ -114,8 +121,7 @@ def test_a_webhook_that_never_answers_is_given_up_and_told_of_by_the_next_messag
     assert f"{WORSE.sentence} Worse: another one." in str(receiver.bodies[0]["text"])
 
 
-def test_a_webhook_is_told_of_by_its_host_alone(define, receiver, found, tmp_path):
-    found.append(WORSE)
+def test_a_webhook_is_told_of_by_its_host_alone(define, receiver, tmp_path):
     nightly = define(webhook=f"{receiver.url}/T000/secret")
     said = []
     nightly.say = said.append
@@ -135,9 +141,8 @@ def babble():
 
 @pytest.mark.parametrize("url", ["https://chat.example:port/hook", "http://chat.example/my hook", "http://[::1/", None])
 def test_a_webhook_that_cannot_be_asked_keeps_neither_the_mail_nor_the_record_nor_the_text_file(
-    define, url, babble, smtp, found, tmp_path
+    define, url, babble, smtp, tmp_path
 ):
-    found.append(WORSE)
     nightly = define(webhook=url or babble, mail="admin@site.example", textfile=str(tmp_path))
     night = close(nightly, measured(nightly))
     how, mailed = night.deliveries.values()
@@ -147,10 +152,7 @@ def test_a_webhook_that_cannot_be_asked_keeps_neither_the_mail_nor_the_record_no
     assert Health(nightly, [], LAST + timedelta(hours=1)).state == "WARNING"
 
 
-def test_a_mailer_that_fails_or_a_configuration_that_cannot_be_read_is_told_in_the_nights_record(
-    define, monkeypatch, found
-):
-    found.append(WORSE)
+def test_a_mailer_that_fails_or_a_configuration_that_cannot_be_read_is_told_in_the_nights_record(define, monkeypatch):
     configured(monkeypatch, SENDMAIL="/bin/false")
     nightly = define(mail="admin@site.example")
     assert close(nightly, measured(nightly)).deliveries == {"admin@site.example": "/bin/false ended with 1: "}
@@ -160,8 +162,7 @@ def test_a_mailer_that_fails_or_a_configuration_that_cannot_be_read_is_told_in_t
     assert record.nights(nightly)[-1] == night
 
 
-def test_what_did_not_arrive_is_quoted_once_however_many_nights_follow(define, found):
-    found.append(WORSE)
+def test_what_did_not_arrive_is_quoted_once_however_many_nights_follow(define):
     nightly = define(webhook="http://127.0.0.1:1/")
     for day in range(3):
         night = close(nightly, measured(nightly, LAST + timedelta(days=day)))
@@ -169,8 +170,7 @@ def test_what_did_not_arrive_is_quoted_once_however_many_nights_follow(define, f
     assert WORSE.sentence in night.sentences[0]
 
 
-def test_a_webhook_that_drips_is_given_up_after_a_limit_in_all(define, found, monkeypatch):
-    found.append(WORSE)
+def test_a_webhook_that_drips_is_given_up_after_a_limit_in_all(define, monkeypatch):
     monkeypatch.setattr(messages, "LIMIT_S", 2.0)
     over = threading.Event()
 
@@ -186,19 +186,18 @@ def test_a_webhook_that_drips_is_given_up_after_a_limit_in_all(define, found, mo
 
 
 @pytest.mark.parametrize(("ratio", "since_days", "told"), [(0.5, 2, 2), (0.88, 2, 1), (0.5, 0, 1)])
-def test_what_has_gone_further_since_it_was_told_is_told_again(define, receiver, found, ratio, since_days, told):
+def test_what_has_gone_further_since_it_was_told_is_told_again(define, receiver, changes, ratio, since_days, told):
     first = dataclasses.replace(WORSE, ratio=0.9, latest_ns=SINCE_NS)
-    found.append(first)
+    changes[:] = [first]
     nightly = define(webhook=receiver.url)
     close(nightly, measured(nightly))
     latest_ns = SINCE_NS + since_days * 86_400 * 10**9
-    found[:] = [dataclasses.replace(first, ratio=ratio, latest_ns=latest_ns)]
+    changes[:] = [dataclasses.replace(first, ratio=ratio, latest_ns=latest_ns)]
     close(nightly, measured(nightly, LAST + timedelta(days=1)))
     assert len(receiver.bodies) == told
 
 
-def test_a_webhook_that_sends_elsewhere_has_got_nothing(define, found):
-    found.append(WORSE)
+def test_a_webhook_that_sends_elsewhere_has_got_nothing(define):
     answer = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/login\r\nContent-Length: 0\r\n\r\n"
     with serving(lambda connection: connection.recv(65536) and connection.sendall(answer)) as address:
         nightly = define(webhook=f"http://{address}/")
@@ -206,13 +205,12 @@ def test_a_webhook_that_sends_elsewhere_has_got_nothing(define, found):
     assert night.deliveries == {"webhook 127.0.0.1": "it answered 302 Found"}
 
 
-def test_what_one_of_two_channels_has_brought_is_quoted_once(define, found):
-    found.append(WORSE)
+def test_what_one_of_two_channels_has_brought_is_quoted_once(define):
     nightly = define(webhook="http://127.0.0.1:1/", mail="admin@site.example")
     sentences = []
     for day in range(3):
         night = record.Night((LAST + timedelta(days=day)).timestamp(), "measured", counts={"VALID": 6})
-        message = messages.Message.of(nightly, night, list(found), [])
+        message = messages.Message.of(nightly, night, [WORSE], [])
         sentences.append(message.sentences)
         how = (
             {"webhook 127.0.0.1": "refused", "admin@site.example": "delivered"} if message.sentences else {"nobody": ""}
@@ -225,10 +223,7 @@ def test_what_one_of_two_channels_has_brought_is_quoted_once(define, found):
 
 @pytest.mark.parametrize("error", [KeyError("place"), MemoryError(), OSError("no space left")])
 @pytest.mark.parametrize("step", ["_make_tables", "_make_report", "write"])
-def test_whatever_goes_wrong_in_a_night_its_message_is_sent_and_says_so(
-    define, receiver, found, monkeypatch, step, error
-):
-    found.append(WORSE)
+def test_whatever_goes_wrong_in_a_night_its_message_is_sent_and_says_so(define, receiver, monkeypatch, step, error):
     nightly = define(webhook=receiver.url)
     night = measured(nightly, outcome="running")
 
