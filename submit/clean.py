@@ -96,15 +96,15 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 
 
 def _clean(arguments: argparse.Namespace) -> int:
-    asked = [folder for folder in arguments.folders if not _is_page(folder)]
+    folders = [folder for folder in arguments.folders if not _is_page(folder)]
     if arguments.site:
         sets = sorted(Path(find_site(arguments.site).storage.replicas).glob(f"*/{names.CATALOGUE}"))
-        asked += [path.parent for path in sets if catalogue.read(path.parent).entries]
-    folders = [removable(folder) for folder in dict.fromkeys(map(Path.absolute, asked))]
-    if not folders:
+        folders += [path.parent for path in sets if catalogue.read(path.parent).entries]
+    items = [removable(folder) for folder in dict.fromkeys(map(Path.absolute, folders))]
+    if not items:
         show("there is nothing to remove")
         return 0
-    sizes = {item.folder: item.bytes for item in folders}
+    sizes = {item.folder: item.bytes for item in items}
     for folder, size in sizes.items():
         show(f"{size / 1e6:10,.1f} MB  {folder}")
         for words in _left_on_storage(folder):
@@ -115,7 +115,7 @@ def _clean(arguments: argparse.Namespace) -> int:
         show("nothing was removed; --yes does that")
         return 0
     status = 0
-    for item in folders:
+    for item in items:
         try:
             item.remove()
             show(f"removed {item.folder}")
@@ -147,9 +147,9 @@ def _idle(item: Removable) -> Iterator[None]:
         for there, job in measuring():
             plans = str(there / names.PLAN), str(there / names.NIGHT_RUN / names.PLAN)
             # By a process that can be killed: their mount may be dead. What is not ours to read is passed over.
-            asked = run_program("grep", "-sqF", "-Dskip", "-e", item.folder.name, *plans, patience_s=5)
-            if asked.status in (0, None):
-                reads = "is read by" if asked.status == 0 else f"{asked.last_words} to whether it is read by"
+            answer = run_program("grep", "-sqF", "-Dskip", "-e", item.folder.name, *plans, patience_s=5)
+            if answer.status in (0, None):
+                reads = "is read by" if answer.status == 0 else f"{answer.last_words} to whether it is read by"
                 raise BusyError(f"{item.folder}: {reads} {there} ({job})")
         with adding(item.folder):
             yield

@@ -1,7 +1,7 @@
 """The sub-commands from an experiment to the end of its run: plan, write, run, submit, watch, stop."""
 
 import argparse
-import os
+import io
 import select
 import sys
 import time
@@ -239,20 +239,19 @@ def _stops(run: Run, reason: str) -> bool:
 
 def _watch_to_the_end(run: Run, objects: ObjectView | None = None, stops: Callable[[str], bool] | None = None) -> int:
     cluster = _submitted(run)
+    view = objects or View(io.StringIO() if Quiet.on else sys.stderr)
+    hold_messages: set[str] = set()
+
+    def in_queue() -> bool:
+        there = pool.in_queue(cluster)
+        with suppress(PoolError):  # it is asked again soon
+            for message in set(pool.on_hold(cluster) if there else ()) - hold_messages:
+                hold_messages.add(message)
+                view.tell(message)
+        return there
+
     try:
-        with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
-            view = objects or View(nowhere if Quiet.on else sys.stderr)
-            hold_messages: set[str] = set()
-
-            def in_queue() -> bool:
-                there = pool.in_queue(cluster)
-                with suppress(PoolError):  # it is asked again soon
-                    for message in set(pool.on_hold(cluster) if there else ()) - hold_messages:
-                        hold_messages.add(message)
-                        view.tell(message)
-                return there
-
-            ended = watch(run, in_queue, view, stops)
+        ended = watch(run, in_queue, view, stops)
     except KeyboardInterrupt as interrupt:
         say(f"\nno longer watching; the run goes on. `tierbench watch {run.directory}` shows it again,")
         say(f"`tierbench stop {run.directory}` ends it")
@@ -265,8 +264,8 @@ def _watch_to_the_end(run: Run, objects: ObjectView | None = None, stops: Callab
     if answered and (sentence := decide(run.directory).sentence):
         (objects.tell if objects else show)(sentence)
     unfinished = [trial for trial in run.trials() if not trial.well]
-    if forsaken := lost(run, unfinished):
-        warn(forsaken)
+    if loss := lost(run, unfinished):
+        warn(loss)
     elif unfinished:
         never = all(trial.stage is Stage.WAITING for trial in run.trials())
         why = f" (none has begun: see {run.directory / names.EXPERIMENT_DAG}.dagman.out)" if never else ""

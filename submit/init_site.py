@@ -43,7 +43,7 @@ HEADING = """\
 name = "{name}\""""
 SERVERS = "server"  # TierbenchNetwork of slots that take no clients
 PATIENCE_S = 5.0
-SHOWN = 4  # machines in a comment
+MOST_NAMES = 4  # of machines in a comment
 COLUMN = 50  # where comments begin
 
 
@@ -167,7 +167,7 @@ def _line(content: str, comment: str) -> str:
 
 def _listed(machines: Sequence[Machine]) -> str:
     names = [machine.host for machine in machines]
-    return ", ".join(names if len(names) <= SHOWN else [*names[:SHOWN], f"{len(names) - SHOWN} more"])
+    return ", ".join(names if len(names) <= MOST_NAMES else [*names[:MOST_NAMES], f"{len(names) - MOST_NAMES} more"])
 
 
 def _pools(machines: Iterable[Machine], servers: set[str]) -> Iterator[tuple[str, str, list[Machine]]]:

@@ -132,8 +132,8 @@ def used_accesses(site: Site, experiment: Experiment | None) -> dict[str, Access
 
 def pools_of(site: Site, experiment: Experiment | None, name: str) -> list[str]:
     """The pools from which clients use an access method: its own, unless the experiment asks for others."""
-    asked = (use.pool_by(site.access) for use in (experiment.uses() if experiment else ()) if use.access == name)
-    return [pool for pool in dict.fromkeys(asked) if pool in site.pools] or [site.access[name].pool]
+    pools = (use.pool_by(site.access) for use in (experiment.uses() if experiment else ()) if use.access == name)
+    return [pool for pool in dict.fromkeys(pools) if pool in site.pools] or [site.access[name].pool]
 
 
 def visits(site: Site, experiment: Experiment | None, workers: Mapping[str, Iterable[str]]) -> dict[str, Visit]:
@@ -199,18 +199,16 @@ def _conditions(
     site: Site, experiment: Experiment | None, workers: Mapping[str, Iterable[str]]
 ) -> Iterator[tuple[str, Question]]:
     """Whether the hosts that have to set something can do so, and undo it, for all the values that are asked for."""
-    asked: dict[str, dict[Level, None]] = {}
+    values_of: dict[str, dict[Level, None]] = {}
     for point in experiment.points if experiment else ():
         for name, value in point.experiment.conditions.items():
-            asked.setdefault(name, {})[value] = None
-    for name, values in asked.items():
+            values_of.setdefault(name, {})[value] = None
+    for name, values in values_of.items():
         condition = site.conditions[name]
         about = {
-            "helper": condition.helper,
-            "word": condition.word,
-            "values": list(map(level_text, values)),
+            "helper": condition.helper, "word": condition.word, "values": list(map(level_text, values)),
             "tolerance_pct": condition.tolerance_pct,
-        }
+        }  # fmt: skip
         for host in condition_hosts(condition, workers):
             yield host, Question("condition", f"condition {name}", about)
 
@@ -225,7 +223,7 @@ def contents(
         able = [
             (access, hosts)
             for access, hosts in readers
-            if access.protocol in READABLE and hosts and not (access.token and access.token.condor)
+            if access.protocol in READABLE and hosts and not _for_jobs_alone(access)
         ]
         if not able or not entries:
             continue
@@ -234,8 +232,13 @@ def contents(
         chosen = chance.sample(list(entries.values()), min(CHOSEN, len(entries)))
         directory = access.place(f"{site.storage.replicas}/{folder}")
         files = [(access.url(f"{directory}/{entry.name}"), entry.bytes, entry.adler32) for entry in chosen]
-        about = {"files": files, "of": len(entries), "seconds": CONTENTS_SECONDS, **_shown(access)}
+        about = {"files": files, "of": len(entries), "seconds": CONTENTS_SECONDS, **_to_show(access)}
         yield hosts[-1], Question("contents", f"replicas {folder}", about, brings=tuple(access.secrets.values()))
+
+
+def _for_jobs_alone(access: Access) -> bool:
+    """Whether only a trial's jobs get its token."""
+    return bool(access.token and access.token.condor)
 
 
 def pinned(host: str) -> str:
@@ -258,8 +261,8 @@ def _by_clients(experiment: Experiment | None, name: str, access: Access) -> Ite
             needs = use.workload
             client = {"client": needs.client, "options": dataclasses.asdict(needs.options), "protocol": access.protocol}
             yield Question("program", f"client {needs.client}", client, needs.declared.remedy)
-            if access.writes and use.replicas.is_written and not (access.token and access.token.condor):
-                area = {"url": access.url(access.writes), **_shown(access)}
+            if access.writes and use.replicas.is_written and not _for_jobs_alone(access):
+                area = {"url": access.url(access.writes), **_to_show(access)}
                 yield Question("writes", f"access {name}, to write", area, brings=tuple(access.secrets.values()))
 
 
@@ -269,15 +272,15 @@ def _at_the_door(name: str, access: Access, paths: list[tuple[str, int]], *, flu
         for prefix in access.prefixes:
             door = prefix.removeprefix(DOOR).rstrip("/")
             beside = f" at {door}" if access.further else ""
-            about = {"door": door, "paths": paths, **_shown(access)}
-            if access.token and access.token.condor:  # which only a trial's jobs get
+            about = {"door": door, "paths": paths, **_to_show(access)}
+            if _for_jobs_alone(access):
                 listens = {"url": f"{DOOR}{door}", "caveat": "; what its token opens only a trial shows"}
                 yield Question("server", f"access {name}{beside}", listens)
             else:
                 yield Question("xrootd", f"access {name}{beside}", about, brings=tuple(access.secrets.values()))
     elif access.protocol == "file":
-        seen = [(access.url(path), count) for path, count in paths]
-        about = {"paths": seen, "flushed": flushed, "by_network": not access.on_disk, **_ticket(access)}
+        urls = [(access.url(path), count) for path, count in paths]
+        about = {"paths": urls, "flushed": flushed, "by_network": not access.on_disk, **_ticket(access)}
         yield Question("files", f"access {name}", about)
     elif access.protocol != "globus":
         for proxy in access.proxies:
@@ -289,10 +292,10 @@ def _at_the_door(name: str, access: Access, paths: list[tuple[str, int]], *, flu
         yield Question("server", f"access {name}, its destination", {"url": access.to.prefix})
 
 
-def _shown(access: Access) -> dict[str, Any]:
+def _to_show(access: Access) -> dict[str, Any]:
     """By which variables a probe's programs find what they have to show, if there is anything."""
-    shown = {variable: PurePath(path).name for variable, path in credentials.variables(access).items()}
-    return {**({"shown": shown} if shown else {}), **_ticket(access)}
+    files = {variable: PurePath(path).name for variable, path in credentials.variables(access).items()}
+    return {**({"shown": files} if files else {}), **_ticket(access)}
 
 
 def _ticket(access: Access) -> dict[str, str]:

@@ -302,12 +302,12 @@ def register(subcommands: Any) -> None:
 def _status(arguments: argparse.Namespace) -> int:
     run = Run(arguments.directory)
     trials, own = list(run.trials()), run.submission
-    forsaken = lost(run, trials)
+    loss = lost(run, trials)
     if arguments.json:
-        content = {"run": str(run.directory), "cluster": own.cluster if own else None, "lost": forsaken}
+        content = {"run": str(run.directory), "cluster": own.cluster if own else None, "lost": loss}
         print(document("status", {**content, "trials": [trial.as_record() for trial in trials]}))
     else:
-        show("\n".join(filter(None, [*_lines(trials), forsaken])))
+        show("\n".join(filter(None, [*_lines(trials), loss])))
     return 0
 
 
