@@ -155,9 +155,9 @@ def test_a_repetition_that_would_go_beyond_the_budget_does_not_begin(tmp_path, l
 
 def test_a_repetition_begins_when_those_before_have_been_looked_at(tmp_path):
     run = made(tmp_path)
-    those = [read_trial(run / names.trial_directory(trial["id"])) for trial in trials(run)]
-    assert [trial.after_look for trial in those] == [trial.repeat > 3 for trial in those]
-    assert all(trial.until_answered and trial.until_known for trial in those)
+    planned = [read_trial(run / names.trial_directory(trial["id"])) for trial in trials(run)]
+    assert [trial.after_look for trial in planned] == [trial.repeat > 3 for trial in planned]
+    assert all(trial.until_answered and trial.until_known for trial in planned)
 
 
 def test_the_command_names_the_trials_that_are_not_needed(tmp_path, looks, capsys):

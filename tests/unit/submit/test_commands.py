@@ -26,10 +26,10 @@ def no_slots(monkeypatch):
 @pytest.mark.usefixtures("no_slots")
 def test_nothing_is_run_where_something_is_missing(tmp_path, capsys):
     status = cli.main(["run", "quick", "--site", "testbed", "--into", str(tmp_path / "run")])
-    told = capsys.readouterr().err
+    output = capsys.readouterr().err
     assert status == 3
-    assert "missing: slots: pool private has 0 cores" in told
-    assert "--anyway" in told
+    assert "missing: slots: pool private has 0 cores" in output
+    assert "--anyway" in output
     assert not (tmp_path / "run").exists()
 
 

@@ -400,8 +400,8 @@ def test_the_credential_daemon_is_asked_whether_it_has_what_jobs_will_need(tmp_p
 
 def doubts(site, experiment):
     plan = expand(site, experiment, WORKERS)
-    found = preflight(Planned(plan, site, experiment, "no pool"), "quick")
-    return [finding.line for finding in found if finding.thing.startswith("access ")]
+    everything = preflight(Planned(plan, site, experiment, "no pool"), "quick")
+    return [finding.line for finding in everything if finding.thing.startswith("access ")]
 
 
 def test_how_long_a_token_is_needed_is_how_long_the_run_takes(tmp_path):

@@ -85,9 +85,9 @@ def test_what_a_host_answers(tmp_path, kind, about, why, seen):
     for name in ("a.root", "b.root", "catalogue.jsonl"):
         (tmp_path / name).touch()
     (tmp_path / ".proc").symlink_to("/proc")
-    found = answer(kind, **json.loads(json.dumps(about).replace("FOLDER", str(tmp_path))))
-    assert seen in found["seen"]
-    assert why is None or (found["state"], found.get("why", "")) == ("bad" if why else "good", why)
+    result = answer(kind, **json.loads(json.dumps(about).replace("FOLDER", str(tmp_path))))
+    assert seen in result["seen"]
+    assert why is None or (result["state"], result.get("why", "")) == ("bad" if why else "good", why)
 
 
 def test_a_ticket_opens_no_other_access_methods_door(tmp_path, monkeypatch):
@@ -102,7 +102,7 @@ def test_a_ticket_opens_no_other_access_methods_door(tmp_path, monkeypatch):
     assert [question.kind for question in kinds] == ["kerberos", "files", "files", "kerberos", "files"]
     about = [{**question.to_json(), "paths": [["/", 1]], "by_network": False} for question in kinds]
     answers = json.loads(probe(json.dumps([about[place] for place in (0, 1, 2, 4, 3, 4)])).stdout)["answers"]
-    assert [found["state"] != "bad" for found in answers] == [True, True, False, False, True, True], answers
+    assert [result["state"] != "bad" for result in answers] == [True, True, False, False, True, True], answers
 
 
 def test_an_interface_that_is_there():
@@ -130,8 +130,8 @@ def test_files_on_a_hosts_own_disk_that_are_not_declared_so_are_bad(tmp_path):
     (direct, disk) = (question.to_json() for question in asked if question.kind == "files")
     states = {}
     for name, question in (("direct", direct), ("local-disk", disk)):
-        found = answer("files", **{**question, "ask": "files", "paths": [[str(tmp_path), 0]]})
-        states[name] = found["state"], found["why"]
+        result = answer("files", **{**question, "ask": "files", "paths": [[str(tmp_path), 0]]})
+        states[name] = result["state"], result["why"]
     assert states == {"direct": ("bad", "local"), "local-disk": ("good", "")}
 
 
@@ -145,16 +145,16 @@ def test_storage_whose_files_come_from_elsewhere_is_doubtful():
     assert dict(files)[SITE.server.host] is True
     assert False in dict(files).values()
     if remote := [mount.point for mount in mounts() if mount.kind not in LOCAL and Path(mount.point).is_dir()]:
-        found = answer("files", paths=[[remote[0], 0]], cache_only=True, own_disks=True)
-        assert (found["state"], found["why"]) == ("doubtful", "elsewhere")
+        result = answer("files", paths=[[remote[0], 0]], cache_only=True, own_disks=True)
+        assert (result["state"], result["why"]) == ("doubtful", "elsewhere")
 
 
 def test_the_probe_finds_auto_as_the_sampler_does():
     routes = Path("/proc/net/route").read_text().splitlines()[1:]
     by_default = [route.split()[0] for route in routes if route.split()[1] == route.split()[7] == "00000000"]
-    found = answer("interface", name="auto")
-    assert found["state"] == ("good" if by_default else "bad")
-    assert (by_default[0] if by_default else "no default route") in found["seen"]
+    result = answer("interface", name="auto")
+    assert result["state"] == ("good" if by_default else "bad")
+    assert (by_default[0] if by_default else "no default route") in result["seen"]
 
 
 @pytest.mark.parametrize(
@@ -167,14 +167,14 @@ def test_the_contents_of_replicas_are_looked_at(tmp_path, content, state, seen):
     if content is not None:
         path.write_bytes(content)
     files = [[str(path), 9, f"{zlib.adler32(b'a replica'):08x}"]]
-    found = answer("contents", files=files, of=1, seconds=10)
-    assert (found["state"], seen in found["seen"]) == (state, True)
+    result = answer("contents", files=files, of=1, seconds=10)
+    assert (result["state"], seen in result["seen"]) == (state, True)
 
 
 def test_a_replica_that_takes_too_long_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "slow")
-    found = answer("contents", files=[[str(tmp_path / "slow"), 1, "00000001"]], of=1, seconds=0.5)
-    assert (found["state"], found["why"]) == ("doubtful", "unread")
+    result = answer("contents", files=[[str(tmp_path / "slow"), 1, "00000001"]], of=1, seconds=0.5)
+    assert (result["state"], result["why"]) == ("doubtful", "unread")
 
 
 AS_NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
@@ -187,8 +187,8 @@ def test_of_others_replicas_no_flush_can_be_measured(mode, flushed, why):
         Path(folder).chmod(0o755)
         (Path(folder) / "a.root").touch()
         (Path(folder) / "a.root").chmod(mode)
-        found = answer("files", AS_NOBODY, paths=[[folder, 1]], flushed=flushed)
-    assert (found["state"], found["why"]) == ("doubtful" if why else "good", why)
+        result = answer("files", AS_NOBODY, paths=[[folder, 1]], flushed=flushed)
+    assert (result["state"], result["why"]) == ("doubtful" if why else "good", why)
 
 
 def proxy(folder, days=7):
@@ -211,8 +211,8 @@ def proxy(folder, days=7):
 )  # fmt: skip
 def test_a_grid_proxy_is_looked_at(tmp_path, days, mode, why, seen):
     proxy(tmp_path, days).chmod(mode)
-    found = answer("proxy", path=str(tmp_path / "proxy.pem"), needed_s=48 * 3600)
-    assert (found.get("why", ""), seen in found["seen"]) == (why, True)
+    result = answer("proxy", path=str(tmp_path / "proxy.pem"), needed_s=48 * 3600)
+    assert (result.get("why", ""), seen in result["seen"]) == (why, True)
 
 
 def test_a_warning_of_openssl_is_no_date(tmp_path, monkeypatch):
@@ -349,8 +349,8 @@ def test_sudo_that_lists_the_helper_and_asks_for_a_password_is_no_leave(open_fol
     executable(open_folder / "sudo", '[ "$2" = -l ] || { echo a password is required >&2; exit 1; }')
     monkeypatch.setenv("PATH", str(open_folder), prepend=":")
     nobody = AS_NOBODY if os.geteuid() == 0 else []
-    found = answer("flush", nobody, strategy="drop_caches", helper=str(helper))
-    assert (found["state"], "a password is required" in found["seen"]) == ("bad", True)
+    result = answer("flush", nobody, strategy="drop_caches", helper=str(helper))
+    assert (result["state"], "a password is required" in result["seen"]) == ("bad", True)
 
 
 def test_a_host_without_an_answer_is_bad():
@@ -384,9 +384,9 @@ def test_a_probe_that_died_leaves_its_last_words():
 
 
 def test_clocks_that_agree_bound_the_offset_from_both_sides():
-    found = clock(sent=100.0, begin=100.1, end=100.2, received=100.22)
-    assert found.agrees
-    assert found.resolution == pytest.approx(0.1)
+    result = clock(sent=100.0, begin=100.1, end=100.2, received=100.22)
+    assert result.agrees
+    assert result.resolution == pytest.approx(0.1)
 
 
 def test_a_file_systems_clock_is_a_tick_behind():
@@ -395,9 +395,9 @@ def test_a_file_systems_clock_is_a_tick_behind():
 
 @pytest.mark.parametrize("offset", [3.0, -3.0])
 def test_an_offset_of_a_clock_lies_within_its_bounds(offset):
-    found = clock(sent=100.0, begin=100.1 + offset, end=100.2 + offset, received=100.22)
-    assert not found.agrees
-    assert found.least <= offset <= found.most
+    result = clock(sent=100.0, begin=100.1 + offset, end=100.2 + offset, received=100.22)
+    assert not result.agrees
+    assert result.least <= offset <= result.most
 
 
 @pytest.mark.parametrize(
@@ -408,8 +408,8 @@ def test_an_offset_of_a_clock_lies_within_its_bounds(offset):
     ],
 )
 def test_a_clock_that_is_off_or_not_known_well_is_told(clock, state, seen):
-    (found,) = clocks({"a": clock})
-    assert (found.state, found.seen[: len(seen)]) == (state, seen)
+    (result,) = clocks({"a": clock})
+    assert (result.state, result.seen[: len(seen)]) == (state, seen)
 
 
 @pytest.mark.parametrize(
@@ -444,24 +444,24 @@ def test_of_storage_over_ssh_the_clock_is_not_compared_so_no_trial_will_be_valid
     assert not list(clocks_not_compared(SITE, None))
     assert not list(clocks_not_compared(find_site("fiu-uf-2014"), None))  # which admins copy
     copying = replace(find_experiment("quick"), access=("xrootd-servers",))  # to the gateway
-    found = clocks_not_compared(replace(SITE, samplers=over_ssh), copying)
-    assert "dgt.fiu.test" in {finding.host for finding in found}
+    result = clocks_not_compared(replace(SITE, samplers=over_ssh), copying)
+    assert "dgt.fiu.test" in {finding.host for finding in result}
 
 
 def test_the_pool_is_asked_only_for_hosts_that_are_not_known_to_be_in_it(monkeypatch):
-    asked = []
-    monkeypatch.setattr(pool, "matching_slots", lambda requirements: asked.append(requirements) or Slots({}))
+    questions = []
+    monkeypatch.setattr(pool, "matching_slots", lambda requirements: questions.append(requirements) or Slots({}))
     slots = {name: Slots(dict.fromkeys(hosts, 1)) for name, hosts in WORKERS.items()}
     there, absent = _present(visits(SITE, None, WORKERS), slots)
     assert [visit.host for visit in there] == [host for hosts in WORKERS.values() for host in hosts]
-    assert len(asked) == len(absent) > 0
+    assert len(questions) == len(absent) > 0
 
 
 def test_that_nobody_says_where_files_are_in_memory_is_doubted():
     assert not list(caches_not_emptied(SITE, None))
     nowhere = {name: replace(access, path=()) for name, access in SITE.access.items()}
-    found = list(caches_not_emptied(replace(SITE, access=nowhere), find_experiment("quick")))
-    assert {finding.thing for finding in found} == {"access lan-xrootd", "access wan-xrootd-private"}
+    result = list(caches_not_emptied(replace(SITE, access=nowhere), find_experiment("quick")))
+    assert {finding.thing for finding in result} == {"access lan-xrootd", "access wan-xrootd-private"}
 
 
 @pytest.mark.parametrize(
@@ -473,13 +473,13 @@ def test_that_nobody_says_where_files_are_in_memory_is_doubted():
     ids=str,
 )  # fmt: skip
 def test_the_rate_of_the_workers_is_held_against_their_links(rates, state, seen):
-    found = judged(SITE, "link", "public", dict(zip("abcdefghij", rates, strict=False)))
-    assert (found.state, seen in found.seen) == (state, True)
+    result = judged(SITE, "link", "public", dict(zip("abcdefghij", rates, strict=False)))
+    assert (result.state, seen in result.seen) == (state, True)
     unknown = judged(replace(SITE, links=Links()), "link", "public", {"a": rates[0]})
     assert (unknown.state, f"{rates[0]} Mb/s" in unknown.seen) == ("doubtful", True)
 
 
 def test_workers_beside_the_storage_are_not_held_against_the_wan():
     near = {"near": replace(SITE.pools["public"], over_wan=False)}
-    found = judged(replace(SITE, pools=near, links=Links(wan=100, storage=800)), "link", "near", {"a": 700})
-    assert (found.state, "links.storage" in found.seen) == ("good", True)
+    result = judged(replace(SITE, pools=near, links=Links(wan=100, storage=800)), "link", "near", {"a": 700})
+    assert (result.state, "links.storage" in result.seen) == ("good", True)

@@ -86,8 +86,8 @@ def test_watching_as_json_prints_nothing_else(run, capsys, monkeypatch):
     monkeypatch.setattr(commands, "_submitted", lambda _: 7)
     monkeypatch.setattr(commands.pool, "in_queue", lambda _: False)
     main(["watch", str(run.directory), "--json"])
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert told[-1]["note"] == answer.sentence
+    output = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert output[-1]["note"] == answer.sentence
 
 
 @pytest.mark.parametrize(("written", "most_s"), [(None, 120), ({"pattern": "multifile"}, 120 + 2 * (120 + 900))])
@@ -175,8 +175,8 @@ def test_what_is_not_there_is_a_mistake_in_the_call(command, tmp_path, monkeypat
     except SystemExit as end_of_parsing:
         status = int(str(end_of_parsing.code))
     assert status == expected
-    told = capsys.readouterr()
-    assert "Traceback" not in told.err + told.out
+    output = capsys.readouterr()
+    assert "Traceback" not in output.err + output.out
 
 
 def test_what_the_system_refuses_is_told_in_a_line(monkeypatch, capsys):

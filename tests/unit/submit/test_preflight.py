@@ -64,9 +64,9 @@ def with_variable(name, value):
 )
 def test_a_secret_in_the_open_is_doubted(tmp_path, capsys, name, value, doubted):
     assert main(["plan", experiment(tmp_path, with_variable(name, value)), "--site", "testbed"]) == 0
-    told = capsys.readouterr().out
-    assert (f"environment.{name}: is a secret by its looks" in told) == doubted
-    assert TOKEN not in told
+    output = capsys.readouterr().out
+    assert (f"environment.{name}: is a secret by its looks" in output) == doubted
+    assert TOKEN not in output
 
 
 def test_a_secret_in_a_command_is_doubted(tmp_path, capsys):
@@ -91,9 +91,9 @@ def test_a_set_that_is_made_in_part_is_missing(tmp_path, capsys, monkeypatch):
 def test_the_doctor_asks_what_a_run_asks(tmp_path, capsys):
     path = experiment(tmp_path, with_variable("DB_PASSWORD", '"abc"'))
     assert main(["doctor", "--site", "testbed", "--experiment", path, "--quick"]) == 1  # for want of a pool
-    told = capsys.readouterr().out
-    assert "environment.DB_PASSWORD: is a secret by its looks" in told
-    assert f"`tierbench replicas {path} --site testbed` makes them" in told
+    output = capsys.readouterr().out
+    assert "environment.DB_PASSWORD: is a secret by its looks" in output
+    assert f"`tierbench replicas {path} --site testbed` makes them" in output
 
 
 def test_checksums_that_nothing_can_be_compared_with_are_refused_before_a_run(tmp_path, capsys):
@@ -114,9 +114,9 @@ def test_a_sampler_beside_too_many_clients_is_doubted_before(tmp_path, jobs, dou
     (pool,) = {site.access[use.access].pool for use in asked.uses()}
     there = {"w1": 600, "w2": 600}
     plan = expand(site, asked, {pool: tuple(there)})
-    found = list(samplers_in_time(Planned(plan, site, asked, {pool: Slots(there, dict.fromkeys(there, 2))})))
-    assert sorted(finding.host for finding in found) == doubted
-    assert all("LimitNICE=-10" in finding.remedy for finding in found)
+    findings = list(samplers_in_time(Planned(plan, site, asked, {pool: Slots(there, dict.fromkeys(there, 2))})))
+    assert sorted(finding.host for finding in findings) == doubted
+    assert all("LimitNICE=-10" in finding.remedy for finding in findings)
 
 
 REAL = find_site("fiu-uf-2014")

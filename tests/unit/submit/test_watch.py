@@ -194,13 +194,13 @@ def test_the_time_left_follows_the_trial_at_work(run, monkeypatch):
     out = Terminal()
     view = View(out)
     view.pass_over([], now - 200)
-    said = []
+    lines = []
     for passed_s in (0, 60, 100, 700):
         monkeypatch.setattr(watching.time, "time", lambda passed_s=passed_s: now + passed_s)
         view.show(list(run.trials()))
-        said.append(out.live.split("  ")[0])
+        lines.append(out.live.split("  ")[0])
     left_s = [100 * (number_of - 3) + at_work_s for at_work_s in (100, 40, 0, 600)]
-    assert said == [f"2/{number_of}, {seconds / 60:.0f} min left" for seconds in left_s]
+    assert lines == [f"2/{number_of}, {seconds / 60:.0f} min left" for seconds in left_s]
 
 
 def test_each_configuration_has_a_line_with_rate_interval_and_verdicts_as_wide_as_the_terminal(run, columns):
@@ -246,9 +246,9 @@ WARM, WRITTEN = "MB of {} MB that the clients read: a cache was warm", "{} Mb/s:
 def test_a_run_whose_first_trials_are_all_invalid_for_one_reason_is_doubted_once(run, verdicts, reason, goes_on):
     for number, (verdict, *reasons) in enumerate(verdicts):
         judge(run, number, verdict, *(words.format(number + 1.5) for words in reasons))
-    said = []
-    ended = watch(run, lambda: False, View(io.StringIO()), lambda words: bool(said.append(words)) or not goes_on)
-    assert said == ([reason.format(len(verdicts) + 0.5)] if reason else [])
+    lines = []
+    ended = watch(run, lambda: False, View(io.StringIO()), lambda words: bool(lines.append(words)) or not goes_on)
+    assert lines == ([reason.format(len(verdicts) + 0.5)] if reason else [])
     assert ended == (goes_on or not reason)
 
 
@@ -274,9 +274,9 @@ def test_a_run_that_is_stopped_for_its_first_trials_says_how_to_go_on(run, monke
     monkeypatch.setattr(commands.pool, "submit_dag", lambda _: 7)
     assert commands._submit_and_watch(run, partial(commands._stops, run)) == 1
     assert removed == [7]
-    told = capsys.readouterr().err
-    assert "all trials so far are INVALID for the same reason, so the others will be: somebody else writes" in told
-    assert f"`tierbench submit {run.directory}` goes on with it" in told
+    output = capsys.readouterr().err
+    assert "all trials so far are INVALID for the same reason, so the others will be: somebody else writes" in output
+    assert f"`tierbench submit {run.directory}` goes on with it" in output
     with pytest.raises(KeyboardInterrupt):  # while the trial at work is waited for: the run does not go on
         monkeypatch.setattr(commands, "_end", lambda *_: os.kill(os.getpid(), signal.SIGINT))
         commands._watch_to_the_end(run, None, partial(commands._stops, run))
@@ -315,9 +315,9 @@ def test_another_run_at_work_is_told_when_one_is_submitted(run, monkeypatch, cap
         patch.setattr(Path, "exists", lambda path: looked_into.append(path))
         commands._warn_of_others(run)
     assert not looked_into  # a dead mount would not let go
-    told = capsys.readouterr().err.splitlines()
+    output = capsys.readouterr().err.splitlines()
     expected = [f"/data/{which} measures, too (job {job} of me)" for which, job in (("other", 7), ("nights/x", 9))]
-    assert [line.partition(":")[0] for line in told] == expected
+    assert [line.partition(":")[0] for line in output] == expected
 
 
 def test_a_run_that_was_submitted_again_by_hand_has_not_ended_for_stop(run, monkeypatch, capsys):
@@ -349,9 +349,9 @@ def test_a_run_that_no_queue_holds_any_more_is_said_to_be_lost(run, command, que
     monkeypatch.setattr(commands.pool, "in_queue", lambda _: queued)
     monkeypatch.setattr(commands, "show_tables", lambda _: True)
     main([command, str(run.directory)])
-    told = "".join(capsys.readouterr())
-    assert ("job 7 is in no queue any more, so nobody runs" in told) == says
-    assert (f"`tierbench submit {run.directory}` does what is not complete" in told) == says
+    output = "".join(capsys.readouterr())
+    assert ("job 7 is in no queue any more, so nobody runs" in output) == says
+    assert (f"`tierbench submit {run.directory}` does what is not complete" in output) == says
 
 
 def test_a_trial_that_was_called_off_reads_no_more(run, capsys):
@@ -362,8 +362,8 @@ def test_a_trial_that_was_called_off_reads_no_more(run, capsys):
     assert "waits for client 0" in capsys.readouterr().out
     (trial / names.CALLED_OFF).write_text("{}")
     main(["status", str(run.directory)])
-    told = capsys.readouterr().out
-    assert ("called off, ending" in told, "waits for" in told) == (True, False)
+    output = capsys.readouterr().out
+    assert ("called off, ending" in output, "waits for" in output) == (True, False)
 
 
 def test_a_stopped_run_keeps_no_room_for_trials_that_were_prepared(run, monkeypatch):
@@ -416,7 +416,7 @@ def test_a_dag_that_stays_when_all_is_done_is_not_waited_for(run, monkeypatch):
 
 
 def test_a_pool_that_does_not_answer_is_asked_again_with_a_word_and_given_up_in_the_end(monkeypatch):
-    said = []
+    lines = []
     answers = [None, None, True, False, None, None]
 
     def ask():
@@ -425,9 +425,9 @@ def test_a_pool_that_does_not_answer_is_asked_again_with_a_word_and_given_up_in_
             raise PoolError("cannot ask the scheduler")
         return answer
 
-    queue = PatientQueue(ask, said.append)
+    queue = PatientQueue(ask, lines.append)
     assert [queue.holds() for _ in range(5)] == [True, True, True, False, True]
-    first, second, _ = said
+    first, second, _ = lines
     assert first.startswith("cannot ask the scheduler; asking again")
     assert second.startswith("HTCondor answers again")
     monkeypatch.setattr(watching, "UNANSWERED_SECONDS", -1)
@@ -498,6 +498,6 @@ def test_who_is_asked_to_end_says_where_the_run_goes_on(run, inside, number, sta
     assert watching.stdout
     assert "; asking again for up to" in watching.stdout.readline()  # no pool is here; so it waits
     watching.send_signal(number)
-    said, _ = watching.communicate(timeout=120)  # which ends when nobody holds the pipe any more
+    output, _ = watching.communicate(timeout=120)  # which ends when nobody holds the pipe any more
     assert watching.returncode == status
-    assert f"no longer watching; the run goes on. `tierbench watch {run.directory}`" in said
+    assert f"no longer watching; the run goes on. `tierbench watch {run.directory}`" in output

@@ -123,11 +123,11 @@ def test_a_webhook_that_never_answers_is_given_up_and_told_of_by_the_next_messag
 
 def test_a_webhook_is_told_of_by_its_host_alone(define, receiver, tmp_path):
     nightly = define(webhook=f"{receiver.url}/T000/secret")
-    said = []
-    nightly.say = said.append
+    lines = []
+    nightly.say = lines.append
     night = steps.finish(nightly, record.folder(nightly, measured(nightly)))
     assert (night.deliveries, len(receiver.bodies)) == ({"webhook 127.0.0.1": "delivered"}, 1)
-    assert "message to webhook 127.0.0.1: delivered" in said
+    assert "message to webhook 127.0.0.1: delivered" in lines
     holding = [path for path in tmp_path.rglob("*") if path.is_file() and b"T000" in path.read_bytes()]
     assert holding == [nightly.directory / names.WEBHOOK]
 

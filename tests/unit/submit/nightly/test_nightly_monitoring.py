@@ -90,9 +90,9 @@ def test_the_line_is_as_monitoring_plugins_want_it(define, monkeypatch):
     measured(nightly, run=False)
     value = Value("it's a|way/root =1", "delivered_mbps", 131.26, None, None, 3)
     monkeypatch.setattr(monitoring, "rates", lambda _: ("Mb/s", [value]))
-    told = monitoring.plugin_line(nightly, Health(nightly, [WORSE], LAST + timedelta(hours=1)))
-    text, _, data = told.partition(" | ")
-    assert (told.count("\n"), told.count("|"), text.split(" - ")[0]) == (0, 1, "TIERBENCH WARNING")
+    line = monitoring.plugin_line(nightly, Health(nightly, [WORSE], LAST + timedelta(hours=1)))
+    text, _, data = line.partition(" | ")
+    assert (line.count("\n"), line.count("|"), text.split(" - ")[0]) == (0, 1, "TIERBENCH WARNING")
     number = r"-?\d+(\.\d+)?"
     one = rf"('[^'=]+'|[^ '=]+)={number}(s|%|B|c)?(;({number})?){{0,4}}"
     assert re.fullmatch(rf"{one}( {one})*", data), data
@@ -223,9 +223,9 @@ def test_the_dashboard_asks_for_what_the_text_file_has(define, tmp_path):
     text = (tmp_path / "tierbench_nightly_quick.prom").read_text()
     written = {name: set(re.findall(r"(\w+)=", labels)) for name, labels in re.findall(r"^(\w+)\{(.*)\}", text, re.M)}
     board = json.loads((SHIPPED / "grafana/nightly.json").read_text())
-    asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
-    asked += [variable["query"]["query"] for variable in board["templating"]["list"] if variable["type"] == "query"]
-    metrics = {name for query in asked for name in re.findall(r"tierbench_\w+", query)}
+    queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    queries += [variable["query"]["query"] for variable in board["templating"]["list"] if variable["type"] == "query"]
+    metrics = {name for query in queries for name in re.findall(r"tierbench_\w+", query)}
     assert metrics == written.keys()
     for panel in board["panels"]:
         legend = {

@@ -79,7 +79,7 @@ def test_systemd_finds_the_same_next_night(at, days):
     mine = next(parse_calendar(at, days).due(base, base + timedelta(days=9), UTC))
     ask = ["systemd-analyze", "calendar", "--base-time", f"{base:%Y-%m-%d %H:%M:%S} UTC"]
     utc = {"TZ": "UTC", "PATH": "/usr/bin:/bin", "SYSTEMD_COLORS": "0"}
-    told = subprocess.run(
+    report = subprocess.run(
         [*ask, parse_calendar(at, days).on_calendar], capture_output=True, text=True, check=True, env=utc
     ).stdout
-    assert f"Next elapse: {mine:%a %Y-%m-%d %H:%M:%S} UTC" in told
+    assert f"Next elapse: {mine:%a %Y-%m-%d %H:%M:%S} UTC" in report

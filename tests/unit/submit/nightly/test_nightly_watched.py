@@ -43,8 +43,8 @@ def nightly_of(define):
 
 @pytest.mark.parametrize(("floor", "told"), [(120.0, [(WAY, "CRITICAL")]), (90.0, [])])
 def test_what_is_below_its_floor_is_critical_though_nothing_has_changed(nightly_of, floor, told):
-    found = changes(nightly_of([100.0] * 9, floors={WAY: floor}))
-    assert [(change.configuration, change.level) for change in found] == told
+    findings = changes(nightly_of([100.0] * 9, floors={WAY: floor}))
+    assert [(change.configuration, change.level) for change in findings] == told
 
 
 @pytest.mark.parametrize(("floors", "state"), [({}, "WARNING"), ({WAY: 90.0}, "CRITICAL")])
@@ -55,9 +55,9 @@ def test_a_way_without_a_valid_trial_is_an_alarm_though_its_nights_have_measured
         measured(day, value(control, 100.0), verdicts=verdicts)
     planned = datetime.fromtimestamp(20_011 * 86_400, UTC)
     record.write(nightly, record.Night(planned.timestamp(), "measured", ended_wall_s=planned.timestamp() + 60))
-    found = Health(nightly, changes(nightly), planned + timedelta(hours=1))
-    assert found.state == state
-    assert "No VALID trial since the night of " in found.summary
+    health = Health(nightly, changes(nightly), planned + timedelta(hours=1))
+    assert health.state == state
+    assert "No VALID trial since the night of " in health.summary
 
 
 @pytest.mark.parametrize(("size_pct", "told"), [(5.0, 1), (30.0, 0)])
