@@ -1,6 +1,5 @@
 """What would go wrong, or out, is told before anything is written; there is room on the disk, or it is waited for."""
 
-import dataclasses
 import errno
 import os
 from contextlib import suppress
@@ -225,7 +224,7 @@ def test_a_run_that_does_not_fit_is_refused_before_it_is_written(tmp_path, monke
 def test_a_shorter_period_needs_more_room():
     site = find_site("testbed")
     quick = find_experiment("quick")
-    often, seldom = (dataclasses.replace(quick, sample_period_s=period_s) for period_s in (0.1, 1.0))
+    often, seldom = (replace(quick, sample_period_s=period_s) for period_s in (0.1, 1.0))
     plan = expand(site, quick, POOL)
     assert Planned(plan, site, often, "").run_bytes > 1.1 * Planned(plan, site, seldom, "").run_bytes
 
