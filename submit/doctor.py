@@ -237,9 +237,8 @@ def caches_not_emptied(site: Site, experiment: Experiment | None) -> Iterator[Fi
         emptied = access.path or access.protocol in ("file", "iperf3")
         if not emptied and site.flush.strategy != "none" and (experiment is None or experiment.flushes):
             seen = "has no path, so no cache is emptied: its trials will be SUSPECT"
-            yield Finding(
-                "doubtful", f"access {name}", seen, "list the doors and servers that hold the files in `path`"
-            )
+            remedy = "list the doors and servers that hold the files in `path`"
+            yield Finding("doubtful", f"access {name}", seen, remedy)
 
 
 def clocks(compared: Mapping[str, probes.Clock]) -> Iterator[Finding]:

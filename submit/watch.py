@@ -285,9 +285,8 @@ def current_rate_mbps(files: Sequence[Path], counter: str = SENT) -> float | Non
     for samples in files:
         try:
             before, after = last_samples(samples, 2)
-            rates.append(
-                (counted(after, counter) - counted(before, counter)) * 8e3 / (after["mono_ns"] - before["mono_ns"])
-            )
+            moved = counted(after, counter) - counted(before, counter)
+            rates.append(moved * 8e3 / (after["mono_ns"] - before["mono_ns"]))
         except (KeyError, ValueError, ZeroDivisionError):
             return None
     return sum(rates) if rates else None

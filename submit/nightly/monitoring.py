@@ -213,12 +213,9 @@ def _textfile(nightly: Nightly) -> Path:
 
 def _metrics(nightly: Nightly, changes: list[Change]) -> Iterator[str]:
     of, health = {"nightly": nightly.name, "site": nightly.terms.site}, Health(nightly, changes, datetime.now(UTC))
+    success = "When the last night ended that measured something, or nights were set up or resumed."
     for name, meaning, value in (
-        (
-            "last_success_timestamp_seconds",
-            "When the last night ended that measured something, or nights were set up or resumed.",
-            max(health.ended_wall_s, nightly.terms.since_wall_s),
-        ),
+        ("last_success_timestamp_seconds", success, max(health.ended_wall_s, nightly.terms.since_wall_s)),
         ("patience_seconds", "How old that may become.", nightly.calendar.patience.total_seconds()),
         ("state", "0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN, at the end of the last night.", health.status),
         ("unmeasured_nights", "Nights without a number since then.", health.unmeasured),
