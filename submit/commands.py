@@ -25,7 +25,7 @@ from tierbench.submit.links import leave_ceilings
 from tierbench.submit.planning import Planned, asked_experiment, expanded, preflight, refuse
 from tierbench.submit.pool import PoolError, have_command_on_path
 from tierbench.submit.preview import plan_document, preview
-from tierbench.submit.progress import BY_HAND, Run, Stage, measuring
+from tierbench.submit.progress import BY_HAND, Run, Stage, Submission, measuring
 from tierbench.submit.repetitions import Definitions, decide, extension
 from tierbench.submit.results import show_tables
 from tierbench.submit.trial.disk_reserve import give_up_reserve
@@ -196,8 +196,8 @@ def _submit(arguments: argparse.Namespace) -> int:
 
 
 def _refuse_queued(run: Run) -> None:
-    if run.submission and not run.copy_of and pool.in_queue(cluster := _submitted(run)):
-        raise BusyError(f"{run.directory}: is in the queue already, as job {cluster}; `tierbench watch` shows it")
+    if (own := run.submission) and not run.copy_of and _submitted(run).in_queue():
+        raise BusyError(f"{run.directory}: is in the queue already, as job {own.cluster}; `tierbench watch` shows it")
 
 
 def _submit_and_watch(run: Run, stops: Callable[[str], bool] | None = None) -> int:
@@ -238,14 +238,14 @@ def _stops(run: Run, reason: str) -> bool:
 
 
 def _watch_to_the_end(run: Run, objects: ObjectView | None = None, stops: Callable[[str], bool] | None = None) -> int:
-    cluster = _submitted(run)
+    own = _submitted(run)
     view = objects or View(io.StringIO() if Quiet.on else sys.stderr)
     hold_messages: set[str] = set()
 
     def in_queue() -> bool:
-        there = pool.in_queue(cluster)
+        there = own.in_queue()
         with suppress(PoolError):  # it is asked again soon
-            for message in set(pool.on_hold(cluster) if there else ()) - hold_messages:
+            for message in set(pool.on_hold(own.cluster) if there else ()) - hold_messages:
                 hold_messages.add(message)
                 view.tell(message)
         return there
@@ -257,7 +257,7 @@ def _watch_to_the_end(run: Run, objects: ObjectView | None = None, stops: Callab
         say(f"`tierbench stop {run.directory}` ends it")
         return exit_status(interrupt)
     if not ended:
-        _end(run, cluster)
+        _end(run, own)
         return 1
     usable = any(trial.usable for trial in run.trials()) if objects else show_tables(run.directory)
     answered = (run.directory / names.ANSWERED).exists() and not run.plan.get("extended")  # or it is of those before
@@ -280,7 +280,7 @@ def _watch_to_the_end(run: Run, objects: ObjectView | None = None, stops: Callab
 NOT_SUBMITTED = "was not submitted by tierbench; `tierbench submit` does that"
 
 
-def _submitted(run: Run) -> int:
+def _submitted(run: Run) -> Submission:
     if run.submission is None:
         by_hand = run.goes_on and not run.copy_of
         raise ConfigError(f"{run.directory}: {BY_HAND if by_hand else NOT_SUBMITTED}")
@@ -288,14 +288,14 @@ def _submitted(run: Run) -> int:
         whose = f"is a copy; job {run.submission.cluster} is that of {run.copy_of}"
         raise ConfigError(f"{run.directory}: {whose}. `tierbench submit` runs what is not complete in the copy")
     run.check_here()
-    return run.submission.cluster
+    return run.submission
 
 
 def _stop(arguments: argparse.Namespace) -> int:
     run = Run(arguments.directory)
-    cluster = _submitted(run)
-    if pool.in_queue(cluster):
-        _end(run, cluster)
+    own = _submitted(run)
+    if own.in_queue():
+        _end(run, own)
     elif run.goes_on:
         raise BusyError(f"{run.directory}: {BY_HAND}")
     else:
@@ -303,20 +303,20 @@ def _stop(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _end(run: Run, cluster: int) -> None:
+def _end(run: Run, own: Submission) -> None:
     """Take a run out of the queue, and make its tables."""
-    pool.remove(cluster, "tierbench stop")
-    say(f"job {cluster} removed; waiting for the trial at work to finish")
-    queue, seconds = PatientQueue(partial(pool.in_queue, cluster), say), REMOVAL_SECONDS
+    pool.remove(own.cluster, "tierbench stop")
+    say(f"job {own.cluster} removed; waiting for the trial at work to finish")
+    queue, seconds = PatientQueue(own.in_queue, say), REMOVAL_SECONDS
     if any(replicas.get("written") for replicas in run.plan.get("replicas", [])):
         say("what it wrote to the storage is removed by a job of its own")
         seconds += round(TRIES * (SLOT_SECONDS + RUN_SECONDS))
     seconds += round(max((slowest(trial.directory) for trial in run.trials()), default=0.0))
     if not files.poll(lambda: not queue.holds(), seconds):
-        left = ", ".join(map(str, pool.forget(cluster, run.directory)))
-        say(f"jobs {left} did not end within {seconds} s, so were taken out of the queue (condor_rm -forcex)")
+        if left := ", ".join(map(str, pool.forget(own.cluster, own.place))):
+            say(f"jobs {left} did not end within {seconds} s, so were taken out of the queue (condor_rm -forcex)")
         if not files.poll(lambda: not queue.holds(), REMOVAL_SECONDS):
-            raise TierbenchError(f"job {cluster} is still in the queue; see condor_q {cluster}")
+            raise TierbenchError(f"job {own.cluster} is still in the queue; see condor_q {own.cluster}")
     for trial in run.trials():  # whose DAGMan was ended before it could
         give_up_reserve(trial.directory)
     show_tables(run.directory)

@@ -4,7 +4,7 @@ import os
 import shutil
 import sysconfig
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -144,12 +144,17 @@ def is_elsewhere(host: str) -> bool:
     return host != "" and hosts[0] != hosts[1]
 
 
-def in_queue(cluster: int) -> bool:
-    """Whether a DAG is there, or a job of it.
+def in_queue(cluster: int, directory: str | Path) -> bool:
+    """Whether a DAG that was submitted in a directory, or below it, is there, or a job of it.
 
-    A job of its number that is no DAG is somebody else's: a new queue counts anew.
+    What has its number elsewhere, or is no DAG, is somebody else's: a new queue counts anew.
     """
-    return bool(jobs(_of_dag(cluster), ["ClusterId"]))
+    return any(_is_below(directory, job) for job in jobs(_of_dag(cluster), ["ClusterId", "Iwd"]))
+
+
+def _is_below(directory: str | Path, job: Mapping[str, Any]) -> bool:
+    """By its name alone: who looks at a folder of somebody else's, on a dead mount, waits for ever."""
+    return Path(str(job.get("Iwd"))).is_relative_to(Path(directory).resolve())
 
 
 def _of_dag(cluster: int) -> str:
@@ -179,16 +184,15 @@ def remove(cluster: int, reason: str) -> None:
     act("Remove", f"ClusterId == {cluster}{DAG}", reason)
 
 
-def forget(cluster: int, directory: Path) -> list[int]:
+def forget(cluster: int, directory: str | Path) -> list[int]:
     """Take a DAG and all that it has started in a directory out of the queue, ended or not; their clusters.
 
     What has its number elsewhere is somebody else's: a new queue counts anew.
     """
-    ours = directory.resolve()
 
     def clusters(constraints: Iterable[str]) -> set[int]:
         there = jobs(" || ".join(constraints), ["ClusterId", "Iwd"])
-        return {int(job["ClusterId"]) for job in there if Path(str(job.get("Iwd"))).resolve().is_relative_to(ours)}
+        return {int(job["ClusterId"]) for job in there if _is_below(directory, job)}
 
     family, parents = {cluster}, {cluster}
     while parents:  # a DAG's jobs name it, and the DAGs of trials are such jobs

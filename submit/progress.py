@@ -180,6 +180,14 @@ class Submission:
     def is_elsewhere(self) -> bool:
         return pool.is_elsewhere(self.host)
 
+    @property
+    def place(self) -> str:
+        """Where its jobs were submitted, which may have another name by now."""
+        return self.directory or "/"
+
+    def in_queue(self) -> bool:
+        return pool.in_queue(self.cluster, self.place)
+
 
 def check_run(directory: Path, needed: str = names.PLAN) -> None:
     """Refuse what is no run directory, before libraries are loaded, which takes a second."""
@@ -228,7 +236,7 @@ class Run:
         own = None if self.copy_of else self.submission
         by_hand = any(map(self._is_held, self.directory.glob(f"*.dag{LOCK}")))
         by_hand = by_hand or any(map(at_work, self.trial_directories))
-        return by_hand or (own is not None and pool.in_queue(own.cluster))
+        return by_hand or (own is not None and own.in_queue())
 
     def _is_held(self, lock: Path) -> bool:
         """Whether a DAGMan is alive here, or may be elsewhere: its job has not ended, by HTCondor's log of it."""

@@ -99,7 +99,7 @@ def so_far(trials: Sequence[TrialProgress]) -> Iterator[tuple[str, str]]:
         rates = [rate for judged, rate in measured if judged.verdict != INVALID]
         doubted = Counter(judged.verdict for judged, _ in measured if judged.verdict != VALID)
         verdicts = " ".join(f"{number} {verdict}" for verdict, number in doubted.items()) or VALID
-        mean = f"{fmean(rates):.0f}{_half_width(rates)} {measured[0][0].unit}" if rates else "-"
+        mean = f"{_shown(fmean(rates))}{_half_width(rates)} {measured[0][0].unit}" if rates else "-"
         yield name, f"{mean}  {len(measured)}/{len(each)} {verdicts}"
 
 
@@ -109,7 +109,11 @@ def _half_width(rates: Sequence[float]) -> str:
     except ImportError:  # tables are made elsewhere
         return ""
     mean = mean_interval(list(rates))
-    return f" ± {(mean.interval[1] - mean.interval[0]) / 2:.0f}" if mean.interval else ""
+    return f" ± {_shown((mean.interval[1] - mean.interval[0]) / 2)}" if mean.interval else ""
+
+
+def _shown(rate: float) -> str:
+    return f"{rate:.0f}" if rate >= 10 else f"{rate:.2g}"
 
 
 class View:

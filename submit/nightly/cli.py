@@ -140,7 +140,9 @@ def _list(_: argparse.Namespace) -> int:
         for night in [*islice(record.newest_first(nightly), 3)][::-1]:
             counts = ", ".join(f"{number} {verdict}" for verdict, number in night.counts.items())
             why = "; ".join(filter(None, [counts, *(night.sentences or [night.reason])]))
-            print(f"  {night.label}  {night.outcome}" + (f": {printable(' '.join(why.split()))}" if why else ""))
+            print(
+                f"  {nightly.label(night)}  {night.outcome}" + (f": {printable(' '.join(why.split()))}" if why else "")
+            )
     return 0
 
 
@@ -178,8 +180,8 @@ def _change(arguments: argparse.Namespace) -> int:
         for night in record.newest_first(nightly):
             if night.outcome == "running":
                 print(
-                    f"the night of {night.label}, job {night.cluster}, ends after the repetition at work, without"
-                    f" tables or a message; `condor_rm {night.cluster}` ends it now"
+                    f"the night of {nightly.label(night)}, job {night.cluster}, ends after the repetition at work,"
+                    f" without tables or a message; `condor_rm {night.cluster}` ends it now"
                 )
     return 0
 

@@ -52,14 +52,14 @@ class Message:
         new = [change for change in changes if not change.acknowledged and not _was_reported(change, others, size)]
         sentences = [change.sentence for change in new]
         if night.outcome != "measured":
-            why = f"Nothing was measured in the night of {night.label} ({night.outcome}): {night.reason}."
+            why = f"Nothing was measured in the night of {nightly.label(night)} ({night.outcome}): {night.reason}."
             sentences.insert(0, why)
         elif night.reason and _cause(night) not in [_cause(other) for other in others[-1:]]:
-            sentences.append(f"The night of {night.label} is not whole: {night.reason}.")
+            sentences.append(f"The night of {nightly.label(night)} is not whole: {night.reason}.")
         # The missed nights since the last one that had a message.
         gaps = [*itertools.takewhile(lambda other: other.outcome == "missed", reversed(others))][::-1]
-        sentences += [f"The night of {gap.label} was missed: {gap.reason}" for gap in gaps]
-        sentences += list(_undelivered(others))[:MOST_QUOTED]
+        sentences += [f"The night of {nightly.label(gap)} was missed: {gap.reason}" for gap in gaps]
+        sentences += list(_undelivered(nightly, others))[:MOST_QUOTED]
         sentences += [f"Beside that, {problem}" for problem in problems]
         return cls(nightly, night, new, sentences)
 
@@ -119,12 +119,12 @@ def _was_reported(change: Change, nights: list[Night], size: float) -> bool:
     return False
 
 
-def _undelivered(nights: list[Night]) -> Iterator[str]:
+def _undelivered(nightly: Nightly, nights: list[Night]) -> Iterator[str]:
     """What did not arrive since a message last did by some channel, each in its own words: no quotation is quoted."""
     for night in reversed(nights):
         own = [sentence for sentence in night.sentences if not sentence.startswith(QUOTED)]
         for channel, how in night.undelivered.items() if own else ():
-            yield f"{QUOTED} {night.label} did not reach {channel} ({how}): {' '.join(own)}"
+            yield f"{QUOTED} {nightly.label(night)} did not reach {channel} ({how}): {' '.join(own)}"
         if night.sentences and (DELIVERED in night.deliveries.values() or not night.undelivered):
             return
 

@@ -159,7 +159,7 @@ class Health:
         if nightly.terms.paused:
             return "UNKNOWN", "paused"
         if silence > patience:
-            why = f"; the night of {failed.label}: {failed.outcome}: {failed.reason}" if failed else ""
+            why = f"; the night of {nightly.label(failed)}: {failed.outcome}: {failed.reason}" if failed else ""
             lasts, limit = duration(silence.total_seconds()), duration(patience.total_seconds())
             return "CRITICAL", f"no result for {lasts}, more than {limit}{why}"
         alarms = [change for change in changes if change.alarming]
@@ -167,16 +167,19 @@ class Health:
             state = "CRITICAL" if any(change.level == "CRITICAL" for change in alarms) else "WARNING"
             return state, "; ".join(change.sentence for change in alarms)
         if failed:
-            return "UNKNOWN", f"nothing was measured in the night of {failed.label} ({failed.outcome}): {failed.reason}"
+            return (
+                "UNKNOWN",
+                f"nothing was measured in the night of {nightly.label(failed)} ({failed.outcome}): {failed.reason}",
+            )
         if measured is None:
             return "UNKNOWN", f"no night yet; {nightly.calendar}"
         if measured.undelivered:
             lost = ", ".join(f"{to} {how}" for to, how in measured.undelivered.items())
-            return "WARNING", f"the message of the night of {measured.label} was not delivered: {lost}"
+            return "WARNING", f"the message of the night of {nightly.label(measured)} was not delivered: {lost}"
         if measured.reason:
-            return "WARNING", f"the night of {measured.label} is not whole: {measured.reason}"
+            return "WARNING", f"the night of {nightly.label(measured)} is not whole: {measured.reason}"
         summary = f"{len(changes)} changes, of which none is an alarm" if changes else _no_change(nightly)
-        return "OK", f"{summary}; last measured {measured.label}"
+        return "OK", f"{summary}; last measured {nightly.label(measured)}"
 
 
 def plugin_line(nightly: Nightly, health: Health) -> str:

@@ -80,6 +80,10 @@ class Nightly:
     def zone(self) -> tzinfo:
         return local_zone(self.terms.zone)
 
+    def label(self, night: Night) -> str:
+        """As its admin knows it: by the clock that its calendar goes by, whoever looks."""
+        return night.planned.astimezone(self.zone).strftime("%Y-%m-%d %H:%M")
+
     @property
     def experiment(self) -> Path:
         return self.directory / names.NIGHTLY_EXPERIMENT
@@ -183,11 +187,6 @@ class Night:
         return self.planned.strftime("%Y%m%dT%H%M%SZ" if self.asked_for else "%Y%m%dT%H%MZ")
 
     @property
-    def label(self) -> str:
-        """As its admin knows it, by the clock on the wall."""
-        return self.planned.astimezone().strftime("%Y-%m-%d %H:%M")
-
-    @property
     def undelivered(self) -> dict[str, str]:
         """The channels that its message did not reach, and why."""
         return {to: how for to, how in self.deliveries.items() if to != NOBODY and how != DELIVERED}
@@ -266,10 +265,12 @@ def finish_dead_nights(nightly: Nightly) -> Night | None:
         if elsewhere and time.time() - (night.begun_wall_s or 0.0) < ELSEWHERE_S:
             at_work = night if night.outcome == "running" else at_work
             continue
-        waiting = night.cluster is not None and not elsewhere and pool.in_queue(night.cluster)
+        waiting = night.cluster is not None and not elsewhere and pool.in_queue(night.cluster, nightly.directory)
         if waiting and night.cluster is not None and _is_over(night, place):
             if pool.forget(night.cluster, nightly.directory):
-                nightly.say(f"the night of {night.label} is over, and its job {night.cluster} was in the queue still")
+                nightly.say(
+                    f"the night of {nightly.label(night)} is over, and its job {night.cluster} was in the queue still"
+                )
             waiting = False
         if night.outcome == "running" and waiting:
             at_work = night

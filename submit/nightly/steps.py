@@ -121,11 +121,11 @@ def _start(nightly: Nightly, now: datetime, asked_for: bool) -> Night | None:
     except OSError as error:  # a full disk, which this night reports
         nightly.say(f"missed nights: {error}")
     night = Night(planned.timestamp(), "running", begun_wall_s=time.time(), asked_for=asked_for)
-    nightly.say(f"the night of {night.label} starts")
+    nightly.say(f"the night of {nightly.label(night)} starts")
     try:
         at_work = _retry(nightly, lambda: record.finish_dead_nights(nightly))
         if at_work:
-            why = f"the night of {at_work.label} is still at work, as job {at_work.cluster}"
+            why = f"the night of {nightly.label(at_work)} is still at work, as job {at_work.cluster}"
             if asked_for:  # whoever asks is told, and no night is missing
                 raise BusyError(f"{nightly.name}: {why}")
             return finish_unmeasured(nightly, night.now(outcome="still-running", reason=why))
@@ -139,7 +139,7 @@ def _start(nightly: Nightly, now: datetime, asked_for: bool) -> Night | None:
         if asked_for and isinstance(error, BusyError):
             raise
         return finish_unmeasured(nightly, night.now(outcome="failed", reason=str(error)))
-    nightly.say(f"the night of {night.label} is at work as job {cluster}")
+    nightly.say(f"the night of {nightly.label(night)} is at work as job {cluster}")
     return night.now(cluster=cluster, host=own_name())
 
 
@@ -154,7 +154,7 @@ def _put_on_record(nightly: Nightly, night: Night) -> None:
                 continue
             for its in record.nights(other) if concerns_us else ():
                 if _is_at_work(other, its):
-                    why = f"the nightly {other.name} measures at the same site, its night of {its.label}"
+                    why = f"the nightly {other.name} measures at the same site, its night of {other.label(its)}"
                     raise UnmetNeed(f"{why}; let one of them start later")
         record.write(nightly, night)
 
@@ -162,7 +162,9 @@ def _put_on_record(nightly: Nightly, night: Night) -> None:
 def _is_at_work(nightly: Nightly, night: Night) -> bool:
     """Whether a night that is recorded as running is, or is being started; one that died is for its own next night."""
     if night.outcome != "running" or night.cluster is not None:
-        return night.outcome == "running" and (pool.is_elsewhere(night.host) or pool.in_queue(night.cluster or 0))
+        return night.outcome == "running" and (
+            pool.is_elsewhere(night.host) or pool.in_queue(night.cluster or 0, nightly.directory)
+        )
     try:
         with record.locked(nightly.directory, patience_s=0.0):
             return False
@@ -180,7 +182,7 @@ def _due(nightly: Nightly, now: datetime) -> datetime | None:
         return None
     before = [night for night in record.nights(nightly) if night.planned == planned and night.outcome != "missed"]
     if before:  # as where 02:30 comes twice
-        nightly.say(f"the night of {before[0].label} has been {before[0].outcome} already")
+        nightly.say(f"the night of {nightly.label(before[0])} has been {before[0].outcome} already")
         return None
     return planned
 
@@ -277,7 +279,7 @@ def finish_unmeasured(nightly: Nightly, night: Night) -> Night:
     """Finish a night that did not come to measure anything; its message needs no record."""
     problems = Problems(nightly)
     night = night.now(ended_wall_s=time.time())
-    nightly.say(f"the night of {night.label}: {night.outcome}: {night.reason}")
+    nightly.say(f"the night of {nightly.label(night)}: {night.outcome}: {night.reason}")
     problems.attempt("the night's record", record.write, nightly, night)
     return _conclude(nightly, night, [], problems)
 

@@ -138,7 +138,7 @@ def test_a_run_in_the_queue_or_of_another_access_point_is_refused(run, monkeypat
     """A job's number says nothing where it was not submitted, and its processes cannot be seen from there."""
     submitted = {"cluster": 7, "directory": str(run.resolve()), "host": host}
     (run / names.SUBMITTED).write_text(json.dumps(submitted))
-    monkeypatch.setattr(pool, "in_queue", lambda cluster: cluster == 7)
+    monkeypatch.setattr(pool, "in_queue", lambda cluster, _: cluster == 7)
     assert cli.main(["clean", str(run), "--yes"]) == status
     assert says in capsys.readouterr().err
     assert (run / names.PLAN).exists()

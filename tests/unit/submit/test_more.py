@@ -47,7 +47,7 @@ def site(monkeypatch):
     site = Site()
     monkeypatch.setattr(planning.pool, "matching_slots", site.slots)
     monkeypatch.setattr(planning, "catalogues", site.catalogues)
-    monkeypatch.setattr(planning.pool, "in_queue", lambda _: site.queued)
+    monkeypatch.setattr(planning.pool, "in_queue", lambda *_: site.queued)
     return site
 
 

@@ -17,6 +17,7 @@ from tests.unit.synthetic_run import edit_json
 from tierbench import errors, names
 from tierbench.submit import commands, console
 from tierbench.submit.cli import command_line, leaves, main
+from tierbench.submit.progress import Submission
 from tierbench.submit.watch import ObjectView, watch
 
 ROOT = Path(__file__).parents[3]
@@ -83,8 +84,8 @@ def test_watching_as_json_prints_nothing_else(run, capsys, monkeypatch):
     (run.directory / names.ANSWERED).write_text("{}")
     answer = types.SimpleNamespace(sentence="answered after 3 of 6 repetitions")
     monkeypatch.setattr(commands, "decide", lambda _: answer)
-    monkeypatch.setattr(commands, "_submitted", lambda _: 7)
-    monkeypatch.setattr(commands.pool, "in_queue", lambda _: False)
+    monkeypatch.setattr(commands, "_submitted", lambda _: Submission(7))
+    monkeypatch.setattr(commands.pool, "in_queue", lambda *_: False)
     main(["watch", str(run.directory), "--json"])
     output = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert output[-1]["note"] == answer.sentence
@@ -95,9 +96,9 @@ def test_a_run_that_writes_has_the_time_to_remove_it(run, monkeypatch, written, 
     plan = run.directory / names.PLAN
     edit_json(plan, replicas=[{**json.loads(plan.read_text())["replicas"][0], "written": written}])
     waits = []
-    monkeypatch.setattr(commands, "_submitted", lambda _: 7)
+    monkeypatch.setattr(commands, "_submitted", lambda _: Submission(7))
     monkeypatch.setattr(commands, "show_tables", lambda _: True)
-    monkeypatch.setattr(commands.pool, "in_queue", lambda _: True)
+    monkeypatch.setattr(commands.pool, "in_queue", lambda *_: True)
     monkeypatch.setattr(commands.pool, "remove", lambda *_: None)
     monkeypatch.setattr(commands.files, "poll", lambda _, seconds: waits.append(seconds) or True)
     assert main(["stop", str(run.directory)]) == 0

@@ -64,12 +64,13 @@ def test_what_htcondor_did_not_do_is_not_called_done(monkeypatch, ad, denied):
 
 
 @pytest.mark.parametrize(("place", "left"), [("run/trials/one", [7]), ("another", [])])
-def test_a_job_of_a_runs_number_that_is_elsewhere_is_not_removed(monkeypatch, tmp_path, place, left):
+def test_a_job_of_a_runs_number_that_is_elsewhere_is_not_the_runs(monkeypatch, tmp_path, place, left):
     """As when a queue was made anew, and counts anew."""
     acted = []
     ads = [{"ClusterId": 7, "Iwd": str(tmp_path / place)}]
     monkeypatch.setattr(pool, "jobs", lambda constraint, _: ads if "ClusterId == 7" in constraint else [])
     monkeypatch.setattr(pool, "act", lambda action, *_: acted.append(action))
+    assert pool.in_queue(7, tmp_path / "run") == bool(left)
     assert pool.forget(7, tmp_path / "run") == left
     assert acted == (["Remove", "RemoveX"] if left else [])
 

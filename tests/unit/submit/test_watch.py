@@ -11,6 +11,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -222,6 +223,12 @@ def test_each_configuration_has_a_line_with_rate_interval_and_verdicts_as_wide_a
     assert out.live.startswith(f"2/{len(run.trial_directories)}, ")
 
 
+def test_a_low_rate_is_not_shown_as_none(run):
+    judge(run, 0, "VALID", rate="0.042")
+    ((_, row),) = watching.so_far(list(run.trials()))
+    assert row.startswith("0.042 Mb/s")
+
+
 def test_rows_that_are_too_long_keep_what_tells_them_apart(run, monkeypatch, columns):
     columns(60)
     long = "wan-xrootd-private/root cache_mb=default rtt_ms=47 x"
@@ -267,7 +274,7 @@ def test_a_run_that_is_stopped_for_its_first_trials_says_how_to_go_on(run, monke
     for number in range(3):
         judge(run, number, "INVALID", "somebody else writes")
     removed = []
-    monkeypatch.setattr(commands.pool, "in_queue", lambda _: not removed)
+    monkeypatch.setattr(commands.pool, "in_queue", lambda *_: not removed)
     monkeypatch.setattr(commands.pool, "remove", lambda cluster, _: removed.append(cluster))
     monkeypatch.setattr(commands, "show_tables", lambda _: True)
     monkeypatch.setattr(commands, "without_tables", lambda _: [])
@@ -278,7 +285,7 @@ def test_a_run_that_is_stopped_for_its_first_trials_says_how_to_go_on(run, monke
     assert "all trials so far are INVALID for the same reason, so the others will be: somebody else writes" in output
     assert f"`tierbench submit {run.directory}` goes on with it" in output
     with pytest.raises(KeyboardInterrupt):  # while the trial at work is waited for: the run does not go on
-        monkeypatch.setattr(commands, "_end", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+        monkeypatch.setattr(commands, "_end", Mock(side_effect=KeyboardInterrupt))
         commands._watch_to_the_end(run, None, partial(commands._stops, run))
     assert "the run goes on" not in capsys.readouterr().err
 
@@ -295,7 +302,7 @@ def test_of_two_who_submit_a_run_at_once_one_does(run, monkeypatch):
 
     monkeypatch.setattr(commands, "without_tables", lambda _: [])
     monkeypatch.setattr(commands.pool, "submit_dag", submit_dag)
-    monkeypatch.setattr(commands.pool, "in_queue", lambda _: True)
+    monkeypatch.setattr(commands.pool, "in_queue", lambda *_: True)
     monkeypatch.setattr(commands, "_watch_to_the_end", lambda *_, **__: 0)
     assert commands._submit_and_watch(run) == 0
     assert not (run.directory / names.SUBMIT_LOCK).exists()
@@ -322,7 +329,7 @@ def test_another_run_at_work_is_told_when_one_is_submitted(run, monkeypatch, cap
 
 def test_a_run_that_was_submitted_again_by_hand_has_not_ended_for_stop(run, monkeypatch, capsys):
     run.record_submission(7, 0.0)
-    monkeypatch.setattr(commands.pool, "in_queue", lambda _: False)
+    monkeypatch.setattr(commands.pool, "in_queue", lambda *_: False)
     monkeypatch.setattr(progress, "is_held", lambda _: True)
     (run.directory / "experiment.dag.lock").touch()
     assert main(["stop", str(run.directory)]) == 4
@@ -333,7 +340,7 @@ def test_a_run_without_a_usable_trial_does_not_succeed(run, monkeypatch):
     for number in range(len(run.trial_directories)):
         judge(run, number, "INVALID", "somebody else writes")
     run.record_submission(7, 0.0)
-    monkeypatch.setattr(commands.pool, "in_queue", lambda _: False)
+    monkeypatch.setattr(commands.pool, "in_queue", lambda *_: False)
     assert main(["watch", "--json", str(run.directory)]) == 1
     for usable, status in ((True, 0), (False, 1)):
         monkeypatch.setattr(commands, "show_tables", lambda _, usable=usable: usable)
@@ -346,7 +353,7 @@ def test_a_run_without_a_usable_trial_does_not_succeed(run, monkeypatch):
 def test_a_run_that_no_queue_holds_any_more_is_said_to_be_lost(run, command, queued, says, monkeypatch, capsys):
     begin(run)
     run.record_submission(7, 0.0)
-    monkeypatch.setattr(commands.pool, "in_queue", lambda _: queued)
+    monkeypatch.setattr(commands.pool, "in_queue", lambda *_: queued)
     monkeypatch.setattr(commands, "show_tables", lambda _: True)
     main([command, str(run.directory)])
     output = "".join(capsys.readouterr())
@@ -371,7 +378,7 @@ def test_a_stopped_run_keeps_no_room_for_trials_that_were_prepared(run, monkeypa
     reserve.write_bytes(b"room")
     run.record_submission(7, 0.0)
     queue = [True, False]
-    monkeypatch.setattr(commands.pool, "in_queue", lambda _: queue.pop(0) if len(queue) > 1 else queue[0])
+    monkeypatch.setattr(commands.pool, "in_queue", lambda *_: queue.pop(0) if len(queue) > 1 else queue[0])
     monkeypatch.setattr(commands.pool, "remove", lambda *_: None)
     monkeypatch.setattr(commands, "show_tables", lambda _: True)
     assert main(["stop", str(run.directory)]) == 0
@@ -383,7 +390,7 @@ def test_a_run_whose_queue_was_lost_is_not_taken_up_from_what_dagman_left(run, m
     for path in left:
         path.write_text("PID = 0\n")
     run.record_submission(7, 0.0)
-    monkeypatch.setattr(commands.pool, "in_queue", lambda _: False)
+    monkeypatch.setattr(commands.pool, "in_queue", lambda *_: False)
     monkeypatch.setattr(commands, "_submit_and_watch", lambda *_: 0)
     main(["submit", str(run.directory)])
     assert [path.exists() for path in left] == [False, False, True]

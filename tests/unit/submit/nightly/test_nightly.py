@@ -74,7 +74,7 @@ def test_a_dead_night_whose_record_cannot_be_written_is_left_alone(define, monke
     """Or each look would finish it, and send its message, once more."""
     nightly = define()
     measured(nightly, outcome="running", cluster=7)
-    monkeypatch.setattr(pool, "in_queue", lambda _: False)
+    monkeypatch.setattr(pool, "in_queue", lambda *_: False)
     finished = Mock()
     monkeypatch.setattr(steps, "finish", finished)
     with monkeypatch.context() as full:
@@ -92,6 +92,7 @@ def test_nights_that_nothing_began_are_on_record_as_missed_once_by_whatever_cloc
     assert planned == [("09 00:30", "missed"), ("10 00:30", "missed")]
     monkeypatch.setenv("TZ", "America/New_York")
     assert record.record_missed(nightly, NOW) == []
+    assert [nightly.label(night)[8:] for night in nights] == ["09 02:30", "10 02:30"]
 
 
 def test_a_gap_is_in_the_history_as_soon_as_a_night_is_measured(define):
@@ -133,7 +134,7 @@ def test_two_begin_nights_in_turn_and_who_dies_keeps_no_lock(define):
 def test_the_night_before_still_at_work_is_a_record_and_no_second_night(define, monkeypatch):
     nightly = define()
     record.write(nightly, Night((LAST - timedelta(days=1)).timestamp(), "running", cluster=7))
-    monkeypatch.setattr(pool, "in_queue", lambda cluster: cluster == 7)
+    monkeypatch.setattr(pool, "in_queue", lambda cluster, _: cluster == 7)
     night = steps.start(nightly, False)
     assert night and night.outcome == "still-running"
     assert "still at work, as job 7" in night.sentences[0]
@@ -153,7 +154,7 @@ def test_who_removes_a_nightly_is_told_of_the_night_that_goes_on(define, monkeyp
 def test_a_night_that_is_asked_for_while_one_is_at_work_is_refused_and_no_record(define, monkeypatch, capsys):
     nightly = define()
     record.write(nightly, Night((LAST - timedelta(days=1)).timestamp(), "running", cluster=7))
-    monkeypatch.setattr(pool, "in_queue", lambda cluster: cluster == 7)
+    monkeypatch.setattr(pool, "in_queue", lambda cluster, _: cluster == 7)
     assert main(["nightly", "run", nightly.name]) == 4
     assert "still at work, as job 7" in capsys.readouterr().err
     assert {night.outcome for night in record.nights(nightly)} <= {"running", "missed"}  # the latter long ago
@@ -226,7 +227,7 @@ def _full(*_):
 def test_a_night_that_died_is_finished_by_whoever_looks_next(define, monkeypatch):
     nightly = define()
     record.write(nightly, Night(LAST.timestamp(), "running", cluster=7))
-    monkeypatch.setattr(pool, "in_queue", lambda _: False)
+    monkeypatch.setattr(pool, "in_queue", lambda *_: False)
     assert record.finish_dead_nights(nightly) is None
     (night,) = record.nights(nightly)
     assert (night.outcome, night.reason.split(" before")[0]) == ("failed", "its DAG was gone from the queue")
@@ -236,7 +237,7 @@ def test_a_night_that_died_is_finished_by_whoever_looks_next(define, monkeypatch
 def test_a_night_that_another_access_point_has_at_work_is_left_to_that(define, monkeypatch, ago_s, outcome):
     """With a home that both have; but not for ever."""
     nightly = define()
-    monkeypatch.setattr(pool, "in_queue", lambda _: False)
+    monkeypatch.setattr(pool, "in_queue", lambda *_: False)
     monkeypatch.setattr(pool, "own_name", lambda: "ap2.example")
     begun = {"cluster": 7, "host": "ap1.example", "begun_wall_s": time.time() - ago_s}
     record.write(nightly, Night(LAST.timestamp(), "running", **begun))
@@ -248,7 +249,7 @@ def test_a_night_that_another_access_point_has_at_work_is_left_to_that(define, m
 @pytest.mark.parametrize(("ago_s", "messages"), [(3600, 1), (1, 0), (7 * 86_400, 0)])
 def test_a_night_of_late_whose_message_was_not_sent_sends_it(define, monkeypatch, receiver, ago_s, messages):
     nightly = define(webhook=receiver.url)
-    monkeypatch.setattr(pool, "in_queue", lambda _: False)
+    monkeypatch.setattr(pool, "in_queue", lambda *_: False)
     record.write(nightly, Night(LAST.timestamp(), "failed", "a cable was cut", ended_wall_s=time.time() - ago_s))
     for _ in range(2):
         record.finish_dead_nights(nightly)
@@ -259,7 +260,7 @@ def test_a_dag_that_stays_in_the_queue_when_its_night_is_over_is_removed(define,
     """As that of DAGMan 23.9.6 does when the scheduler was killed while it was at work."""
     nightly = define()
     removed = []
-    monkeypatch.setattr(pool, "in_queue", lambda cluster: cluster not in removed)
+    monkeypatch.setattr(pool, "in_queue", lambda cluster, _: cluster not in removed)
     monkeypatch.setattr(pool, "forget", lambda cluster, _: removed.append(cluster))
     measured(nightly, run=False, cluster=7, deliveries={"nobody": ""})
     running = record.write(nightly, Night((LAST + timedelta(days=1)).timestamp(), "running", cluster=8))
