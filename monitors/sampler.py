@@ -143,23 +143,21 @@ class Watch:
     def _announce(self) -> bool:
         if self.access_point:
             self.access_point.announce(f"TIERBENCH SAMPLING {machine()[0]}")
-            self._compare_clocks()
+            self._compare_clocks(self.access_point)
         return True
 
-    def _compare_clocks(self) -> None:
+    def _compare_clocks(self, access_point: AccessPoint) -> None:
         """Once before and once after the reading; a failure is no harm, and is not waited for again."""
-        if not self.access_point:
-            return
         try:
-            self.sampling.clocks.append(self.access_point.clock())
+            self.sampling.clocks.append(access_point.clock())
         except (OSError, ValueError, IndexError, AttributeError) as error:
             print(f"sampler: the access point's clock cannot be read: {error}", file=sys.stderr)
 
     def _stop(self) -> bool:
         access_point, name = self.access_point, self.stop_file
         if name and (access_point.fetch(name) if access_point else Path(name).exists()):
-            if self.sampling.clocks:
-                self._compare_clocks()
+            if access_point and self.sampling.clocks:
+                self._compare_clocks(access_point)
             self.sampling.end("stop")
         return not self.stop_file or bool(self.sampling.reason)
 
@@ -185,19 +183,19 @@ def go_first() -> None:
         import ctypes
 
         nice = os.getpriority(os.PRIO_PROCESS, 0)
-        asked = ATTRIBUTES.pack(ATTRIBUTES.size, os.SCHED_OTHER, 0, nice, 0, SLICE_NS, 0, 0)
-        ctypes.CDLL(None).syscall(number, 0, asked, 0)
+        attributes = ATTRIBUTES.pack(ATTRIBUTES.size, os.SCHED_OTHER, 0, nice, 0, SLICE_NS, 0, 0)
+        ctypes.CDLL(None).syscall(number, 0, attributes, 0)
 
 
 class Sampling:
     """Records at fixed deadlines on the monotonic clock, from the header to the trailer."""
 
-    def __init__(self, taking: "Records", output: "Output", period_s: float) -> None:
-        self.taking = taking
+    def __init__(self, reader: "Records", output: "Output", period_s: float) -> None:
+        self.reader = reader
         self.output = output
         self.period_ns = round(period_s * 1e9)
         self.together = max(1, min(TOGETHER, int(TOGETHER_S / period_s)))
-        self.seen: list[list[Any]] = []  # what was not made records of yet
+        self.looks: list[list[Any]] = []  # of which no records are made yet
         self.records = self.late = self.missed = 0
         self.first_written = threading.Event()
         self.clocks: list[dict[str, int]] = []
@@ -219,7 +217,7 @@ class Sampling:
             "tierbench": "samples", "format": FORMAT, "trial": options.trial, "host": machine()[0],
             "role": options.role, "boot_id": first_line(options.proc / "sys/kernel/random/boot_id"),
             "period_s": options.period, "kernel": os.uname().release, "python": platform.python_version(),
-            "packages": packages(), "mounts": mounts(options.proc), **self.taking.header(),
+            "packages": packages(), "mounts": mounts(options.proc), **self.reader.header(),
         }  # fmt: skip
         self.origin_ns = header["clock_mono_ns"] = mono_ns()
         header["clock_wall_ns"] = wall_ns()
@@ -259,7 +257,7 @@ class Sampling:
         lateness = now - self.origin_ns - current * self.period_ns
         self.late += lateness > self.period_ns / 2
         self._look()
-        if self.records <= AT_ONCE or len(self.seen) >= self.together:
+        if self.records <= AT_ONCE or len(self.looks) >= self.together:
             self._write()
         return current + 1
 
@@ -272,12 +270,12 @@ class Sampling:
         return current
 
     def _look(self) -> None:
-        self.seen.append(self.taking.look())
+        self.looks.append(self.reader.look())
         self.records += 1
 
     def _write(self) -> None:
-        self.output.put(b"".join([self.taking.record(seen) for seen in self.seen]))
-        self.seen.clear()
+        self.output.put(b"".join(map(self.reader.record, self.looks)))
+        self.looks.clear()
         if not self.output.waiting:
             self.first_written.set()
 
@@ -347,10 +345,10 @@ class Records:
         """What each source sees now."""
         return [source.look() for source in self.sources]
 
-    def record(self, seen: "list[Any]") -> bytes:
+    def record(self, looks: "list[Any]") -> bytes:
         """The record of what they saw."""
         values = ()  # type: tuple[int, ...]
-        for source, look in zip(self.sources, seen):  # noqa: B905 - Python 3.6 cannot be strict
+        for source, look in zip(self.sources, looks):  # noqa: B905 - Python 3.6 cannot be strict
             values += source.values(look)
         record = self.format % values
         if len(record) != self.bytes:  # a driver's nonsense must not shift the columns
@@ -373,29 +371,29 @@ def congestion_control(proc: Path, interface: str) -> "str | None":
     usual = first_line(proc / "sys/net/ipv4/tcp_congestion_control")
     listing = lines_of("ip", "-o", "route", "show", "table", "all", "type", "unicast", "dev", interface)
     routes = [route for route in listing if not route.startswith(LINK_LOCAL)]
-    said = [CONGESTION_CONTROL.search(route) for route in routes]
-    return ", ".join(sorted({match.group(1) if match else str(usual) for match in said})) or usual
+    matches = map(CONGESTION_CONTROL.search, routes)
+    return ", ".join(sorted({match.group(1) if match else str(usual) for match in matches})) or usual
 
 
 def packages() -> "dict[str, str]":
     """The versions of those that are installed; none where neither dpkg nor rpm is there."""
     for query in QUERIES:
         pairs = [line.split() for line in lines_of(*query, *PACKAGES)]
-        settings = {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
-        if settings:
-            return settings
+        versions = {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+        if versions:
+            return versions
     return {}
 
 
 def lines_of(*command: str) -> "list[str]":
     """What a program says; nothing where there is no such program, or no answer."""
     try:
-        asked = subprocess.run(
+        result = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=ASKING_S, env=SYSTEM, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return []
-    return asked.stdout.decode(errors="replace").splitlines()
+    return result.stdout.decode(errors="replace").splitlines()
 
 
 def mounts(proc: Path) -> "dict[str, str]":

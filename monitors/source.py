@@ -45,9 +45,9 @@ class Source:
         """What is there now: a value for each column, -1 where it is not known, or what values() makes them of."""
         return self.file.read()
 
-    def values(self, seen: Any) -> "tuple[int, ...]":
+    def values(self, look: Any) -> "tuple[int, ...]":
         """The values in what a look has seen; several looks are worked out together, for less."""
-        return seen  # type: ignore[no-any-return]
+        return look  # type: ignore[no-any-return]
 
 
 class ProcFile:

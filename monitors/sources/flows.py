@@ -112,25 +112,25 @@ def summary(before: "Mapping[bytes, Flow]", after: "Mapping[bytes, Flow]", secon
 
 def sending_flows() -> "dict[bytes, Flow] | None":
     """The established connections with other hosts, by their addresses and the kernel's cookie; None if it is mute."""
-    flows, untold = {}, False
+    flows, too_short = {}, False
     try:
         for family in (socket.AF_INET, socket.AF_INET6):  # a server that listens on :: has all of its in the latter
             for message in _dump(family):
                 info = _info(message)
-                untold |= len(info) < INFO_FIELDS.size
+                too_short |= len(info) < INFO_FIELDS.size
                 if message[8:24] != message[24:40] and len(info) >= INFO_FIELDS.size:
                     window = struct.unpack_from("=i", info, PEER_WINDOW)[0] if len(info) >= PEER_WINDOW + 4 else -1
                     flows[message[4:52]] = Flow(window, *INFO_FIELDS.unpack_from(info))
     except (OSError, struct.error):
         return None
-    return None if untold and not flows else flows
+    return None if too_short and not flows else flows
 
 
 def _dump(family: int) -> "Iterator[bytes]":
     with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, SOCK_DIAG) as kernel:
         kernel.settimeout(PATIENCE_S)
-        asked = (family, socket.IPPROTO_TCP, WITH_INFO, ESTABLISHED)
-        kernel.send(REQUEST.pack(REQUEST.size, BY_FAMILY, DUMP, 1, 0, *asked))
+        flows = (family, socket.IPPROTO_TCP, WITH_INFO, ESTABLISHED)
+        kernel.send(REQUEST.pack(REQUEST.size, BY_FAMILY, DUMP, 1, 0, *flows))
         while True:
             answer = kernel.recv(1 << 16)
             while answer:

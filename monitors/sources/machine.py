@@ -85,8 +85,8 @@ class OwnCpu(Source):
     def look(self) -> "tuple[bytes, bytes]":
         return self.stat.read(), self.usage.read()
 
-    def values(self, seen: "tuple[bytes, bytes]") -> "tuple[int, ...]":
-        stat, usage = dict(line.split() for line in seen[0].splitlines()), seen[1]
+    def values(self, look: "tuple[bytes, bytes]") -> "tuple[int, ...]":
+        stat, usage = dict(line.split() for line in look[0].splitlines()), look[1]
         if b"usage_usec" in stat:
             return 1000 * int(stat[b"usage_usec"]), 1000 * int(stat.get(b"throttled_usec", b"0"))
         return int(usage) if usage else -1, int(stat.get(b"throttled_time", b"-1"))
@@ -165,8 +165,8 @@ class OwnDisk(Source):
     def look(self) -> "tuple[bytes, bytes]":
         return self.version_1.read(), self.version_2.read()
 
-    def values(self, seen: "tuple[bytes, bytes]") -> "tuple[int, ...]":
-        old, new = seen
+    def values(self, look: "tuple[bytes, bytes]") -> "tuple[int, ...]":
+        old, new = look
         if not old and self.version_2.fd < 0:
             return -1, -1
         counts = [*VERSION_1.findall(old), *VERSION_2.findall(new)]

@@ -64,8 +64,8 @@ class Net(Source):
                 break
         return mono, wall, text
 
-    def values(self, seen: "tuple[int, int, bytes]") -> "tuple[int, ...]":
-        mono, wall, text = seen
+    def values(self, look: "tuple[int, int, bytes]") -> "tuple[int, ...]":
+        mono, wall, text = look
         values = [mono, wall]
         for mark in self.marks:
             at = text.find(mark)

@@ -33,9 +33,9 @@ class Squid(Source):
     def __init__(self, options: argparse.Namespace) -> None:
         host, _, port = options.squid.rpartition(":")
         self.address = (host, int(port))
-        self.questions, self.counted = 0, (-1,) * len(NAMES)
+        self.questions, self.counters = 0, (-1,) * len(NAMES)
         self.restarted = False
-        self.latest = self._asked()
+        self.latest = self._ask()
         self.ended = threading.Event()
         threading.Thread(target=self._keep_asking, daemon=True).start()
 
@@ -44,12 +44,12 @@ class Squid(Source):
 
     def _keep_asking(self) -> None:
         while not self.ended.wait(PAUSE_S if min(self.latest) >= 0 else ABSENT_PAUSE_S):
-            answer = self._asked()
+            answer = self._ask()
             if min(answer) >= 0:  # a question that it never got to is not among what it counts
                 requests = answer[0] if self.restarted else max(self.latest[0], answer[0])
                 self.latest = (requests, *answer[1:])
 
-    def _asked(self) -> "tuple[int, ...]":
+    def _ask(self) -> "tuple[int, ...]":
         """The counters as they are now; all unknown where it does not answer."""
         answer = b""
         try:
@@ -63,9 +63,9 @@ class Squid(Source):
         except OSError:
             if not answer:
                 return (-1,) * len(NAMES)
-        counted = dict(re.findall(r"^(\S+) = (\d+)", answer.decode(errors="replace"), re.M))
-        counters = tuple(int(counted.get(name, -1)) for name in NAMES)
+        numbers = dict(re.findall(r"^(\S+) = (\d+)", answer.decode(errors="replace"), re.M))
+        counters = tuple(int(numbers.get(name, -1)) for name in NAMES)
         if min(counters) >= 0:
-            self.restarted = any(map(operator.lt, counters, self.counted))
-            self.questions, self.counted = 1 if self.restarted else self.questions, counters
+            self.restarted = any(map(operator.lt, counters, self.counters))
+            self.questions, self.counters = 1 if self.restarted else self.questions, counters
         return (counters[0] if counters[0] < 0 else max(0, counters[0] - self.questions), *counters[1:])

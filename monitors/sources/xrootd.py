@@ -93,9 +93,9 @@ class XRootD(Source):
         match = REPORT.match(report)
         if not match:
             return  # a manager's, or of a server that does not report all
-        process, counted = match.groups()[:2], [int(number) for number in match.groups()[2:]]
-        first = self.reports[process].first if process in self.reports else counted
-        self.reports[process] = Reported(first, counted, received_ns)
-        known = list(self.reports.values())
-        rises = [sum(each.last[n] - each.first[n] for each in known) for n in range(len(counted))]
-        self.latest = (*rises, len(known), min(each.received_ns for each in known))
+        process, counts = match.groups()[:2], [int(number) for number in match.groups()[2:]]
+        first = self.reports[process].first if process in self.reports else counts
+        self.reports[process] = Reported(first, counts, received_ns)
+        reports = self.reports.values()
+        rises = [sum(report.last[n] - report.first[n] for report in reports) for n in range(len(counts))]
+        self.latest = (*rises, len(reports), min(report.received_ns for report in reports))

@@ -94,8 +94,7 @@ def test_the_samplers_own_questions_are_no_requests_whether_it_counted_them_or_n
 
 def test_while_it_is_too_busy_to_answer_what_it_counted_before_stands(source):
     Manager.busy = True
-    asked = source._asked()
-    assert min(asked) < 0
+    assert min(source._ask()) < 0
     assert source.look() == (8, 5, 640, 80)
 
 
