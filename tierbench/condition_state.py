@@ -76,12 +76,7 @@ class ConditionState:
         return "" if self.now else f"nothing says that {self.name} was arranged"
 
     def is_as_asked(self, value: str) -> bool:
-        asked = self.condition.value
-        try:
-            allowed = self.condition.tolerance_pct / 100 * abs(float(asked))
-            return abs(float(value) - float(asked)) <= float(allowed)
-        except ValueError:
-            return bool(value == asked)
+        return is_near(value, self.condition.value, self.condition.tolerance_pct)
 
     @property
     def settled(self) -> bool:
@@ -96,6 +91,14 @@ class ConditionState:
             before = records.get("arranged", {}).get("before")
             return before is None or bool(records["restored"].get("now") == before)
         return "arranged" not in records
+
+
+def is_near(value: str, wanted: str, tolerance_pct: float) -> bool:
+    """Whether a value that was read back is the one that was asked for."""
+    try:
+        return abs(float(value) - float(wanted)) <= tolerance_pct / 100 * abs(float(wanted))
+    except ValueError:
+        return value == wanted
 
 
 def read_state(path: Path) -> "dict[str, dict[str, Any]]":

@@ -48,8 +48,8 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_stop)
     try:
-        change = Helper(arguments.helper, arguments.word, arguments.value, arguments.replicas)
-        with change as helper, contextlib.suppress(Stopped):
+        helper = Helper(arguments.helper, arguments.word, arguments.value, arguments.replicas)
+        with helper, contextlib.suppress(Stopped):
             answer = helper.answer()
             slow = {"within_s": helper.patience_s} if helper.patience_s > HELPER_S else {}
             tell("arranged", answer, **about, before=answer.get("before"), now=answer.get("now"), **slow)
@@ -78,18 +78,17 @@ def command_line() -> argparse.Namespace:
 class Helper:
     """Root's helper, which holds the change for as long as it has our end of a pipe."""
 
-    def __init__(self, helper: str, word: str, value: str, replicas: "Path | None" = None) -> None:
+    def __init__(self, helper: str, word: str, value: str, replicas: "Path | None") -> None:
         if not Path(helper).exists():
             raise NotSet(f"there is no {helper} here; site-configs/tierbench-arrange is what an admin installs")
         lines = replicas.read_text().splitlines() if replicas else []
         # The files of the trial, each once, as they are called on the storage.
         paths = dict.fromkeys("/" + urlsplit(line.partition("\t")[0]).path.lstrip("/") for line in lines)
         self.command = as_root(helper, "hold", word, value)
+        pipe = subprocess.PIPE
         self.process = subprocess.Popen(
-            self.command,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
-            start_new_session=True,
-        )  # fmt: skip
+            self.command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True
+        )
         pipes: Any = (self.process.stdin, self.process.stdout, self.process.stderr)
         self.stdin, self.stdout, self.stderr = pipes
         with contextlib.suppress(BrokenPipeError):  # it says itself why it has ended
@@ -119,10 +118,10 @@ class Helper:
             raise NotSet(f"{' '.join(self.command)}: no answer within {self.patience_s} s")
         line = self.stdout.readline()
         if line:
-            said = dict(json.loads(line.decode()))
-            if "within_s" not in said:
-                return said
-            self.patience_s = HELPER_S + int(said["within_s"])
+            answer = dict(json.loads(line.decode()))
+            if "within_s" not in answer:
+                return answer
+            self.patience_s = HELPER_S + int(answer["within_s"])
             return self.answer()
         complaint = self.stderr.read().decode(errors="replace").strip()
         status = self.process.wait()
@@ -147,9 +146,9 @@ def wait_for(stop_file: "str | None", seconds: float, helper: Helper) -> None:
         time.sleep(POLL_S)
 
 
-def tell(event: str, said: "dict[str, Any]", **content: Any) -> None:
+def tell(event: str, answer: "dict[str, Any]", **content: Any) -> None:
     """An event, with what a cache held, and what number each host has, where the helper has said it."""
-    content.update({kind: said[kind] for kind in ("cache", "each", "at_end") if kind in said})
+    content.update({kind: answer[kind] for kind in ("cache", "each", "at_end") if kind in answer})
     wall, mono = now()
     print(json.dumps({"event": event, "wall_ns": wall, "mono_ns": mono, **content}), flush=True)
 

@@ -46,6 +46,11 @@ def signal_of(exit_status: int) -> str:
         return f"signal {number}" if exit_status < 0 else ""
 
 
+def exit_status_of(status: int) -> int:
+    """As Popen has it, of a process that the kernel has told of: -15 where signal 15 ended it."""
+    return -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
 def _how_ended(exit_status: int, words: str) -> str:
     """The signal, if one ended it, and the last line that a program has said."""
     ended_by, lines = signal_of(exit_status), [line for line in words.splitlines() if line.strip()]
@@ -83,8 +88,8 @@ def run_program(*command: str, patience_s: int = PATIENCE_S, stderr: int = subpr
 
 def total(counts: "Iterable[int | None]") -> "int | None":
     """Their sum, if each of them is known."""
-    known = list(counts)
-    return None if None in known else sum(filter(None, known))
+    values = list(counts)
+    return None if None in values else sum(filter(None, values))
 
 
 class IO(NamedTuple):
@@ -203,7 +208,7 @@ class Child:
         _, status, usage = os.wait4(self.pid, 0)
         signal.alarm(0)
         self.interrupts.group = 0
-        self.process.returncode = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        self.process.returncode = exit_status_of(status)
         record_bytes = record_bytes or tell()
         # The kernel adds a reaped child's counts to its parent's, so they are complete; ours are taken off again.
         end = io_of("self")
@@ -309,7 +314,7 @@ def take_core(index: int) -> socket.socket:
     """
     allowed = sorted(os.sched_getaffinity(0))
     threads = {core: read_text(THREADS.format(core)) or core for core in allowed}
-    firsts = [core for core in allowed if core == min(one for one in allowed if threads[one] == threads[core])]
+    firsts = [core for core in allowed if core == min(other for other in allowed if threads[other] == threads[core])]
     seconds = [core for core in allowed if core not in firsts]
     for core in [cores[(index + place) % len(cores)] for cores in (firsts, seconds) for place in range(len(cores))]:
         claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

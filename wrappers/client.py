@@ -98,6 +98,19 @@ class Job(NamedTuple):
         """All that the process is to read: URLs, and bytes where they are known."""
         return [(self.url, self.expected_bytes), *((other.url, other.bytes) for other in self.others)]
 
+    @property
+    def target(self) -> str:
+        """Where a copy of it goes, from server to server; nothing where it goes nowhere."""
+        folder = self.options["to"]
+        return f"{folder}/{self.url.rpartition('/')[2]}" if folder else ""
+
+    def size_of(self, name: str) -> int:
+        """The bytes of a file of its scratch directory; 0 where it is not there."""
+        try:
+            return (self.scratch / name).stat().st_size
+        except FileNotFoundError:
+            return 0
+
     def report(self, name: str) -> Any:
         """What a program has left in a JSON file of its scratch directory; None if it was ended before it could."""
         try:
@@ -117,9 +130,7 @@ class Client:
     memory_mb = 128  # which HTCondor is asked for
     keeps_files = False  # that it reads, on the worker's disk, which HTCondor is asked for
     grace_s = 2  # that its process needs to end politely
-    third_party = (
-        False  # whether it has files copied from server to server, where an access method leads to another one
-    )
+    third_party = False  # whether files are copied from server to server, where an access method leads to another one
     counts_events = False  # in its record, in jobs of one process that read one file
     tells_adler32 = True  # of what it writes, in jobs of one file
     reads_whole = False  # from end to end, so there is nothing that is read ahead in vain

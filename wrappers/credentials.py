@@ -13,10 +13,11 @@ import os
 import re
 import struct
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tierbench import files
 from tierbench.host import machine
 from tierbench.wrappers.child import Failure, run_program
 
@@ -67,11 +68,11 @@ def proxy_expires(path: Path) -> "float | None":
     except OSError as error:
         raise Unusable("absent", f"{path}: {error.strerror}") from None
     try:
-        shown = run_program("openssl", "x509", "-in", str(path), "-noout", "-enddate")
+        openssl = run_program("openssl", "x509", "-in", str(path), "-noout", "-enddate")
     except OSError:
         return None
-    ends = re.search(r"notAfter=(.*) GMT", shown.output)  # openssl may have warned of its configuration first
-    if shown.status != 0 or not ends:
+    ends = re.search(r"notAfter=(.*) GMT", openssl.output)  # it may have warned of its configuration first
+    if openssl.status != 0 or not ends:
         raise Unusable("no-certificate", f"{path}: holds no certificate")
     return float(calendar.timegm(time.strptime(ends.group(1), "%b %d %H:%M:%S %Y")))
 
@@ -84,8 +85,7 @@ def ticket_expires(path: Path) -> "float | None":
         place = _after_principal(cache, 4 + header)
         while True:
             place = _after_principal(cache, _after_principal(cache, place))
-            (key,) = struct.unpack_from(">I", cache, place + 2)
-            place += 6 + key
+            place = _after_text(cache, place + 2)  # the key, which has its kind before it
             _, _, end, _ = struct.unpack_from(">4I", cache, place)
             if end:  # what the library notes there for itself never ends
                 return float(end)
@@ -94,11 +94,9 @@ def ticket_expires(path: Path) -> "float | None":
                 (count,) = struct.unpack_from(">I", cache, place)
                 place += 4
                 for _ in range(count):
-                    (length,) = struct.unpack_from(">I", cache, place + 2)
-                    place += 6 + length
+                    place = _after_text(cache, place + 2)
             for _ in ("ticket", "second ticket"):
-                (length,) = struct.unpack_from(">I", cache, place)
-                place += 4 + length
+                place = _after_text(cache, place)
     except (OSError, struct.error):
         return None
 
@@ -107,9 +105,13 @@ def _after_principal(cache: bytes, place: int) -> int:
     _, components = struct.unpack_from(">2I", cache, place)
     place += 8
     for _ in range(1 + components):  # the realm first
-        (length,) = struct.unpack_from(">I", cache, place)
-        place += 4 + length
+        place = _after_text(cache, place)
     return place
+
+
+def _after_text(cache: bytes, place: int) -> int:
+    (length,) = struct.unpack_from(">I", cache, place)
+    return int(place + 4 + length)
 
 
 class Kind(NamedTuple):
@@ -138,6 +140,11 @@ LONGER = {  # where one expires while a client is at work
 }
 
 
+def path_of(kind: str) -> str:
+    """Where the environment says that a token or a proxy is; nothing where there is none."""
+    return os.environ.get(KINDS[kind].variable, "")
+
+
 def lasting(kind: Kind, path: Path, until: float) -> "float | None":
     """When it expires, if that is known and not before then; it must be nobody else's to read."""
     expires = kind.expires(path)
@@ -163,10 +170,10 @@ def judged(name: str, path: Path, needed_s: float) -> "tuple[str, str, str]":
     if expires is None:
         return "good", f"{path} is there; when it expires only its server knows", ""
     left_s = expires - time.time()
-    seen = f"{path} expires in {hours(left_s)}"
+    words = f"{path} expires in {hours(left_s)}"
     if left_s > needed_s:
-        return "good", seen, ""
-    return "doubtful", f"{seen}, and is needed for at least {hours(needed_s)}", "expires"
+        return "good", words, ""
+    return "doubtful", f"{words}, and is needed for at least {hours(needed_s)}", "expires"
 
 
 def hours(seconds: float) -> str:
@@ -190,7 +197,7 @@ class Credentials:
     def __init__(self, arguments: argparse.Namespace, where: Path) -> None:
         self.keytab, self.principal = arguments.keytab, arguments.principal
         self.files = {}  # type: dict[str, Path]
-        self.bare = {}  # type: dict[Path, tuple[Path, int]]
+        self.copies = {}  # type: dict[Path, tuple[Path, int]]  # of tokens alone, and when their sources were changed
         tokens = {
             "token": (arguments.token, arguments.credential),
             "destination-token": (arguments.destination_token, arguments.destination_credential),
@@ -224,7 +231,7 @@ class Credentials:
         self.check(time.time())
         for name, path in self.files.items():
             if KINDS[name].name == "token" and path.read_text().lstrip().startswith("{"):
-                self.bare[path] = scratch / name, 0
+                self.copies[path] = scratch / name, 0
                 variables[KINDS[name].variable] = str(scratch / name)
         self.renew()
         return variables
@@ -235,16 +242,14 @@ class Credentials:
         The bytes that were written.
         """
         written = 0
-        for source, (copy, seen_ns) in self.bare.items():
+        for source, (copy, copied_ns) in self.copies.items():
             with contextlib.suppress(OSError, Unusable):  # it is being replaced; what was there is used on
                 changed_ns = source.stat().st_mtime_ns
-                if changed_ns != seen_ns:
+                if changed_ns != copied_ns:
                     token = read_token(source) + "\n"
-                    new = copy.with_suffix(".new")
-                    with os.fdopen(os.open(str(new), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-                        written += file.write(token)
-                    new.replace(copy)
-                    self.bare[source] = copy, changed_ns
+                    files.replace(copy, token, 0o600)
+                    written += len(token)
+                    self.copies[source] = copy, changed_ns
         return written
 
     def expired(self, start_wall_s: float) -> "dict[str, str]":
@@ -271,6 +276,18 @@ class Credentials:
                 raise Failure(f"no-{name}", str(trouble)) from None
             except OSError as error:
                 raise Failure(f"no-{name}", f"{path}: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def environment_with(more: "Mapping[str, str]") -> "Iterator[None]":
+    """For what is asked beside a client's process with its variables; credentials are judged without them."""
+    before = dict(os.environ)
+    os.environ.update(more)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def variables(declared: "Mapping[str, Any]") -> "dict[str, str]":

@@ -75,11 +75,11 @@ def main() -> int:
             status, message = failure.status, str(failure)
         after = list(filter(None, threads.map(pages_of, paths, [with_own_cache()] * len(paths))))
     whole, left = sum(file.bytes for file in after), total(file.resident for file in after)
-    known = sum(file.resident or 0 for file in after)
+    at_least = sum(file.resident or 0 for file in after)
     if not after and arguments.strategy in PRIVILEGED and Path(ARC).exists():  # a server's, which nobody empties
         left = None
-    if left is None and known > WARM_SHARE * whole:
-        left = known  # at the least, which is enough to know
+    if left is None and at_least > WARM_SHARE * whole:
+        left = at_least  # which is enough to know
     if status == "ok" and left is None:
         status, message = (
             "unmeasured",

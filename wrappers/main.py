@@ -20,8 +20,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from tierbench.host import AccessPoint, NoChirp, boot_id, condor_version, in_job
 from tierbench.starts import pause_between_looks, read_go, settling
 from tierbench.wrappers.child import HOLD, Child, Failure, Interrupts, Run, UsageError, core_of, take_core, total
 from tierbench.wrappers.client import Client, Job, find_client
-from tierbench.wrappers.credentials import Credentials, variables
+from tierbench.wrappers.credentials import Credentials, environment_with, variables
 from tierbench.wrappers.mounts import places_of
 from tierbench.wrappers.work import POOL_FLAG, command_line, read_definition, replicas
 
@@ -77,7 +76,7 @@ def main() -> int:
 
                 client = ProcessPool(client, arguments.client, files, work, arguments.index, arguments.clients)
             run = perform(client, arguments, credentials, record, interrupts)
-            with having(client.variables):
+            with environment_with(client.variables):
                 outcome = client.outcome(run)
             explain_refusal(outcome, credentials, record.go_wall_ns / 1e9)
             outcome.pop("fetches", None)  # of one file it says no more than the rest
@@ -168,7 +167,7 @@ def perform(
     with ExitStack() as until_the_end:
         if arguments.pin:
             until_the_end.enter_context(take_core(arguments.index))
-        with having(client.variables):
+        with environment_with(client.variables):
             client.prepare()
             command = client.held_command() or ["sh", "-c", HOLD, "sh", *client.command()]
         child = until_the_end.enter_context(Child(command, scratch, environment, interrupts))
@@ -197,18 +196,6 @@ def perform(
 
         progress = Progress(client, record)
         return child.wait(arguments.timeout, client.has_begun, tell, lambda: progress.tell() + credentials.renew())
-
-
-@contextmanager
-def having(more: "Mapping[str, str]") -> "Iterator[None]":
-    """With these variables, for what a client asks beside its process; credentials are judged without them."""
-    before = dict(os.environ)
-    os.environ.update(more)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 class Gate:

@@ -57,9 +57,9 @@ class StartLine:
     def wait_until_ready(self) -> None:
         """Return when all of them need but the time."""
         os.close(self.their_ready)
-        there = sum(len(said) for said in iter(lambda: os.read(self.ready, 4096), b""))
-        if there < self.standing:
-            raise Failure("failed", f"{self.standing - there} of {self.standing} processes ended before the go")
+        ready = sum(map(len, iter(lambda: os.read(self.ready, 4096), b"")))
+        if ready < self.standing:
+            raise Failure("failed", f"{self.standing - ready} of {self.standing} processes ended before the go")
 
     def tell(self, go_wall_ns: int) -> None:
         """Let them know when; they notice by the end of the pipe."""
@@ -117,8 +117,9 @@ class PoolProcess:
         self.popen: Any = None
         self.waits_itself = False  # until it gets a line
         self.due = 0.0  # when the next file is meant to begin, by the timetable
-        self.begin = self.rested = 0.0  # by the monotonic clock; begin: when it was meant to, where that is known
-        self.taken: list[int] = []
+        self.begin = 0.0  # by the monotonic clock, when it was meant to, where that is known
+        self.rests_until = 0.0  # by the same
+        self.places: list[int] = []  # of the files that it is at
         self.before = self.started = IO(0, 0, 0)  # its counts at its begin; those of starting a program that waits
         self.was_cut, self.cut_s = False, 0.0  # whether, and when by the monotonic clock
         self.at_cut: IO | None = None  # its counts when time was over
@@ -129,7 +130,7 @@ class PoolProcess:
         if not batch:
             return False
         self._clear()
-        self.taken = [place for place, _ in batch]
+        self.places = [place for place, _ in batch]
         first, *others = (replica for _, replica in batch)
         self.client.job = self.client.job._replace(
             url=first.url, expected_bytes=first.bytes, expected_adler32=first.adler32, others=tuple(others)
@@ -185,7 +186,7 @@ class PoolProcess:
     def go_on(self, ended: float) -> None:
         """Its next file is meant to begin now, or by its timetable, however late the one before has ended."""
         self.begin = ended if self.every_s is None else self.due
-        self.rested, self.due = self.begin, self.due + (self.every_s or 0.0)
+        self.rests_until, self.due = self.begin, self.due + (self.every_s or 0.0)
 
     def overdue(self, end: float) -> int:
         """How many by its timetable were to begin before the end, and have not; with it, none was."""
@@ -201,7 +202,7 @@ class PoolProcess:
     def under_way_s(self, fetches: "list[Fetch]", ended: float) -> "float | None":
         """The time of its files, but of one that was cut; None where nobody knows when that one began."""
         if not self.was_cut:
-            return (ended - self.begin) * min(self.client.at_once(self.client.job.options), len(self.taken))
+            return (ended - self.begin) * min(self.client.at_once(self.client.job.options), len(self.places))
         whole = [fetch for fetch in fetches if fetch.status != "cut"]
         times = [fetch.seconds for fetch in whole if fetch.seconds is not None]
         return sum(times) if len(times) == len(whole) else None
@@ -213,19 +214,19 @@ class PoolProcess:
         read = end.get("bytes_client") if end.get("bytes_app") is None else end["bytes_app"]
         rest = None if read is None else max(0, read - sum(fetch["bytes"] for fetch in each) - late)
         # What came before the first one began, as it was reported when the last one ended, is time of the first one.
-        told = self.stderr.stat()
-        told_at = ended + told.st_mtime - time.time() if each and told.st_size else ended
-        before = max(0.0, told_at - self.begin - sum(fetch["seconds"] or 0.0 for fetch in each))
+        log = self.stderr.stat()
+        last_end = ended + log.st_mtime - time.time() if each and log.st_size else ended
+        before = max(0.0, last_end - self.begin - sum(fetch["seconds"] or 0.0 for fetch in each))
         is_cut, timed = self.was_cut, all(fetch["seconds"] is not None for fetch in each)
-        under_way = max(0.0, self.cut_s - (told_at if each else self.begin)) if timed else None
-        all_ok = len(reported) == len(self.taken) and all(fetch["status"] == "ok" for fetch in each)
+        under_way = max(0.0, self.cut_s - (last_end if each else self.begin)) if timed else None
+        all_ok = len(reported) == len(self.places) and all(fetch["status"] == "ok" for fetch in each)
         if each and all_ok and not is_cut and end["status"] != "ok":  # which is of all of them together
             each[-1].update(status=end["status"], message=end["message"])
         for number, fetch in reported.items():
             seconds = None if fetch["seconds"] is None else fetch["seconds"] + before
-            yield Fetch(self.taken[number], **{**fetch, "seconds": seconds})
+            yield Fetch(self.places[number], **{**fetch, "seconds": seconds})
             before = 0.0
-        for place in [place for number, place in enumerate(self.taken) if number not in reported]:
+        for place in [place for number, place in enumerate(self.places) if number not in reported]:
             if is_cut:
                 yield Fetch(place, "cut", end["message"], rest, under_way)
                 return

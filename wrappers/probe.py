@@ -32,12 +32,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tierbench.condition_state import is_near
 from tierbench.files import poll
-from tierbench.host import NICE, NoInterface, as_root, find_interfaces, in_job, machine, mounts, read_text
+from tierbench.host import NICE, Mount, NoInterface, as_root, find_interfaces, in_job, machine, mounts, read_text
 from tierbench.wrappers.child import PATIENCE_S, run_program
 from tierbench.wrappers.client import find_client
 from tierbench.wrappers.credentials import KINDS as CREDENTIALS
-from tierbench.wrappers.credentials import hours, judged, ticket_expires
+from tierbench.wrappers.credentials import environment_with, hours, judged, ticket_expires
 
 FORMAT = 1
 LISTEN_S = 5
@@ -66,36 +67,33 @@ def main() -> int:
     try:
         questions = json.loads(sys.stdin.read() if arguments.questions == "-" else arguments.questions)
         begin = int(time.time() * 1e9)
-        asked = [(KINDS[question["ask"]], question) for question in questions]
+        askings = [(KINDS[question["ask"]], question) for question in questions]
     except (OSError, ValueError, KeyError, TypeError) as error:
         print(f"probe: the questions cannot be used: {error!r}", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as scratch:
         os.environ.update(XRD_CONNECTIONWINDOW="5", XRD_CONNECTIONRETRY="1", XRD_REQUESTTIMEOUT=str(PATIENCE_S))
-        tickets = sorted({question.get("ticket", "") for _, question in asked})
+        tickets = sorted({question.get("ticket", "") for _, question in askings})
         answers = []
-        for ask, question in asked:
+        for ask, question in askings:
             os.environ["KRB5CCNAME"] = f"FILE:{scratch}/ticket-{tickets.index(question.get('ticket', ''))}"
             answers.append(answer(ask, question))
-    report = {"format": FORMAT, "host": machine()[0], "begin_wall_ns": begin, "answers": answers}
-    report["end_wall_ns"] = int(time.time() * 1e9)
+    end = int(time.time() * 1e9)
+    report = {"format": FORMAT, "host": machine()[0], "begin_wall_ns": begin, "answers": answers, "end_wall_ns": end}
     print(json.dumps(report), flush=True)
     return 0
 
 
 def answer(ask: Any, question: "dict[str, Any]") -> "dict[str, Any]":
     """The answer; while a server is asked its programs find what they have to show it."""
-    shown = {variable: str(Path.cwd() / name) for variable, name in question.get("shown", {}).items()}
-    os.environ.update(shown)
+    credentials = {variable: str(Path.cwd() / name) for variable, name in question.get("shown", {}).items()}
     try:
-        ask(question)
+        with environment_with(credentials):
+            ask(question)
     except Answer as raised:
         return raised.content
     except (OSError, ValueError) as error:
         return {"state": "bad", "seen": str(error), "why": "error"}
-    finally:
-        for variable in shown:
-            del os.environ[variable]
     raise AssertionError(question)
 
 
@@ -104,12 +102,12 @@ def need(program: str, purpose: str = "") -> None:
         raise Answer("bad", f"there is no {program}{purpose}", f"no-{program}")
 
 
-def connect(shown: str, host: str, port: str) -> None:
+def connect(server: str, host: str, port: str) -> None:
     """Whether a server takes connections."""
     try:
         socket.create_connection((host, int(port)), PATIENCE_S).close()
     except OSError as error:
-        raise Answer("bad", f"{shown}: {error.strerror or error}", "unreachable") from None
+        raise Answer("bad", f"{server}: {error.strerror or error}", "unreachable") from None
 
 
 # -- what can be asked -----------------------------------------------------------------------------------
@@ -126,29 +124,31 @@ def ask_interface(question: "dict[str, Any]") -> None:
 
 
 def ask_files(question: "dict[str, Any]") -> None:
-    seen, unmeasured = "", ""
+    words, unmeasured = "", ""
     for path, count in question["paths"]:
         listing = run_program("ls", "-A", path)
         if listing.status is None:
             raise Answer("bad", f"{path}: {listing.last_words}", "hangs")
         real = os.path.realpath(path) + "/"  # listed before: it does not hang
         above = [mount for mount in mounts() if real.startswith(mount.point.rstrip("/") + "/")]
-        _, point, kind = max(above, key=lambda mount: len(mount.point)) if above else ("", "/", "?")
+        _, point, kind = max(above, key=lambda mount: len(mount.point), default=Mount("", "/", "?"))
         if listing.status:
             cache_only, alone = question.get("cache_only"), point == "/"
-            seen = f"{point} is mounted ({kind}), but {listing.last_words}"
-            seen = f"there is no {path}, and no mount above it" if alone else seen
-            raise Answer("doubtful" if cache_only else "bad", seen, "no-mount" if cache_only or alone else "absent")
+            words = f"{point} is mounted ({kind}), but {listing.last_words}"
+            words = f"there is no {path}, and no mount above it" if alone else words
+            raise Answer("doubtful" if cache_only else "bad", words, "no-mount" if cache_only or alone else "absent")
         mounted = "no mount" if point == "/" else f"{kind} mounted"
         if question.get("by_network") and kind in LOCAL:
             raise Answer("bad", f"{path} is on this host's own disk ({kind})", "local")
         if question.get("own_disks") and kind not in LOCAL:
-            seen = f"{path} comes from elsewhere ({kind} mounted), and the site file says that this host is the storage"
-            raise Answer("doubtful", seen, "elsewhere")
-        files, in_words = replicas_among(listing.output.splitlines(), path, count)
-        seen = f"{path} is visible, {mounted}{in_words}"
+            words = (
+                f"{path} comes from elsewhere ({kind} mounted), and the site file says that this host is the storage"
+            )
+            raise Answer("doubtful", words, "elsewhere")
+        files, number = replicas_among(listing.output.splitlines(), path, count)
+        words = f"{path} is visible, {mounted}{number}"
         unmeasured = unmeasured or (not_ours(path, files) if question.get("flushed") else "")
-    raise Answer("doubtful", unmeasured, "not-ours") if unmeasured else Answer("good", seen)
+    raise Answer("doubtful", unmeasured, "not-ours") if unmeasured else Answer("good", words)
 
 
 def replicas_among(names: "list[str]", path: str, count: int) -> "tuple[list[str], str]":
@@ -176,8 +176,8 @@ def ask_contents(question: "dict[str, Any]") -> None:
         if content is None:
             break
         if content != (size, checksum):
-            seen = f"{url} has {content[0]} bytes with checksum {content[1]}, not {size} with {checksum}"
-            raise Answer("bad", seen, "changed")
+            words = f"{url} has {content[0]} bytes with checksum {content[1]}, not {size} with {checksum}"
+            raise Answer("bad", words, "changed")
         read += 1
     summary = "{} of {} files were read in {:g} s".format(read, question["of"], question["seconds"])
     if read:
@@ -210,16 +210,16 @@ def ask_xrootd(question: "dict[str, Any]") -> None:
     connect(door, host.strip("[]"), port)
     if not shutil.which("xrdfs"):
         raise Answer("doubtful", f"{door} listens, but there is no xrdfs to ask it with", "no-xrdfs")
-    seen = ""
+    words = ""
     for path, count in question["paths"]:
-        asked = run_program("xrdfs", door, "stat", path)
-        if asked.status != 0:
-            denied = any(word in asked.output for word in ("Auth", "authoriz", "credential", "permission denied"))
-            why = "denied" if denied else "absent" if "3011" in asked.output else "failed"
-            raise Answer("bad", f"{door}: stat {path}: {asked.last_words}", why)
+        stat = run_program("xrdfs", door, "stat", path)
+        if stat.status != 0:
+            denied = any(word in stat.output for word in ("Auth", "authoriz", "credential", "permission denied"))
+            why = "denied" if denied else "absent" if "3011" in stat.output else "failed"
+            raise Answer("bad", f"{door}: stat {path}: {stat.last_words}", why)
         paths = run_program("xrdfs", door, "ls", path).output.splitlines() if count else []
-        seen = f"{door} shows {path}" + replicas_among([name.rpartition("/")[2] for name in paths], path, count)[1]
-    raise Answer("good", seen)
+        words = f"{door} shows {path}" + replicas_among([name.rpartition("/")[2] for name in paths], path, count)[1]
+    raise Answer("good", words)
 
 
 def ask_server(question: "dict[str, Any]") -> None:
@@ -248,33 +248,27 @@ def ask_flush(question: "dict[str, Any]") -> None:
 
 def ask_condition(question: "dict[str, Any]") -> None:
     """Whether each value that is asked for can be set, and is restored; only read where a change may take minutes."""
-    word, seen = question["word"], []
+    word, possible = question["word"], []
     if not Path(question["helper"]).exists():
         raise Answer("bad", "there is no {}".format(question["helper"]), "no-helper")
-    value_and_pace = [line for line in helped(question, "get", word).splitlines() if not line.startswith("sudo: ")]
+    value_and_pace = [line for line in call_helper(question, "get", word).splitlines() if not line.startswith("sudo: ")]
     before, slow = [*value_and_pace, "", ""][:2]
     if slow:
         raise Answer("good", f"{word} is {before}; not changed to try it, since that {slow}")
     for value in question["values"]:
-        said = [json.loads(line) for line in helped(question, "hold", word, value).splitlines() if line[:1] == "{"]
-        arranged, restored = (line for line in said if "within_s" not in line)  # which an older helper tells only here
+        lines = call_helper(question, "hold", word, value).splitlines()
+        records = [json.loads(line) for line in lines if line[:1] == "{"]
+        # Without what an older helper tells only here.
+        arranged, restored = (record for record in records if "within_s" not in record)
         if restored["restored"] != arranged["before"]:
             raise Answer("bad", f"{word} was {arranged['before']}, and is {restored['restored']} now", "not-restored")
-        if value != "warm" and not near(arranged["now"], value, question.get("tolerance_pct", 0)):  # by which files?
+        if value != "warm" and not is_near(arranged["now"], value, question.get("tolerance_pct", 0)):  # by which files?
             raise Answer("bad", f"{word} is {arranged['now']} where {value} was asked for", "not-set")
-        seen.append(f"{value} gives {arranged['now']}" if arranged["now"] != value else value)
-    raise Answer("good", f"{word} can be {', '.join(seen)}; it is {before} again")
+        possible.append(f"{value} gives {arranged['now']}" if arranged["now"] != value else value)
+    raise Answer("good", f"{word} can be {', '.join(possible)}; it is {before} again")
 
 
-def near(now: str, asked: str, tolerance_pct: float) -> bool:
-    """As the gate will judge it."""
-    try:
-        return abs(float(now) - float(asked)) <= tolerance_pct / 100 * abs(float(asked))
-    except ValueError:
-        return now == asked
-
-
-def helped(question: "dict[str, Any]", *arguments: str) -> str:
+def call_helper(question: "dict[str, Any]", *arguments: str) -> str:
     """What root's helper says."""
     command = [question["helper"], *arguments]
     result = run_program(*as_root(*command), patience_s=HELPER_S)
@@ -304,8 +298,7 @@ def ask_kerberos(question: "dict[str, Any]") -> None:
 def ask_credential(question: "dict[str, Any]") -> None:
     """Whether a token or a grid proxy is there that lets somebody in, and will be for a while."""
     ambient = os.environ.get(CREDENTIALS[question["ask"]].variable) or f"/tmp/x509up_u{os.getuid()}"  # noqa: S108 - Globus' own place
-    state, seen, why = judged(question["ask"], Path(question["path"] or ambient), question["needed_s"])
-    raise Answer(state, seen, why)
+    raise Answer(*judged(question["ask"], Path(question["path"] or ambient), question["needed_s"]))
 
 
 def ask_writes(question: "dict[str, Any]") -> None:
@@ -321,9 +314,9 @@ def ask_writes(question: "dict[str, Any]") -> None:
         need("xrdfs", ", by which what trials write is removed")
         door, _, path = url.partition("://")[2].partition("/")
         for step in ("mkdir", "rmdir"):
-            asked = run_program("xrdfs", door, step, path)
-            if asked.status != 0:
-                raise Answer("bad", f"{door}: {step} {path}: {asked.last_words}", "refused")
+            result = run_program("xrdfs", door, step, path)
+            if result.status != 0:
+                raise Answer("bad", f"{door}: {step} {path}: {result.last_words}", "refused")
     raise Answer("good", "folders can be made in {}, and removed".format(question["url"]))
 
 
@@ -340,8 +333,8 @@ def ask_priority(_: "dict[str, Any]") -> None:
     try:
         os.setpriority(os.PRIO_PROCESS, 0, NICE)
     except OSError:
-        seen = "the same as others': nice {} is refused, which matters with 100 clients or more to a core beside it"
-        raise Answer("good", seen.format(NICE)) from None
+        words = "the same as others': nice {} is refused, which matters with 100 clients or more to a core beside it"
+        raise Answer("good", words.format(NICE)) from None
     os.setpriority(os.PRIO_PROCESS, 0, before)
     raise Answer("good", "it goes before all others")
 

@@ -20,7 +20,7 @@ from typing import Any
 from tierbench.host import now
 from tierbench.starts import settling
 from tierbench.trials import Work
-from tierbench.wrappers.child import Failure, Run, io_of
+from tierbench.wrappers.child import Failure, Run, exit_status_of, io_of, total
 from tierbench.wrappers.client import Client, Job, find_client
 from tierbench.wrappers.pool_process import PoolProcess, StartLine
 from tierbench.wrappers.work import POOL_FLAG, Fetch, Replica, Tally, shares
@@ -54,19 +54,15 @@ class ProcessPool(Client):
 
     def progress(self) -> int:
         """Fetches that have ended: a proxy may serve them all while the storage rests."""
-        try:
-            return (self.job.scratch / DONE).stat().st_size
-        except FileNotFoundError:
-            return 0
+        return self.job.size_of(DONE)
 
     def paths(self, outcome: "Mapping[str, Any]") -> "list[str]":
         jobs = [self.job._replace(url=file.url) for file in self.files]
         return [path for job in jobs for path in type(self.client)(job).paths(outcome)]
 
     def outcome(self, run: Run) -> "dict[str, Any]":
-        try:
-            result = json.loads((self.job.scratch / RESULT).read_text())
-        except (OSError, ValueError):  # it was ended, or has ended itself, before it could tell
+        result = self.job.report(RESULT)
+        if not result:  # it was ended, or has ended itself, before it could tell
             return {"status": "killed" if run.exit_status < 0 else "failed", "message": run.last_words}
         status, message = "ok", ""
         if result["failed"] and (self.work.for_s is None or not result["fetches"]):
@@ -140,7 +136,7 @@ class _Leader:
         self.over = self.stopped = False
         self.starting = self.over_then = False  # while a process is being started time is not over, but right after it
         self.overdue = 0
-        self.looked = 0  # the bytes of others' counts that we have read, which are among our own
+        self.statement_bytes = 0  # of others' counts that we have read, which are among our own
         self.due_s = 0.0  # by the monotonic clock, when time will be over
         self.end = (0, 0)
         self.done = (scratch / DONE).open("wb", buffering=0)  # a byte for each fetch
@@ -180,7 +176,7 @@ class _Leader:
     def work_on(self) -> None:
         """Until the files are read or time is over: who has ended is given the next ones."""
         while self.running or (self.resting and not self.over):
-            for process in [process for process in self.resting if process.rested <= time.monotonic()]:
+            for process in [process for process in self.resting if process.rests_until <= time.monotonic()]:
                 self.resting.remove(process)
                 self._start(process)
             ended = self._ended()
@@ -188,7 +184,7 @@ class _Leader:
                 time.sleep(POLL_S)
             elif not self._count(ended):
                 self._rest(ended)
-            elif ended.rested > time.monotonic():
+            elif ended.rests_until > time.monotonic():
                 self.resting.append(ended)
             else:
                 self._start(ended)
@@ -220,7 +216,7 @@ class _Leader:
         except OSError as error:
             if line:
                 raise
-            self.tally.add(Fetch(process.taken[0], "failed", f"could not be started: {error}", None, 0.0))
+            self.tally.add(Fetch(process.places[0], "failed", f"could not be started: {error}", None, 0.0))
             self._rest(process)
         finally:
             self.starting = False
@@ -229,19 +225,19 @@ class _Leader:
             self._on_time_over()
 
     def _rest(self, process: PoolProcess) -> None:
-        process.rested = max(process.rested, time.monotonic() + REST_S)
-        process.begin = process.rested if process.every_s is None else process.begin
+        process.rests_until = max(process.rests_until, time.monotonic() + REST_S)
+        process.begin = process.rests_until if process.every_s is None else process.begin
         self.resting.append(process)
 
     def _reap(self, process: PoolProcess) -> Run:
         """Its counts, which the kernel adds to our own when it is forgotten."""
-        before, looked = io_of("self"), self.looked
+        before, statement_bytes = io_of("self"), self.statement_bytes
         _, status, usage = os.wait4(process.popen.pid, 0)
         after, (wall, mono) = io_of("self"), now()
-        exit_status = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-        process.popen.returncode = exit_status
+        process.popen.returncode = exit_status = exit_status_of(status)
         # One that has failed may have read less than its like did to start.
-        read = max(0, after.read - before.read - before.text_bytes - (self.looked - looked) - process.before.read)
+        statements = before.text_bytes + self.statement_bytes - statement_bytes
+        read = max(0, after.read - before.read - statements - process.before.read)
         written = max(0, after.written - before.written - process.before.written)
         return Run(
             exit_status=exit_status, end_wall_ns=wall, end_mono_ns=mono, first_byte_wall_ns=None,
@@ -264,10 +260,7 @@ class _Leader:
             self.done.write(b".")
         self.counts.update(end.get("detail", {}).get("counts", {}))
         own_bytes = end.get("bytes_client")
-        if own_bytes is None or self.bytes_client is None:
-            self.bytes_client = None
-        else:
-            self.bytes_client += max(0, own_bytes - late)
+        self.bytes_client = total([self.bytes_client, None if own_bytes is None else max(0, own_bytes - late)])
         process.go_on(ended)
         if not self.over:
             self.end = (run.end_wall_ns, run.end_mono_ns)
@@ -301,7 +294,7 @@ class _Leader:
         process.was_cut = os.waitid(os.P_PID, process.popen.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None
         process.cut_s = time.monotonic()
         counts = io_of(str(process.popen.pid))
-        self.looked += counts.text_bytes
+        self.statement_bytes += counts.text_bytes
         process.at_cut = counts if process.was_cut and counts.text_bytes else None
         _end(process, signal.SIGTERM)
         _end(process, signal.SIGCONT)

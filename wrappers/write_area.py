@@ -38,7 +38,7 @@ from tierbench.wrappers.credentials import Credentials, add_arguments
 FORMAT = 1
 BLOCK = 1 << 20
 AT_ONCE = 16  # questions to a server, which may be a WAN away
-TOLD = 20  # of files that are wrong or left, so many are named
+MOST_NAMED = 20  # of files that are wrong or left
 SPARE = 1.05  # of what is to be written, for what the file system itself takes
 LIST_S = 180  # for a server's list of all that is in a write area; clear asks for three
 ABSENT = re.compile(r"\[3011\]|no such file", re.IGNORECASE)  # a server's answer about what it does not have
@@ -48,7 +48,7 @@ def main() -> int:
     arguments = command_line()
     try:
         writes = writes_of(arguments.trial)
-        expected = listed(arguments.expected) if arguments.expected else {}
+        expected = expected_files(arguments.expected) if arguments.expected else {}
     except (OSError, ValueError, KeyError, TypeError) as error:
         print(f"write area: {error}", file=sys.stderr)
         return 2
@@ -90,7 +90,7 @@ def writes_of(trial: Path) -> "dict[str, Any]":
     return writes
 
 
-def listed(path: Path) -> "dict[str, tuple[int, str]]":
+def expected_files(path: Path) -> "dict[str, tuple[int, str]]":
     """By its URL, how large each file has to be, and its checksum where that is known."""
     expected = {}
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -104,7 +104,7 @@ def make(area: "Mounted | Served", size: int, entries: int) -> None:
     area.check_there()
     left = area.remove()
     if left:
-        raise Failure("not-empty", f"what an earlier try has left cannot be removed: {', '.join(left[:TOLD])}")
+        raise Failure("not-empty", f"what an earlier try has left cannot be removed: {', '.join(left[:MOST_NAMED])}")
     free, free_entries = area.free()
     if free is not None and free < SPARE * size:
         raise Failure("no-room", f"{size / 1e6:.0f} MB are to be written and {free / 1e6:.0f} MB are free")
@@ -138,7 +138,7 @@ def clear(area: "Mounted | Served", expected: "dict[str, tuple[int, str]]", chec
     return {
         "files": len(sizes), "bytes": sum(sizes.values()), "checked": len(expected),
         "check": check if all(adler32 for _, adler32 in expected.values()) else "size",
-        "wrong": wrong[:TOLD], "wrong_files": len(wrong), "left": left[:TOLD], "left_files": len(left),
+        "wrong": wrong[:MOST_NAMED], "wrong_files": len(wrong), "left": left[:MOST_NAMED], "left_files": len(left),
     }  # fmt: skip
 
 
@@ -247,42 +247,42 @@ class Served:
         self._ask("stat", self.under)
 
     def free(self) -> "tuple[int | None, int | None]":
-        said = run_program("xrdfs", self.door, "query", "space", self.under)
-        free = re.search(r"oss\.free=(\d+)", said.output)
-        return int(free.group(1)) if free and said.status == 0 else None, None
+        answer = run_program("xrdfs", self.door, "query", "space", self.under)
+        free = re.search(r"oss\.free=(\d+)", answer.output)
+        return int(free.group(1)) if free and answer.status == 0 else None, None
 
     def make(self) -> None:
         self._ask("mkdir", "-p", self.path)
 
     def sizes(self) -> "dict[str, int]":
-        return {self.server + path: size for path, size, folder in self._listed() if not folder}
+        return {self.server + path: size for path, size, folder in self._entries() if not folder}
 
     def adler32(self, url: str) -> str:
-        said = run_program("xrdadler32", url, patience_s=600)
-        if said.status or not said.output.split():
-            raise OSError(errno.EIO, said.last_words)
-        return said.output.split()[0]
+        answer = run_program("xrdadler32", url, patience_s=600)
+        if answer.status or not answer.output.split():
+            raise OSError(errno.EIO, answer.last_words)
+        return answer.output.split()[0]
 
     def remove(self) -> "list[str]":
-        entries = list(self._listed())
+        entries = list(self._entries())
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as threads:
             list(threads.map(lambda entry: self._try("rm", entry[0]), [entry for entry in entries if not entry[2]]))
         for path, _, folder in sorted(entries, reverse=True):  # the deepest first
             if folder:
                 self._try("rmdir", path)
         self._try("rmdir", self.path)
-        left = [path for path, _, folder in self._listed() if not folder]
+        left = [path for path, _, folder in self._entries() if not folder]
         if not left and self._is_there():
             left = [self.path]
         self._try("rmdir", str(Path(self.path).parent))  # other trials of the run may have theirs in it
         return left
 
-    def _listed(self) -> "Iterator[tuple[str, int, bool]]":
+    def _entries(self) -> "Iterator[tuple[str, int, bool]]":
         """Path and size of all that is in it, and whether it is a folder; nothing where there is no such write area."""
-        said = run_program("xrdfs", self.door, "ls", "-l", "-R", self.path, patience_s=LIST_S)
-        if said.status != 0 and self._is_there():
-            raise Failure("refused", f"xrdfs {self.door} ls -l -R {self.path}: {said.last_words}")
-        for line in said.output.splitlines():
+        answer = run_program("xrdfs", self.door, "ls", "-l", "-R", self.path, patience_s=LIST_S)
+        if answer.status != 0 and self._is_there():
+            raise Failure("refused", f"xrdfs {self.door} ls -l -R {self.path}: {answer.last_words}")
+        for line in answer.output.splitlines():
             # "-rw-r--r-- user group 32000000 2026-11-21 21:47:38 /path", of older versions in another order;
             # a user whom the server cannot name is a number before it
             fields = line.split()
@@ -291,18 +291,18 @@ class Served:
                 yield fields[-1], int(sizes[-1]), fields[0].startswith("d")
 
     def _is_there(self) -> bool:
-        said = run_program("xrdfs", self.door, "stat", self.path)
-        if said.status != 0 and not ABSENT.search(said.output):
-            raise Failure("refused", f"xrdfs {self.door} stat {self.path}: {said.last_words}")
-        return said.status == 0
+        answer = run_program("xrdfs", self.door, "stat", self.path)
+        if answer.status != 0 and not ABSENT.search(answer.output):
+            raise Failure("refused", f"xrdfs {self.door} stat {self.path}: {answer.last_words}")
+        return answer.status == 0
 
     def _try(self, *question: str) -> bool:
         return run_program("xrdfs", self.door, *question).status == 0
 
     def _ask(self, *question: str) -> None:
-        said = run_program("xrdfs", self.door, *question)
-        if said.status != 0:
-            raise Failure("refused", f"xrdfs {self.door} {' '.join(question)}: {said.last_words}")
+        answer = run_program("xrdfs", self.door, *question)
+        if answer.status != 0:
+            raise Failure("refused", f"xrdfs {self.door} {' '.join(question)}: {answer.last_words}")
 
 
 if __name__ == "__main__":

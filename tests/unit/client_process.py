@@ -8,6 +8,8 @@ from pathlib import Path
 
 from tests.unit.shipped import PYTHON, ship, wait_until
 from tests.unit.stand_ins import run, script
+from tierbench.wrappers import client
+from tierbench.wrappers.child import Run
 
 URL = "root://server:1094//store/replica.root"
 PATIENCE_S = 600  # of a busy machine's; nothing takes a tenth of it elsewhere
@@ -83,6 +85,16 @@ def events(process):
     output, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, errors
     return {line["event"]: line for line in map(json.loads, output.splitlines())}
+
+
+def asked(kind, folder, url, size, **options):
+    """A client of this kind that was asked for one file, in this process."""
+    return kind(client.Job(url, size, None, 0, kind.with_defaults(options), folder))
+
+
+def ended(words="", exit_status=0, written=11_000):
+    """How its program ended, which has written so much beside its words."""
+    return Run(exit_status, 0, 0, None, 9000, written + len(words), 0.0, 0.0, 0, words, len(words))
 
 
 def is_running(pid):

@@ -11,7 +11,7 @@ from typing import Any
 
 from tierbench.wrappers.child import HOLD, Failure, Run
 from tierbench.wrappers.client import Client, Option
-from tierbench.wrappers.credentials import KINDS
+from tierbench.wrappers.credentials import KINDS, path_of
 
 
 class Cmssw(Client):
@@ -64,8 +64,8 @@ class Cmssw(Client):
         binds = [str(self.job.scratch), *self.job.options["binds"]]
         if not self.job.remote:
             binds.append(str(Path(self.job.path).parent))
-        shown = [os.environ.get(kind.variable, "") for kind in KINDS.values() if kind.name != "ticket"]
-        binds += sorted({str(Path(file).parent) for file in shown if file})
+        credentials = [path_of(name) for name in KINDS if name != "ticket"]
+        binds += sorted({str(Path(file).parent) for file in credentials if file})
         if Path("/cvmfs").is_dir():
             binds.append("/cvmfs")
         apptainer = shutil.which("apptainer") or "singularity"

@@ -5,7 +5,7 @@ from typing import Any
 
 from tierbench.wrappers.child import Failure, Run
 from tierbench.wrappers.client import CHECKSUM, FIRST_BLOCK, SummedClient
-from tierbench.wrappers.credentials import KINDS
+from tierbench.wrappers.credentials import path_of
 
 REQUESTS = 32 * 1024  # at most what it writes to a server besides: hellos, a request, a proxy's certificates
 SECURED = "https://"
@@ -37,11 +37,11 @@ class Davix(SummedClient):
         if not self.job.url.startswith(SECURED):
             return [*command, self.job.url, *into]
         authorities = os.environ.get("SSL_CERT_DIR")
-        token, proxy = (os.environ.get(KINDS[kind].variable) for kind in ("token", "proxy"))
+        token, proxy = path_of("token"), path_of("proxy")
         command += ["--capath", authorities] if authorities else []
         command += ["--cert", proxy] if proxy else []
-        shown = ["sh", "-c", WITH_HEADER, "sh", token] if token else []
-        return [*shown, *command, self.job.url, *into]
+        launch = ["sh", "-c", WITH_HEADER, "sh", token] if token else []
+        return [*launch, *command, self.job.url, *into]
 
     def has_begun(self, read: int, written: int) -> bool:
         return (read if self.job.options["checksum"] else written) > FIRST_BLOCK

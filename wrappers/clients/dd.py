@@ -31,10 +31,10 @@ class Dd(SummedClient):
     def outcome(self, run: Run) -> "dict[str, Any]":
         if self.job.options["checksum"]:
             return {"bytes_source": "adler32", **self.summed(run)}
-        said = re.search(r"^(\d+) bytes", run.stderr, re.MULTILINE)
+        counts = re.search(r"^(\d+) bytes", run.stderr, re.MULTILINE)
         complaint = re.search(r"^dd: .*", run.stderr, re.MULTILINE)  # its counts come after it
         run = run._replace(stderr=complaint.group()) if complaint else run
         return {
-            **self.judged(run, int(said.group(1)) if said else None), "bytes_source": "dd",
+            **self.judged(run, int(counts.group(1)) if counts else None), "bytes_source": "dd",
             "bytes_client": run.written_beside_words, "detail": {"block_kb": self.job.options["block_kb"]},
         }  # fmt: skip

@@ -99,7 +99,7 @@ class Fio(Client):
 
     def outcome(self, run: Run) -> "dict[str, Any]":
         writes, program = self.job.options["write"], self.job.options["program"]
-        moved, own_s, ended = self._iozone_said(run) if program == IOZONE else self._fio_said()
+        moved, own_s, ended = self._iozone_counts(run) if program == IOZONE else self._fio_counts()
         rate = moved * 8e-6 / own_s if moved and own_s else None
         return {
             **self.judged(run, moved if moved is not None or run.exit_status <= 0 else 0),
@@ -109,7 +109,7 @@ class Fio(Client):
             **({} if ended is None else {"ended": (ended, run.end_mono_ns - run.end_wall_ns + ended)}),
         }
 
-    def _fio_said(self) -> "tuple[int | None, float | None, int | None]":
+    def _fio_counts(self) -> "tuple[int | None, float | None, int | None]":
         """The bytes and seconds that it counted; and when those were over, if closing is not to count."""
         try:
             text = self.report.read_text()
@@ -121,7 +121,7 @@ class Fio(Client):
         except (OSError, ValueError, KeyError, IndexError, TypeError):  # it was ended before it could tell
             return None, None, None
 
-    def _iozone_said(self, run: Run) -> "tuple[int | None, float | None, int | None]":
+    def _iozone_counts(self, run: Run) -> "tuple[int | None, float | None, int | None]":
         """The same: its table has the file and the record in kB, and then kB/s."""
         size = self.job.expected_bytes or 0
         row = re.search(rf"^\s*{size // 1024}\s+{self.block // 1024}\s+(\d+)", run.stderr, re.MULTILINE)

@@ -41,10 +41,9 @@ class Gfal(Client):
         return self.job.scratch / "nowhere"
 
     def command(self) -> "list[str]":
-        to, name = self.job.options["to"], self.job.url.rpartition("/")[2]
-        target = f"{to}/{name}" if to else f"file://{self._nowhere}"
-        said = ["env", f"GLOBUS_HOSTNAME={own_name()}", "gfal-copy", "-f", "-t", str(FOR_EVER_S)]
-        return [*said, "-n", str(self.job.options["streams"]), self.job.url, target]
+        target, streams = self.job.target or f"file://{self._nowhere}", str(self.job.options["streams"])
+        copy = ["gfal-copy", "-f", "-t", str(FOR_EVER_S), "-n", streams, self.job.url, target]
+        return ["env", f"GLOBUS_HOSTNAME={own_name()}", *copy]
 
     def outcome(self, run: Run) -> "dict[str, Any]":
         """Of what goes past it gfal-copy tells no more than the file's size, and that all went well."""

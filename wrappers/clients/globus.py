@@ -10,7 +10,7 @@ from tierbench.wrappers.client import Client, Option, check_size
 
 SCHEME = "globus://"
 MOST_FILES = 10_000  # in one task
-TOLD = (
+DETAILS = (
     "status", "files", "files_transferred", "files_skipped", "faults", "effective_bytes_per_second", "request_time",
     "completion_time", "nice_status_short_description", "bytes_checksummed", "subtasks_failed", "subtasks_retrying",
 )  # fmt: skip
@@ -26,11 +26,11 @@ def start(*words, **how):
     return subprocess.Popen(["globus", *words], start_new_session=True, **how)
 
 def ask(*words):
-    asked = start(*words, "--format", "json", stdout=subprocess.PIPE)
-    said, _ = asked.communicate()
-    if asked.returncode:
-        sys.exit(asked.returncode)
-    return json.loads(said.decode())
+    program = start(*words, "--format", "json", stdout=subprocess.PIPE)
+    answer, _ = program.communicate()
+    if program.returncode:
+        sys.exit(program.returncode)
+    return json.loads(answer.decode())
 
 def on_end(*_):
     ended.append(True)
@@ -84,8 +84,9 @@ class Globus(Client):
 
     def command(self) -> "list[str]":
         options, batch = self.job.options, self.job.scratch / "batch"
-        source, destination = _collection(self.job.url)[0], _collection(options["to"])[0]
-        folder, paths = _collection(options["to"])[1], [_collection(url)[1] for url, _ in self.job.files]
+        source, _ = _collection(self.job.url)
+        destination, folder = _collection(options["to"])
+        paths = [_collection(url)[1] for url, _ in self.job.files]
         batch.write_text("".join(f"{path} {folder}/{path.rpartition('/')[2]}\n" for path in paths))
         transfer = ["--batch", str(batch), "--notify", "off", "--label", "tierbench"]
         transfer += ["--verify-checksum" if options["verify"] else "--no-verify-checksum"]
@@ -110,7 +111,7 @@ class Globus(Client):
         fetches = [{"status": "ok", "message": "", "bytes": size or 0, "seconds": None} for _, size in whole]
         return {
             "status": status, "message": message, "bytes_app": moved, "bytes_client": None, "bytes_source": "globus",
-            "fetches": fetches, "detail": {key: task[key] for key in TOLD if key in task},
+            "fetches": fetches, "detail": {key: task[key] for key in DETAILS if key in task},
         }  # fmt: skip
 
 

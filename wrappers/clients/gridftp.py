@@ -26,7 +26,7 @@ MARKER = re.compile(
     r"^debug: response from (\S+):\n112-.*\n(?: .*\n)*? Stripe Index: (\d+)\n Stripe Bytes Transferred: (\d+)",
     re.MULTILINE,
 )
-TOOK = re.compile(r"^debug: data callback, no error, .*\blength (\d+),", re.MULTILINE)
+RECEIVED = re.compile(r"^debug: data callback, no error, .*\blength (\d+),", re.MULTILINE)
 COMPLAINT = re.compile(r"^error: (.*(?:\n.+)*)", re.MULTILINE)
 
 
@@ -76,33 +76,34 @@ class Gridftp(Client):
     def command(self) -> "list[str]":
         options = self.job.options
         # It looks its own name up, and may not find it.
-        said = ["env", f"GLOBUS_HOSTNAME={own_name()}", "globus-url-copy", "-dbg"]
-        said += PROTECTION[options["protection"]]
-        said += ["-p", str(options["streams"]), "-cc", str(options["sessions"])]
-        said += ["-fast"] if options["fast"] else []
-        said += ["-pp"] if options["pipelining"] else []
-        said += ["-tcp-bs", str(1024 * options["tcp_buffer_kb"])] if options["tcp_buffer_kb"] else []
+        copy = ["env", f"GLOBUS_HOSTNAME={own_name()}", "globus-url-copy", "-dbg"]
+        copy += PROTECTION[options["protection"]]
+        copy += ["-p", str(options["streams"]), "-cc", str(options["sessions"])]
+        copy += ["-fast"] if options["fast"] else []
+        copy += ["-pp"] if options["pipelining"] else []
+        copy += ["-tcp-bs", str(1024 * options["tcp_buffer_kb"])] if options["tcp_buffer_kb"] else []
         if options["directory"]:
             folder = self.job.url.rpartition("/")[0]
-            return [*said, "-r", "-cd", f"{folder}/", f"{self._into(folder)}/"]
+            return [*copy, "-r", "-cd", f"{folder}/", f"{self._into(folder)}/"]
         pairs = self.job.scratch / "pairs"
         pairs.write_text("".join(f"{url} {self._target(url)}\n" for url, _ in self.job.files))
-        return [*said, "-f", str(pairs)]
+        return [*copy, "-f", str(pairs)]
 
     def outcome(self, run: Run) -> "dict[str, Any]":
         log = (self.job.scratch / "stderr").read_text(errors="replace")  # all of it, where `run` has its end
         fetches = list(self._fetches(log))
         whole = sum(fetch["bytes"] for fetch in fetches)
-        took = None if self.job.options["to"] else sum(map(int, TOOK.findall(log)))
+        received = None if self.job.options["to"] else sum(map(int, RECEIVED.findall(log)))
+        moved = whole if received is None else received
         counts = collections.Counter(SENT.findall(log))
-        status, message = self._judged(run, fetches, whole if took is None else took, log, counts["RETR"])
+        status, message = self._judged(run, fetches, moved, log, counts["RETR"])
         return {
-            "status": status, "message": message, "bytes_app": whole if took is None else took, "bytes_client": took,
+            "status": status, "message": message, "bytes_app": moved, "bytes_client": received,
             "bytes_source": "globus-url-copy", "fetches": fetches, "detail": {"counts": dict(counts)},
         }  # fmt: skip
 
     def _judged(
-        self, run: Run, fetches: "list[dict[str, Any]]", moved: int, log: str, asked_for: int
+        self, run: Run, fetches: "list[dict[str, Any]]", moved: int, log: str, retrieved: int
     ) -> "tuple[str, str]":
         files = self.job.files
         complaint = COMPLAINT.search(log)
@@ -115,8 +116,8 @@ class Gridftp(Client):
             return wrong["status"], wrong["message"]
         if len(fetches) < len(files):
             return "short-read", f"{len(fetches)} of {len(files)} files are reported whole"
-        if self.job.options["directory"] and asked_for > len(files) + OTHERS:
-            too_many = f"the directory has {asked_for} files, and {len(files)} were planned: let one job have them all"
+        if self.job.options["directory"] and retrieved > len(files) + OTHERS:
+            too_many = f"the directory has {retrieved} files, and {len(files)} were planned: let one job have them all"
             return "failed", too_many
         return check_size(moved, total(size for _, size in files))
 

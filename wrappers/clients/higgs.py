@@ -21,7 +21,7 @@ class Higgs(Root):
     }
 
     def arguments(self) -> "list[str | float | bool]":
-        given = self.job.options
-        slower = given["core"] / given["scale"]  # where a model's links are slower, so is its computing
-        computing = given["cpu_s_per_mb"] * slower
-        return [given["tree"], given["combinatorics"], cache_mb(given), computing, given["core"]]
+        options = self.job.options
+        slower = options["core"] / options["scale"]  # where a model's links are slower, so is its computing
+        computing = options["cpu_s_per_mb"] * slower
+        return [options["tree"], options["combinatorics"], cache_mb(options), computing, options["core"]]

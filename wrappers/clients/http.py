@@ -1,18 +1,18 @@
 """curl fetches over HTTP, to nowhere."""
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tierbench import files
 from tierbench.wrappers.child import Failure, Run, run_program
 from tierbench.wrappers.client import Client, Option, check_size
-from tierbench.wrappers.credentials import KINDS
+from tierbench.wrappers.credentials import path_of
 
 AT_ONCE = 100  # files that one process fetches over its connection, before another one is started
 OLDEST = (7, 63)  # can write of each fetch as it ends
-TOLD = re.compile(r"^fetched (\d+) (\d+) ([\d.]+)$")
+FETCHED = re.compile(r"^fetched (\d+) (\d+) ([\d.]+)$")
 SECURED = "https://"
 TROUBLE = re.compile(r"^curl: (\(\d+\) .*)$")
 
@@ -49,28 +49,27 @@ class Http(Client):
             raise Failure("wrong-protocol", f"curl is to fetch by HTTP, not {self.job.url}")
 
     def renew(self) -> None:
-        self._shown()
+        self._credentials()
 
     def command(self) -> "list[str]":
         proxy = self.job.options["proxy"]
         through = ["--proxy", f"http://{proxy}"] if proxy else ["--noproxy", "*"]
         form = "%{stderr}fetched %{http_code} %{size_download} %{time_total}\\n"
-        files = [word for url, _ in self.job.files for word in ("-o", "/dev/null", url)]
+        targets = [word for url, _ in self.job.files for word in ("-o", "/dev/null", url)]
         flags = ["-q", "--silent", "--show-error", "--fail", "--globoff", "--location"]
-        return ["curl", *flags, *through, *self._shown(), "-w", form, *files]
+        return ["curl", *flags, *through, *self._credentials(), "-w", form, *targets]
 
-    def _shown(self) -> "list[str]":
+    def _credentials(self) -> "list[str]":
         """What it shows the server so as to be let in; not on its command line, which all on the host can see."""
         if not self.job.url.startswith(SECURED):
             return []
-        token, proxy = (os.environ.get(KINDS[kind].variable) for kind in ("token", "proxy"))
-        shown = ["--cert", proxy] if proxy else []
+        token, proxy = path_of("token"), path_of("proxy")
+        flags = ["--cert", proxy] if proxy else []
         if token:
             header = self.job.scratch / "authorization"
-            with os.fdopen(os.open(str(header), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-                file.write("Authorization: Bearer " + Path(token).read_text().strip() + "\n")
-            shown += ["--header", f"@{header}"]
-        return shown
+            files.replace(header, "Authorization: Bearer " + Path(token).read_text().strip() + "\n", 0o600)
+            flags += ["--header", f"@{header}"]
+        return flags
 
     def has_begun(self, read: int, written: int) -> bool:
         return written > 0
@@ -85,14 +84,14 @@ class Http(Client):
         read = sum(fetch["bytes"] for fetch in fetches)
         return {**end, "status": worst["status"], "message": worst["message"], "bytes_app": read}
 
-    def _fetches(self, said: str) -> "Iterator[dict[str, Any]]":
+    def _fetches(self, log: str) -> "Iterator[dict[str, Any]]":
         """Each fetch that has ended: what curl complained of stands before it."""
-        files, trouble = iter(self.job.files), ""
-        for line in said.splitlines():
-            complaint, match = TROUBLE.match(line), TOLD.match(line)
+        expectations, trouble = iter(self.job.files), ""
+        for line in log.splitlines():
+            complaint, match = TROUBLE.match(line), FETCHED.match(line)
             trouble = complaint.group(1) if complaint else trouble
             if match:
-                _, expected = next(files)
+                _, expected = next(expectations)
                 code, size, seconds = int(match.group(1)), int(match.group(2)), float(match.group(3))
                 status, message = check_size(size, expected)
                 if trouble or code != 200:

@@ -1,13 +1,12 @@
 """HTTP third-party copy: COPY asks one server to fetch each file from another one, or to write it there."""
 
-import os
 import re
 import uuid
 from typing import Any
 
 from tierbench.wrappers.child import Failure, Run
 from tierbench.wrappers.client import Client, Option, check_size, python
-from tierbench.wrappers.credentials import KINDS
+from tierbench.wrappers.credentials import path_of
 
 SCHEMES = ("http://", "https://")
 REPORT = "copied"
@@ -105,9 +104,9 @@ class HttpTpc(Client):
     def held_command(self) -> "list[str]":
         source, options = self.job.url, self.job.options
         name = f"tierbench-{uuid.uuid4().hex}-{source.rpartition('/')[2]}"
-        source_token, token = (os.environ.get(KINDS[kind].variable, "") for kind in ("token", "destination-token"))
+        tokens = path_of("token"), path_of("destination-token")
         flags = ["push" if options["push"] else "", options["streams"]]
-        return python(COPY, self.job.scratch / REPORT, *flags, source, source_token, f"{options['to']}/{name}", token)
+        return python(COPY, self.job.scratch / REPORT, *flags, source, tokens[0], f"{options['to']}/{name}", tokens[1])
 
     def outcome(self, run: Run) -> "dict[str, Any]":
         copied = self.job.report(REPORT)
@@ -127,13 +126,13 @@ def judge(copied: "dict[str, Any]", expected: "int | None") -> "tuple[str, str, 
     moved = sum(map(int, dict(MARKER.findall(answer)).values()))  # of each stripe its last marker counts
     last = (answer.strip().splitlines() or [""])[-1].strip()[:500]
     word, _, reason = last.partition(":")
-    said, wrong = reason.strip() if word.lower() == "failure" else last, ""
+    words, wrong = reason.strip() if word.lower() == "failure" else last, ""
     if not 200 <= code < 300:
-        wrong = f"the server answered {code}: {said}" if code else copied["trouble"]
+        wrong = f"the server answered {code}: {words}" if code else copied["trouble"]
     elif word.lower() == "failure":
-        wrong = said
+        wrong = words
     elif word.lower() != "success":
-        wrong = f"the answer tells neither success nor failure: {copied['trouble'] or repr(said)}"
+        wrong = f"the answer tells neither success nor failure: {copied['trouble'] or repr(words)}"
     if wrong:
         return "short-read" if moved else "open-failed", wrong, moved
     if copied["size"] is None:

@@ -54,24 +54,24 @@ class Iperf3(Client):
         return (read if self.job.options["back"] else written) > FIRST_BLOCK
 
     def outcome(self, run: Run) -> "dict[str, Any]":
-        said = self.job.report("iperf3.json") or {}  # it was ended before, or is of an age that tells nothing
-        ends = said.get("end", {})
-        taken, sent = (ends.get(name, {}) for name in ("sum_received", "sum_sent"))
-        moved = taken.get("bytes") if not run.exit_status else taken.get("bytes", 0)
+        report = self.job.report("iperf3.json") or {}  # it was ended before, or is of an age that tells nothing
+        ends = report.get("end", {})
+        received, sent = (ends.get(name, {}) for name in ("sum_received", "sum_sent"))
+        moved = received.get("bytes") if not run.exit_status else received.get("bytes", 0)
         slack = max(0, (moved or 0) - (self.job.expected_bytes or 0))  # whole blocks are sent
         judged = self.judged(run, moved, slack)
         all_sent = not run.exit_status and sent.get("bytes", 0) >= (self.job.expected_bytes or 0)
         if judged["status"] == "short-write" and all_sent:
             judged.update(status="ok", message="")  # its server counts nothing of what is under way when all is sent
-        if run.exit_status > 0 and said.get("error"):
-            judged["message"] = str(said["error"])[:500]
-        seconds = taken.get("seconds")
-        counted = run.read_bytes if self.job.options["back"] else run.written_bytes
+        if run.exit_status > 0 and report.get("error"):
+            judged["message"] = str(report["error"])[:500]
+        seconds = received.get("seconds")
+        by_kernel = run.read_bytes if self.job.options["back"] else run.written_bytes
         return {
             **judged,
             "bytes_source": "iperf3",
             # The kernel counts what goes by read and write, and nothing of recv and send, which newer ones use.
-            "bytes_client": counted if counted and moved and counted >= moved else None,
+            "bytes_client": by_kernel if by_kernel and moved and by_kernel >= moved else None,
             "detail": {
                 "own_s": seconds,
                 "own_mbps": round(moved * 8e-6 / seconds, 3) if moved and seconds else None,

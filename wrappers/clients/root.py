@@ -77,9 +77,11 @@ class Root(Client):
 
     def arguments(self) -> "list[str | float | bool]":
         """The program's own, between the file to read and how it is to begin and report."""
-        given = self.job.options
-        clusters = 0 if given["cache_mb"] == "off" else given["clusters"]
-        return [given["tree"], cache_mb(given), given["learn"], given["cpu_share"], given["branches"], clusters]
+        options = self.job.options
+        clusters = 0 if options["cache_mb"] == "off" else options["clusters"]
+        return [
+            options["tree"], cache_mb(options), options["learn"], options["cpu_share"], options["branches"], clusters,
+        ]  # fmt: skip
 
     def held_command(self) -> "list[str] | None":
         return None if self.job.options["starting"] else self.command()
@@ -132,8 +134,8 @@ def find_root_executable() -> str:
     if here or shutil.which("root.exe"):
         return here or str(shutil.which("root.exe"))
     python = shutil.which("python3", path=os.defpath)
-    asked = run_program(python, "-c", SPECIFIED) if python else None
-    return _of_package(asked.output.strip()) if asked and asked.status == 0 else ""
+    answer = run_program(python, "-c", SPECIFIED) if python else None
+    return _of_package(answer.output.strip()) if answer and answer.status == 0 else ""
 
 
 def _of_package(origin: "str | None") -> str:

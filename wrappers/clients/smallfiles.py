@@ -31,7 +31,7 @@ def opened(path):
         report["read"] += len(file.read())
 
 do = {"stat": os.stat, "lstat": os.lstat, "readlink": os.readlink, "open": opened}
-seen = 0.0
+marked = 0.0
 try:
     for what, path in steps:
         begin = time.perf_counter()
@@ -40,8 +40,8 @@ try:
         report["seconds"][what] = report["seconds"].get(what, 0.0) + end - begin
         report["counts"][what] = report["counts"].get(what, 0) + 1
         report["operations"] += 1
-        if end > seen + 1:
-            seen = end
+        if end > marked + 1:
+            marked = end
             os.ftruncate(done, report["operations"])
 except OSError as error:
     sys.exit("{}: {}".format(path, error.strerror))
@@ -104,10 +104,7 @@ class SmallFiles(Client):
         return python(REPLAY, *(self.job.scratch / name for name in ("steps", "report", "done")))
 
     def progress(self) -> int:
-        try:
-            return (self.job.scratch / "done").stat().st_size
-        except FileNotFoundError:
-            return 0
+        return self.job.size_of("done")
 
     def outcome(self, run: Run) -> "dict[str, Any]":
         result = self.job.report("report")

@@ -9,7 +9,7 @@ from typing import Any
 from tierbench.wrappers.child import Failure, Run, run_program
 from tierbench.wrappers.client import absent, python
 from tierbench.wrappers.clients.root import Root
-from tierbench.wrappers.credentials import KINDS
+from tierbench.wrappers.credentials import path_of
 
 JOBS_OWN = dict(os.environ)  # without those of the client's process: HTCondor's programs have libraries of theirs
 COPY, STAGED = "staged.root", "staged.json"
@@ -81,21 +81,19 @@ class Staged(Root):
     def _copying(self, local: Path) -> "list[str]":
         if self.job.remote:
             return ["xrdcp", "-f", "--nopbar", self.job.url, str(local)]
-        url, token = self.job.url, os.environ.get(KINDS["token"].variable)
+        url, token = self.job.url, path_of("token")
         if not token:
             return ["sh", "-c", PLUGIN, "sh", _plugin(), url, str(local)]
         folder = self.job.scratch / "credentials"
         folder.mkdir(mode=0o700, exist_ok=True)  # of the file before
         credential = {"access_token": Path(token).read_text().strip(), "expires_in": 3600}
         (folder / "staged.use").write_text(json.dumps(credential))
-        shown = ["env", f"_CONDOR_CREDS={folder}"]
-        return [*shown, "sh", "-c", PLUGIN, "sh", _plugin(), f"staged+{url}", str(local)]
+        return ["env", f"_CONDOR_CREDS={folder}", "sh", "-c", PLUGIN, "sh", _plugin(), f"staged+{url}", str(local)]
 
     def outcome(self, run: Run) -> "dict[str, Any]":
         staged = self.job.report(STAGED)
         if not staged:
-            part = self.job.scratch / COPY
-            size = part.stat().st_size if part.is_file() else 0
+            size = self.job.size_of(COPY)
             end = self.judged(run, size if run.exit_status else None)
             return {**end, "bytes_client": size, "bytes_source": "copy"}
         end = super().outcome(run)

@@ -1,12 +1,11 @@
 """uproot, ROOT files in Python: a share of the branches of every event, as arrays."""
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from tierbench.wrappers.child import Run, run_program
 from tierbench.wrappers.client import WAIT_FOR_GO, Client, Option, check_size
-from tierbench.wrappers.credentials import KINDS
+from tierbench.wrappers.credentials import path_of
 
 # It is ready when all is imported, which takes seconds.
 READ = (
@@ -15,7 +14,7 @@ READ = (
 import math, signal
 import awkward, numpy.ma, uproot
 url, tree, share, step, report = sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
-shown = dict(zip(("proxy", "token", "certificate"), sys.argv[6:]))
+credentials = dict(zip(("proxy", "token", "certificate"), sys.argv[6:]))
 
 def complain(kind, error, trace):
     sys.__excepthook__(kind, error, trace)
@@ -42,11 +41,11 @@ elif url.startswith("root"):
     import fsspec_xrootd
 else:
     import aiohttp, encodings.idna, fsspec.implementations.http, ssl
-    how.update(ssl=ssl.create_default_context(), proxy=shown["proxy"] or None)
+    how.update(ssl=ssl.create_default_context(), proxy=credentials["proxy"] or None)
     how["ssl"].verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)  # which authorities of grids do not pass
     how["client_kwargs"] = {"timeout": aiohttp.ClientTimeout(total=None)}  # a trial has a limit of its own
-    if shown.get("certificate"):
-        how["ssl"].load_cert_chain(shown["certificate"])
+    if credentials.get("certificate"):
+        how["ssl"].load_cert_chain(credentials["certificate"])
 end = {}
 
 def tell():
@@ -59,8 +58,8 @@ def cut(*_):  # time is over: the steps that it has read count
     os._exit(128 + signal.SIGTERM)
 
 wait_for_go()
-if shown.get("token"):  # which may have been renewed meanwhile
-    with open(shown["token"]) as file:
+if credentials.get("token"):  # which may have been renewed meanwhile
+    with open(credentials["token"]) as file:
         how["client_kwargs"]["headers"] = {"Authorization": "Bearer " + file.read().strip()}
 signal.signal(signal.SIGTERM, cut)
 with uproot.open(url, **how) as file:
@@ -122,7 +121,7 @@ class Uproot(Client):
         words = [self.job.path, options["tree"], options["branches"], options["step_events"], self.job.scratch / REPORT]
         proxy = f"http://{options['proxy']}" if options["proxy"] else ""
         kinds = ("token", "proxy") if self.job.url.startswith("https://") else ()
-        words += [proxy, *(os.environ.get(KINDS[kind].variable, "") for kind in kinds)]
+        words += [proxy, *map(path_of, kinds)]
         return ["sh", "-c", LAUNCH, "sh", options["setup"], READ, *map(str, words)]
 
     def outcome(self, run: Run) -> "dict[str, Any]":
@@ -142,5 +141,5 @@ class Uproot(Client):
 
 def _absent(*modules: str, setup: str = "") -> str:
     """The first of the modules that the workers' Python does not find; "" if there is none."""
-    asked = run_program("sh", "-c", LAUNCH, "sh", setup, SPECIFIED, *modules)
-    return f"python3 finds no {' and '.join(modules)}" if asked.status else ""
+    search = run_program("sh", "-c", LAUNCH, "sh", setup, SPECIFIED, *modules)
+    return f"python3 finds no {' and '.join(modules)}" if search.status else ""

@@ -28,7 +28,7 @@ class Xrdcp(SummedClient):
     def prepare(self) -> None:
         if not self.job.remote:
             raise Failure("wrong-protocol", f"xrdcp is to read by XRootD, not {self.job.url}")
-        if self._target and self.job.options["checksum"]:
+        if self.job.target and self.job.options["checksum"]:
             raise Failure("failed", "what goes from server to server is read by nobody here who could make a checksum")
         with contextlib.suppress(OSError):
             self.version = run_program("xrdcp", "--version").output.strip() or None
@@ -36,14 +36,9 @@ class Xrdcp(SummedClient):
     def command(self) -> "list[str]":
         streams = self.job.options["streams"]
         several = ["--streams", str(streams)] if streams > 1 else []
-        into = self._target or ("-" if self.job.options["checksum"] else "/dev/null")
-        third_party = ["--tpc", "only"] if self._target else []  # it would else fall back on copying by itself
+        into = self.job.target or ("-" if self.job.options["checksum"] else "/dev/null")
+        third_party = ["--tpc", "only"] if self.job.target else []  # it would else fall back on copying by itself
         return ["xrdcp", "-f", "--nopbar", *several, *third_party, self.job.url, into]
-
-    @property
-    def _target(self) -> str:
-        to = self.job.options["to"]
-        return f"{to}/{self.job.url.rpartition('/')[2]}" if to else ""
 
     def has_begun(self, read: int, written: int) -> bool:
         return read > (FIRST_BLOCK if self.job.options["checksum"] else LIBRARIES)
@@ -52,7 +47,7 @@ class Xrdcp(SummedClient):
         end: dict[str, Any] = {"bytes_source": "adler32", "detail": {}}
         if self.job.options["checksum"]:
             end.update(self.summed(run))
-        elif self._target:
+        elif self.job.target:
             moved = 0 if run.exit_status else self._size()
             end.update(self.judged(run, moved), bytes_source="xrdfs", bytes_client=None)
         else:
@@ -72,7 +67,7 @@ class Xrdcp(SummedClient):
         """What the server that has taken the file says of its size; in a hurry what xrdcp's success stands for."""
         if self.hurried and self.job.expected_bytes is not None:
             return self.job.expected_bytes
-        scheme, _, rest = self._target.partition("://")
+        scheme, _, rest = self.job.target.partition("://")
         door, _, path = rest.partition("/")
         with contextlib.suppress(OSError):
             match = SIZE.search(run_program("xrdfs", f"{scheme}://{door}", "stat", "/" + path.lstrip("/")).output)

@@ -6,12 +6,10 @@ import os
 
 import pytest
 
-from tests.unit.client_process import URL
+from tests.unit.client_process import URL, asked, ended
 from tests.unit.stand_ins import script
 from tierbench.errors import UnmetNeed
 from tierbench.submit.programs import find_root
-from tierbench.wrappers.child import Run
-from tierbench.wrappers.client import Job
 from tierbench.wrappers.clients.root import Root
 
 REPORT = {
@@ -21,11 +19,11 @@ REPORT = {
 }  # fmt: skip
 
 
-def root_program(job, name="root_read", **told):
+def root_program(job, name="root_read", begins="echo ready; read go", ends="", **told):
     """A stand-in for a ROOT program, which tells what it is to tell in the file that is its last argument."""
     (job.folder / "told.json").write_text(json.dumps({**REPORT, **told}))
-    for_last = f'for last; do :; done; cp {job.folder}/told.json "$last"'
-    job.script(name, f'echo ready; read go; echo "$@" > {job.folder}/arguments; {for_last}')
+    tells = f'for last; do :; done; cp {job.folder}/told.json "$last"'
+    job.script(name, begins, f'echo "$@" > {job.folder}/arguments', tells, ends)
     job.offer(URL, 100)
 
 
@@ -69,16 +67,12 @@ def test_the_root_programs_failure_is_the_clients(job, told, status, message):
 @pytest.mark.parametrize(("exit_status", "status"), [(139, "killed"), (3, "failed")])
 def test_a_program_that_dies_after_its_report_has_not_done_well(job, exit_status, status):
     """Its last seconds, in which ROOT prints where it was, would count as reading."""
-    root_program(job)
-    with (job.folder / "root_read").open("a") as program:
-        program.write(f"\nexit {exit_status}\n")
+    root_program(job, ends=f"exit {exit_status}")
     assert job.end("root")["status"] == status
 
 
 def test_without_a_compiled_program_root_interprets_the_macro(job):
     root_program(job, "bin/root.exe")
-    (job.folder / "told.json").rename(job.folder / "report")
-    job.script("bin/root.exe", "echo ready; read go", f'echo "$@" > {job.folder}/arguments')
     job.run("root", options={"setup": "true"})
     macro = f'root_read.C("{URL}","",0.0,false,1.0,1.0,1,true,"'
     assert macro in (job.folder / "arguments").read_text()
@@ -91,15 +85,20 @@ def test_a_setup_that_fails_is_told(job):
 
 
 def test_root_is_started_at_the_go_where_that_is_to_count(job):
-    root_program(job)
-    job.script(
-        "root_read", f'echo "$@" > {job.folder}/arguments; date +%s%N > {job.folder}/began; sh {job.folder}/rest "$@"'
-    )
-    job.script("rest", f'for last; do :; done; cp {job.folder}/told.json "$last"')
+    root_program(job, begins=f"date +%s%N > {job.folder}/began")
     run = job.run("root", options={"starting": True})
     assert run["end"]["status"] == "ok"
     assert (job.folder / "arguments").read_text().split()[-2] == "0"
     assert int((job.folder / "began").read_text()) > run["go"]["wall_ns"]
+
+
+def test_a_program_that_leaves_no_report_is_not_credited_with_the_one_before(job):
+    once = f"[ ! -e {job.folder}/ran ] || exit 1; touch {job.folder}/ran"
+    root_program(job, begins=f"echo ready; read go; {once}")
+    (job.folder / "replicas.txt").write_text(f"{URL}\t100\n" * 2)
+    end = job.end("root", files_per_job=2)
+    assert (end["work"]["fetches"], end["work"]["failed"]) == (1, 1)
+    assert end["bytes_app"] == pytest.approx(90, abs=5000)  # but for what starting it took
 
 
 HEADER = """\
@@ -212,6 +211,5 @@ def test_why_htcondors_plugin_failed_is_told(job):
 
 @pytest.mark.parametrize(("exit_status", "signal"), [(129, "SIGSEGV"), (128, "SIGBUS"), (134, "SIGABRT")])
 def test_what_ended_root_is_told_though_it_exits_with_numbers_of_its_own(tmp_path, exit_status, signal):
-    root = Root(Job(URL, 1000, None, 0, Root.with_defaults({}), tmp_path))
-    end = root.outcome(Run(exit_status, 0, 0, None, 9, 9, 0.0, 0.0, 0, "", 0))
+    end = asked(Root, tmp_path, URL, 1000).outcome(ended("", exit_status))
     assert (end["status"], signal in end["message"]) == ("killed", True)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tierbench.wrappers.child import Failure, Run
-from tierbench.wrappers.client import Job
+from tests.unit.client_process import asked, ended
+from tierbench.wrappers.child import Failure
 from tierbench.wrappers.clients.davix import REQUESTS, Davix
 
 URL, SIZE = "https://vmuf.uf.test:8445/extenci/f1.dat", 32_000_000
@@ -13,29 +13,25 @@ REFUSED = "(Davix::HttpRequest) Error: HTTP 403 : Permission refused "
 
 
 def client(folder, url=URL, **options):
-    return Davix(Job(url, SIZE, None, 0, Davix.with_defaults(options), folder))
-
-
-def ended(written, said="", exit_status=0):
-    return Run(exit_status, 0, 0, None, 300_000, written + len(said), 0.0, 0.0, 0, said, len(said))
+    return asked(Davix, folder, url, SIZE, **options)
 
 
 @pytest.mark.parametrize(
-    ("run", "status", "message"),
+    ("end", "written", "status", "message"),
     [
-        (ended(SIZE + 1864), "ok", ""),  # what it wrote beside it were words to the server
-        (ended(SIZE // 2, BROKEN, 255), "short-read", BROKEN),
-        (ended(SIZE // 2), "short-read", f"read {SIZE // 2} of {SIZE} bytes"),
-        (ended(27), "short-read", f"read 27 of {SIZE} bytes"),  # of a page in place of the file
-        (ended(SIZE + REQUESTS + 1), "failed", "another file"),
-        (ended(1900, ABSENT, 255), "open-failed", ABSENT),
-        (ended(2600, REFUSED, 255), "open-failed", REFUSED.strip()),
-        (ended(SIZE // 2, "", -9), "killed", "signal"),
+        ((), SIZE + 1864, "ok", ""),  # what it wrote beside it were words to the server
+        ((BROKEN, 255), SIZE // 2, "short-read", BROKEN),
+        ((), SIZE // 2, "short-read", f"read {SIZE // 2} of {SIZE} bytes"),
+        ((), 27, "short-read", f"read 27 of {SIZE} bytes"),  # of a page in place of the file
+        ((), SIZE + REQUESTS + 1, "failed", "another file"),
+        ((ABSENT, 255), 1900, "open-failed", ABSENT),
+        ((REFUSED, 255), 2600, "open-failed", REFUSED.strip()),
+        (("", -9), SIZE // 2, "killed", "signal"),
     ],
     ids=["whole", "broken off", "short", "a page", "longer", "absent", "refused", "killed"],
 )
-def test_a_file_counts_as_its_process_tells(tmp_path, run, status, message):
-    end = client(tmp_path).outcome(run)
+def test_a_file_counts_as_its_process_tells(tmp_path, end, written, status, message):
+    end = client(tmp_path).outcome(ended(*end, written=written))
     assert end["status"] == status, end
     assert message in end["message"]
 

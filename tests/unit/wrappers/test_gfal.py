@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.client_process import asked, ended
 from tests.unit.stand_ins import script
-from tierbench.wrappers.child import Run
-from tierbench.wrappers.client import Job
 from tierbench.wrappers.clients.gfal import Gfal
 
 URL = "gsiftp://vmuf.uf.test:2813/extenci/t/f1.dat"
@@ -15,11 +14,7 @@ ABSENT = "gfal-copy error: 2 (No such file or directory) - Could not stat the so
 
 
 def client(folder, **options):
-    return Gfal(Job(URL, 8000, None, 0, Gfal.with_defaults(options), folder))
-
-
-def ended(said, exit_status=0, written=11_000):
-    return Run(exit_status, 0, 0, None, 9000, written, 0.0, 0.0, 0, said, 0)
+    return asked(Gfal, folder, URL, 8000, **options)
 
 
 @pytest.mark.parametrize(

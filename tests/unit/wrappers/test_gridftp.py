@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.client_process import Job as ClientJob
-from tierbench.wrappers.child import Failure, Run, UsageError
+from tests.unit.client_process import ended
+from tierbench.wrappers.child import Failure, UsageError
 from tierbench.wrappers.client import Job
 from tierbench.wrappers.clients.gridftp import Gridftp
 from tierbench.wrappers.pool_process import PoolProcess
@@ -24,8 +24,7 @@ def client(folder, files=FILES, **options):
 
 def outcome(folder, said, exit_status=0, files=FILES, **options):
     (folder / "stderr").write_text((SAID / f"{said}.txt").read_text())
-    run = Run(exit_status, 0, 0, None, 0, 0, 0.0, 0.0, 0, "", 0)
-    return client(folder, files, **options).outcome(run)
+    return client(folder, files, **options).outcome(ended("", exit_status))
 
 
 def per_file(end):
@@ -107,7 +106,7 @@ def test_the_data_are_protected_as_asked(tmp_path, protection, asked):
 def test_each_session_has_a_file_under_way_if_there_is_one_for_it(tmp_path, options, under_way):
     files = iter(list(enumerate(FILES)))
     hand = PoolProcess(client(tmp_path, **options), files, None, 0.0)
-    hand.taken = [place for place, _ in islice(files, hand.at_once)]
+    hand.places = [place for place, _ in islice(files, hand.at_once)]
     hand.begin = 10.0
     assert hand.under_way_s([], 12.0) == 2.0 * under_way
 
@@ -123,7 +122,7 @@ def test_of_files_without_times_nobody_knows_what_the_one_had_that_was_cut(tmp_p
 def test_what_is_wrong_with_all_files_together_is_wrong_with_the_last(tmp_path):
     """Files that are a little shorter than catalogued: none has a marker, so each alone looks whole."""
     hand = PoolProcess(client(tmp_path), iter([]), None, 0.0)
-    hand.taken, hand.begin = [0, 1], 0.0
+    hand.places, hand.begin = [0, 1], 0.0
     hand.stderr.touch()
     each = [{"file": n, "status": "ok", "message": "", "bytes": 1000, "seconds": None} for n in (0, 1)]
     end = {"status": "short-read", "message": "1990 of 2000 bytes", "bytes_app": 1990, "fetches": each}
@@ -135,10 +134,9 @@ def test_another_protection_is_refused():
         Gridftp.with_defaults({"protection": "secret"})
 
 
-def test_a_job_of_many_files_has_what_was_told_of_each_and_of_no_time_that_nobody_knows(tmp_path):
-    job = ClientJob(tmp_path)
+def test_a_job_of_many_files_has_what_was_told_of_each_and_of_no_time_that_nobody_knows(job):
     job.script("bin/globus-url-copy", f"cat {SAID}/list.txt >&2")
-    (tmp_path / "replicas.txt").write_text("".join(f"{file.url}\t{file.bytes}\n" for file in FILES))
+    (job.folder / "replicas.txt").write_text("".join(f"{file.url}\t{file.bytes}\n" for file in FILES))
     end = job.end("gridftp", options={"to": TO}, files_per_job=4)
     assert (end["status"], end["work"]["fetches"], end["bytes_app"]) == ("ok", 4, 10_000)
     assert (per_file(end)["STOR"], end["work"]["latency_s"]["p50"]) == (4, None)

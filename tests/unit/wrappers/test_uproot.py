@@ -6,9 +6,8 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
+from tests.unit.client_process import asked, ended
 from tests.unit.stand_ins import run, serving
-from tierbench.wrappers.child import Run
-from tierbench.wrappers.client import Job as Asked
 from tierbench.wrappers.clients.uproot import REPORT, Uproot
 
 EVENTS, BRANCHES = 20_000, 10
@@ -31,11 +30,10 @@ def file(request, tmp_path):
     return path
 
 
-@pytest.mark.parametrize(("branches", "share"), [(1.0, 1.0), (0.3, 0.3)])
-def test_its_share_of_the_branches_is_read_of_all_events(job, file, branches, share):
-    size = file.stat().st_size
-    job.offer(file, size)
-    end = job.end("uproot", options={"branches": branches, "step_events": 5000})
+@pytest.mark.parametrize("share", [1.0, 0.3])
+def test_its_share_of_the_branches_is_read_of_all_events(job, file, share):
+    job.offer(file, file.stat().st_size)
+    end = job.end("uproot", options={"branches": share, "step_events": 5000})
     assert (end["status"], end["message"], end["events"]) == ("ok", "", EVENTS)
     assert end["bytes_app"] == pytest.approx(share * 8 * EVENTS * BRANCHES, rel=0.02)
     assert end["detail"]["branches"] == share * BRANCHES
@@ -112,13 +110,9 @@ def test_a_token_is_shown_to_a_secured_server_only_and_on_no_command_line(tmp_pa
     token.write_text("secret")
     monkeypatch.setenv("BEARER_TOKEN_FILE", str(token))
     url = f"http{'s' * secured}://server/f.root"
-    words = Uproot(Asked(url, 1000, None, 0, Uproot.with_defaults({}), tmp_path)).held_command()
+    words = asked(Uproot, tmp_path, url, 1000).held_command()
     assert (str(token) in words) == secured
     assert "secret" not in words
-
-
-def client(folder, **options):
-    return Uproot(Asked("/data/f.root", 1000, None, 0, Uproot.with_defaults(options), folder))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +123,7 @@ def test_the_file_has_to_be_the_one_that_was_planned(tmp_path, size, exit_status
     if size:
         report = {"opened_wall_ns": 1, "first_event_wall_ns": 2, "file_bytes": size, "events": 3, "bytes": 800}
         (tmp_path / REPORT).write_text(json.dumps(report))
-    end = client(tmp_path).outcome(Run(exit_status, 0, 0, None, 9000, 0, 0.0, 0.0, 0, "", 0))
+    end = asked(Uproot, tmp_path, "/data/f.root", 1000).outcome(ended("", exit_status))
     assert end["status"] == status
 
 

@@ -353,17 +353,6 @@ def test_of_a_summed_file_that_is_cut_what_had_come_counts_and_not_the_one_befor
     assert end["bytes_app"] == end["bytes_client"] == pytest.approx(SIZE + 1000, abs=100)  # less its report's bytes
 
 
-def test_a_program_that_leaves_no_report_is_not_credited_with_the_one_before(job):
-    report = {"status": "ok", "message": "", "file_bytes": SIZE, "bytes": 90, "events": 12, "process_read_bytes": 95}
-    report |= {"opened_wall_ns": 1, "first_event_wall_ns": 2}
-    (job.folder / "told.json").write_text(json.dumps(report))
-    once = f"[ ! -e {job.folder}/ran ] || exit 1; touch {job.folder}/ran"
-    job.script("root_read", "echo ready; read go", once, f'for last; do :; done; cp {job.folder}/told.json "$last"')
-    end = job.end("root", files_per_job=2)
-    assert (end["work"]["fetches"], end["work"]["failed"]) == (1, 1)
-    assert end["bytes_app"] == pytest.approx(90, abs=5000)  # but for what starting it took
-
-
 # Reads on when it is told to end, and says that it has begun and that it has been told.
 READS_ON = f"""#!{PYTHON}
 import os, signal, sys
