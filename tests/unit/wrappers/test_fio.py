@@ -1,12 +1,8 @@
 """The client of fio and iozone, which are scripts here: what it asks them for, and what it makes of what they say."""
 
-import json
-
 import pytest
 
-from tests.unit.client_process import Job
 from tests.unit.dags.test_writes import WRITING
-from tierbench.dags.experiment import load_experiment
 from tierbench.errors import ConfigError
 from tierbench.wrappers.clients.fio import Fio, block_of
 
@@ -38,16 +34,14 @@ echo "            4000    1000    16000        0"
 
 
 @pytest.fixture
-def job(tmp_path):
-    job = Job(tmp_path)
-    job.offer(tmp_path / "mine", SIZE)
+def job(job):
+    job.offer(job.folder / "mine", SIZE)
     for name, script in (("bin/fio", FIO), ("bin/iozone", IOZONE)):
         job.script(name, script.format(asked=f"{job.folder}/asked"))
     return job
 
 
 def asked(job):
-    """What the program was asked for."""
     return (job.folder / "asked").read_text()
 
 
@@ -128,16 +122,8 @@ def test_what_it_does_and_needs_goes_by_its_options(monkeypatch):
     assert not Fio.settles({"write": True, "fsync": False})
 
 
-def test_who_is_told_to_write_has_a_set_that_is_written(tmp_path):
-    def load(options):
-        text = WRITING.replace('client = "writer"', f'client = "fio"\noptions = {{ {toml(options)} }}')
-        (tmp_path / "mine.toml").write_text(text.replace(', "lan-xrootd"', ""))
-        return load_experiment(tmp_path / "mine.toml")
-
-    assert load({"write": True}).workloads
+def test_who_is_told_to_write_has_a_set_that_is_written(load):
+    mounted = (', "lan-xrootd"', "")
+    assert load(WRITING, ('"writer"', '"fio"\noptions = { write = true }'), mounted).workloads
     with pytest.raises(ConfigError, match='client "fio" reads, and "written" is what trials write'):
-        load({"write": False})
-
-
-def toml(options):
-    return ", ".join(f"{name} = {json.dumps(value)}" for name, value in options.items())
+        load(WRITING, ('"writer"', '"fio"'), mounted)

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from tests.unit.client_process import PATIENCE_S, SIZE, Job, events, until
+from tests.unit.client_process import PATIENCE_S, SIZE, events, until
 from tests.unit.stand_ins import serving
 
 MARKER = """\
@@ -78,8 +78,7 @@ def servers():
 
 
 @pytest.fixture
-def job(tmp_path, servers):
-    job = Job(tmp_path)
+def job(job, servers):
     job.offer(f"{servers.url}/data/replica.root", SIZE)
     return job
 

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tests.unit.client_process import Job
 from tierbench.dags.graphs import trial_dag
 from tierbench.dags.hosts import flushed_hosts
 from tierbench.dags.plan import expand, from_json, to_json
@@ -52,11 +51,10 @@ kind = "streamed"
 
 
 @pytest.fixture
-def job(tmp_path):
-    job = Job(tmp_path)
+def job(job):
     job.offer("iperf3://oss.uf.test:5210/bytes-0001.dat", SIZE)
     ends = {"sum_sent": {"bytes": 4_063_232, "retransmits": 7}, "sum_received": {"bytes": 4_063_232, "seconds": 0.5}}
-    job.script("bin/iperf3", IPERF3.format(folder=tmp_path, ends=json.dumps(ends)))
+    job.script("bin/iperf3", IPERF3.format(folder=job.folder, ends=json.dumps(ends)))
     return job
 
 
@@ -86,10 +84,8 @@ def test_what_the_receiving_end_counted_is_what_was_moved_there_or_back_of_a_siz
 
 
 def test_what_is_under_way_when_all_is_sent_is_missing_from_the_receivers_count_alone(job):
-    said = (job.folder / "bin/iperf3").read_text()
-    (job.folder / "bin/iperf3").write_text(
-        said.replace('"sum_received": {"bytes": 4063232', '"sum_received": {"bytes": 3000000')
-    )
+    program = job.folder / "bin/iperf3"
+    program.write_text(program.read_text().replace('_received": {"bytes": 4063232', '_received": {"bytes": 3000000'))
     end = job.end("iperf3")
     assert (end["status"], end["bytes_app"]) == ("ok", 3_000_000)
 
@@ -115,14 +111,14 @@ def test_nothing_is_made_looked_for_or_removed_for_what_lies_nowhere(load):
     for trial in plan.trials:
         record = trial_record(SITE, experiment, plan, trial)
         assert (record["writes"], record["bytes"], record["streamed"]) == (None, None, True)
-        assert {one.directory for one in flushed_hosts(SITE, experiment, plan, trial.configuration)} == set()
+        assert not list(flushed_hosts(SITE, experiment, plan, trial.configuration))
         assert "outbox" not in trial_dag(SITE, experiment, trial).text()
 
 
 def test_each_client_has_its_server_and_how_many_bytes_are_to_go(load):
     experiment = load(('kind = "streamed"', 'kind = "streamed"\nsize_mb = 2'), ("[1]", "[2]"))
     plan = planned(experiment)
-    trial = next(one for one in plan.trials if one.configuration.access == "network-metadata")
+    trial = next(trial for trial in plan.trials if trial.configuration.access == "network-metadata")
     assert trial.bytes == 4_000_000
     lines = ReplicaLists(SITE, plan).text(trial).splitlines()
     assert lines == [f"iperf3://mds.uf.test:5210/bytes-000{number}.dat\t2000000" for number in (1, 2)]
@@ -138,13 +134,15 @@ def test_its_clients_are_the_workers_of_the_pool_that_the_experiment_asks_for(lo
     assert record["requirements"] == SITE.pools["private"].requirements
     assert {configuration.pool for configuration in plan.configurations} == {"private"}
     assert "wn03.fiu.test" not in visits(SITE, experiment, POOL)
-    assert "client iperf3" in {one.thing for one in visits(SITE, experiment, POOL)["wn01.private.fiu.test"].questions}
+    assert "client iperf3" in {
+        asked.thing for asked in visits(SITE, experiment, POOL)["wn01.private.fiu.test"].questions
+    }
 
 
 def test_an_axis_can_have_them_in_one_pool_after_the_other(load):
     axis = '[axes.place.values]\nhere = { pool = "public" }\nthere = { pool = "private" }\n[replicas.bytes]'
     experiment = load(('pool = "private"\n', ""), ("[replicas.bytes]", axis))
-    pools = {(one.levels["place"], one.pool) for one in planned(experiment).configurations}
+    pools = {(at.levels["place"], at.pool) for at in planned(experiment).configurations}
     assert pools == {("here", "public"), ("there", "private")}
     assert pools_of(SITE, experiment, "network-storage") == ["public", "private"]
 

@@ -7,13 +7,11 @@ from typing import cast
 
 import pytest
 
-from tests.unit.client_process import Job, events, until
+from tests.unit.client_process import events, until
 from tests.unit.dags.test_writes import POOL, WRITING
-from tierbench.dags.experiment import load_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.records import trial_record
 from tierbench.errors import ConfigError
-from tierbench.site_configs.site import find_site
 from tierbench.submit.planning import Planned
 from tierbench.submit.preview import preview
 from tierbench.wrappers.client import Client
@@ -27,9 +25,8 @@ SIZE = 60_000
 
 
 @pytest.fixture
-def job(tmp_path):
-    job = Job(tmp_path)
-    job.offer(tmp_path / "mine", SIZE)
+def job(job):
+    job.offer(job.folder / "mine", SIZE)
     return job
 
 
@@ -49,7 +46,7 @@ def test_the_outbox_is_waited_for(job):
     """Another job makes it; what was made there before would be removed."""
     job.offer(job.folder / "outbox" / "mine", SIZE)
     process = job.start("smallfiles", "--options", json.dumps(SHAPE))
-    until(lambda: (job.folder / "tierbench-").parent.exists() and list(job.folder.glob("tierbench-*")))
+    until(lambda: list(job.folder.glob("tierbench-*")))
     assert process.poll() is None
     (job.folder / "outbox").mkdir()
     assert events(process)["end"]["status"] == "ok"
@@ -81,27 +78,21 @@ def test_a_tree_that_cannot_be_made_is_told(job):
     assert end["status"] == "failed"
 
 
-def experiment(tmp_path, *changes):
-    text = WRITING.replace('"writer"', '"smallfiles"').replace(', "lan-xrootd"', "")
-    for old, new in changes:
-        text = text.replace(old, new)
-    (tmp_path / "small.toml").write_text(text)
-    return load_experiment(tmp_path / "small.toml")
+SMALL = WRITING.replace('"writer"', '"smallfiles"').replace(', "lan-xrootd"', "")
+COUNTED = ("repeats = 1", 'repeats = 1\nmeasure = "operations"')
 
 
-def test_what_it_counts_has_to_be_what_is_compared(tmp_path):
+def test_what_it_counts_has_to_be_what_is_compared(site, load):
     with pytest.raises(ConfigError, match='say measure = "operations"'):
-        experiment(tmp_path)
-    asked = experiment(tmp_path, ("repeats = 1", 'repeats = 1\nmeasure = "operations"'))
-    assert len(expand(find_site("testbed"), asked, POOL).trials) == 1
+        load(SMALL)
+    assert len(expand(site, load(SMALL, COUNTED), POOL).trials) == 1
 
 
 @pytest.mark.parametrize(("where", "entries"), [("mount", 615_348), ("local", 0)])
-def test_how_many_files_it_makes_on_the_storage_is_told_before(tmp_path, where, entries):
-    options = f'"smallfiles"\noptions = {{ where = "{where}" }}'
-    asked = experiment(tmp_path, ('"smallfiles"', options), ("repeats = 1", 'repeats = 1\nmeasure = "operations"'))
-    site = find_site("testbed")
-    plan = expand(site, asked, POOL)
-    assert (trial_record(site, asked, plan, plan.trials[0], "run")["writes"] or {"entries": 0})["entries"] == entries
-    told = "\n".join(preview(Planned(plan, site, asked, "no pool"), []))
-    assert (f"each trial makes and removes up to {entries:,} files and folders" in told) == bool(entries)
+def test_how_many_files_it_makes_on_the_storage_is_told_before(site, load, where, entries):
+    experiment = load(SMALL, ('"smallfiles"', f'"smallfiles"\noptions = {{ where = "{where}" }}'), COUNTED)
+    plan = expand(site, experiment, POOL)
+    writes = trial_record(site, experiment, plan, plan.trials[0], "run")["writes"] or {"entries": 0}
+    assert writes["entries"] == entries
+    words = "\n".join(preview(Planned(plan, site, experiment, "no pool"), []))
+    assert (f"each trial makes and removes up to {entries:,} files and folders" in words) == bool(entries)

@@ -4,15 +4,12 @@ import zlib
 
 import pytest
 
-from tests.unit.client_process import Job
-
-SIZE = 3_000_001
+from tests.unit.client_process import SIZE
 
 
 @pytest.fixture
-def job(tmp_path):
-    job = Job(tmp_path)
-    job.offer(tmp_path / "written", SIZE)
+def job(job):
+    job.offer(job.folder / "written", SIZE)
     return job
 
 
@@ -41,8 +38,7 @@ def test_no_block_is_like_another(job):
 
 def test_parts_of_one_file_lie_where_they_belong(job):
     for part in (1, 0):
-        lines = f"{job.folder}/written\t1000\t\t{part * 1000}\n"
-        (job.folder / "replicas.txt").write_text(lines)
+        job.offer(job.folder / "written", f"1000\t\t{part * 1000}")
         assert job.end("writer")["status"] == "ok"
     content = (job.folder / "written").read_bytes()
     assert [int.from_bytes(content[at : at + 8], "big") for at in (0, 1000)] == [0, 1000]
