@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.unit.client_process import PATIENCE_S
 from tests.unit.client_process import until as until
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 600
 
 
 @dataclass

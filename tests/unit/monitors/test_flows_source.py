@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 )
 RTT_S = 0.02
 SLOW_START_S, SECONDS = 1, 3
-SEEN = 5  # ticks
+TICKS = 5
 ENDS = {f"tcpi-{os.getpid()}-server": "10.219.0.1", f"tcpi-{os.getpid()}-client": "10.219.0.2"}
 SERVER_NAME, CLIENT_NAME = ENDS
 DEVICES = [f"tcpi{os.getpid()}n{number}" for number in range(len(ENDS))]
@@ -123,10 +123,10 @@ def started_in(namespace, command, stdout):
         process.communicate(timeout=PATIENCE_S)
 
 
-def seen(out, copy):
+def has_flows(out, copy):
     """Whether a sampler at work has seen bytes of a flow at some of its ticks."""
     copy.write_bytes(out.read_bytes().rpartition(b"\n")[0])
-    return copy.stat().st_size > 0 and sum(rate > 0 for rate in read(copy)["tcp_flows_bytes_per_s"]) >= SEEN
+    return copy.stat().st_size > 0 and sum(rate > 0 for rate in read(copy)["tcp_flows_bytes_per_s"]) >= TICKS
 
 
 def sampled(tmp_path, client):
@@ -141,7 +141,7 @@ def sampled(tmp_path, client):
         command = [*of_client, sys.executable, "-c", CLIENT, *map(str, client)]
         client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         started.callback(client.kill)
-        until(lambda: seen(out, tmp_path / "so-far"))
+        until(lambda: has_flows(out, tmp_path / "so-far"))
         received, _ = client.communicate(timeout=PATIENCE_S)  # which ends what it reads
         assert client.returncode == 0
     samples = read(out)

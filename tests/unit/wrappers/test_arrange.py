@@ -29,22 +29,27 @@ class Place(RootsHelper):
         self.script = folder / "arrange.py"
         self.script.write_text(single_file("tierbench.wrappers.arrange"))
 
+    def holder(self, value):
+        command = [self.helper, "hold", "rtt", value]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
     def held(self, value):
-        holder = subprocess.Popen(
-            [self.helper, "hold", "rtt", value], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        assert holder.stdout is not None
+        holder = self.holder(value)
         assert json.loads(holder.stdout.readline())["now"] == value
         return holder
 
+    def declare(self, comment):
+        """Have the word's program say more of itself."""
+        self.program.write_text(self.program.read_text().replace("# takes", f"{comment}\n# takes", 1))
+
     def helpers(self):
         """The processes of the helper that hold the value, or wait for those that do."""
-        found = set()
+        pids = set()
         for process in processes():
             with contextlib.suppress(OSError):
                 if f"{self.helper}\0hold\0".encode() in (process / "cmdline").read_bytes():
-                    found.add(int(process.name))
-        return found
+                    pids.add(int(process.name))
+        return pids
 
     def during(self, value, *more, meanwhile=lambda: None):
         """What a job says when it has set the value, and all that it says when it is told to stop."""
@@ -136,10 +141,8 @@ def test_what_hosts_each_have_a_number_of_is_told_of_each_whose_number_is_one(pl
 
 
 def test_a_slow_word_tells_first_how_long_it_may_take_and_the_trial_waits_so_long_for_its_undoing(place):
-    place.program.write_text(place.program.read_text().replace("# takes", "# within: 300 s\n# takes", 1))
-    first = subprocess.Popen(
-        [place.helper, "hold", "rtt", "5"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    place.declare("# within: 300 s")
+    first = place.holder("5")
     # Once while somebody else may hold it, and once when it is its own time that counts.
     assert [json.loads(first.stdout.readline()) for _ in range(2)] == [{"within_s": 300}] * 2
     assert json.loads(first.stdout.readline())["now"] == "5"
@@ -149,11 +152,8 @@ def test_a_slow_word_tells_first_how_long_it_may_take_and_the_trial_waits_so_lon
 
 
 def test_endless_input_is_refused(place):
-    place.program.write_text(place.program.read_text().replace("# takes", "# files: of the trial\n# takes", 1))
-    endless = subprocess.run(
-        ["sh", "-c", f"yes /a | {place.helper} hold rtt 5"], capture_output=True, text=True, check=False
-    )
-    assert "takes 100000 files at most" in endless.stderr
+    place.declare("# files: of the trial")
+    assert "takes 100000 files at most" in run("sh", "-c", f"yes /a | {place.helper} hold rtt 5").stderr
 
 
 CACHE = """#!/bin/sh
@@ -189,9 +189,8 @@ esac
 
 def test_a_cache_of_data_is_told_the_trials_files_each_once_and_again_to_restore_it(place):
     replicas = place.value.with_name("replicas.txt")
-    replicas.write_text(
-        "root://cache:1094//data/a.root\t9\nfile:///data/b.root\t9\nroot://cache:1094//data/a.root\t9\n"
-    )
+    urls = ("root://cache:1094//data/a.root", "file:///data/b.root", "root://cache:1094//data/a.root")
+    replicas.write_text("".join(f"{url}\t9\n" for url in urls))
     place.program.write_text(OF_FILES.format(value=place.value))
     arranged, [restored] = place.during("cold", "--replicas", str(replicas))
     assert restored["event"] == "restored"
@@ -236,7 +235,7 @@ def test_nothing_but_plain_paths_reaches_roots_program(place, path):
     ],
 )
 def test_the_doctor_tries_what_is_changed_in_a_minute(place, within, older_helper, seen):
-    place.program.write_text(place.program.read_text().replace("# takes", f"{within}\n# takes"))
+    place.declare(within)
     if older_helper:
         place.helper.write_text(place.helper.read_text().replace('print(f"may take', '(f"may take'))
     assert asked_of_the_doctor(place) == ("good", seen)
@@ -249,15 +248,13 @@ def test_the_doctor_names_a_value_that_is_not_taken_and_passes_over_what_sudo_sa
     clamped = place.program.read_text().replace("set)", "set) set -- set $(($2 > 20 ? 20 : $2));", 1)
     place.program.write_text(clamped)
     assert asked_of_the_doctor(place) == ("bad", "rtt is 20 where 47 was asked for")
-    place.program.write_text(
-        "#!/bin/sh\n# takes: cold warm\necho cold\n"
-    )  # of a trial's files, of which there are none
+    script(place.program, "# takes: cold warm", "echo cold")  # of a trial's files, of which there are none
     assert asked_of_the_doctor(place, "warm")[0] == "good"
 
 
 def asked_of_the_doctor(place, value="47", tolerance_pct=0.0):
-    question = {"ask": "condition", "helper": str(place.helper), "word": "rtt", "values": [value]}
-    question["tolerance_pct"] = tolerance_pct
+    question = {"helper": str(place.helper), "word": "rtt", "values": [value], "tolerance_pct": tolerance_pct}
+    question["ask"] = "condition"
     probe = run(sys.executable, "-c", single_file("tierbench.wrappers.probe"), json.dumps([question]))
     [answer] = json.loads(probe.stdout)["answers"]
     return answer["state"], answer["seen"]
@@ -275,35 +272,27 @@ def test_it_changes_the_value_and_restores_it_when_its_input_ends_or_it_is_ended
         assert place.value.read_text() == "14\n"
 
 
-def test_what_a_killed_holder_left_is_restored_by_the_next_one(place):
+@pytest.mark.parametrize(("since", "after"), [("47\n", "14\n"), ("25\n", "25\n")], ids=["nothing", "another value"])
+def test_what_a_killed_holder_left_is_restored_by_the_next_one_unless_somebody_has_set_it_since(place, since, after):
     holder = place.held("47")
     kill(place.helpers())
     holder.communicate(timeout=120)
     assert place.value.read_text() == "47\n"
-    next_one = place.held("60")
-    next_one.communicate(timeout=120)
-    assert place.value.read_text() == "14\n"
-
-
-def test_what_somebody_has_set_since_a_holder_was_killed_stays(place):
-    holder = place.held("47")
-    kill(place.helpers())
-    holder.communicate(timeout=120)
-    place.value.write_text("25\n")
+    place.value.write_text(since)
     place.held("60").communicate(timeout=120)
-    assert place.value.read_text() == "25\n"
+    assert place.value.read_text() == after
 
 
 def test_a_value_that_somebody_else_changes_meanwhile_is_trouble(place):
     arranged, [restored] = place.during("47", meanwhile=lambda: place.value.write_text("20\n"))
     trial = place.value.parent / "trial"
     (trial / "arranged").mkdir(parents=True)
-    said = "".join(json.dumps(record) + "\n" for record in (arranged, restored))
-    (trial / "arranged/wan-rtt.wan.jsonl").write_text(said)
+    records = "".join(json.dumps(record) + "\n" for record in (arranged, restored))
+    (trial / "arranged/wan-rtt.wan.jsonl").write_text(records)
     state = ConditionState(trial, Condition("wan-rtt.wan", "wan-rtt", "wan", "47", "ms", 0.0))
     assert state.trouble() == "wan-rtt on wan was 20 ms at the end: somebody else has changed it meanwhile"
-    cache = said.replace('"47"', '"cold"').replace('"20"', '"warm"')  # which the trial itself has filled
-    state.path.write_text(cache)
+    # A cache, which the trial itself has filled.
+    state.path.write_text(records.replace('"47"', '"cold"').replace('"20"', '"warm"'))
     assert not ConditionState(trial, state.condition._replace(value="cold")).trouble()
     assert state.restored
 
@@ -337,8 +326,7 @@ def test_a_change_that_fails_is_undone_and_nothing_else_reaches_the_words_progra
 
 @pytest.mark.parametrize("which", ["program", "words"])
 def test_a_program_that_others_could_change_is_not_run(place, which):
-    path = getattr(place, which)
-    path.chmod(0o777)
+    getattr(place, which).chmod(0o777)
     result = place.call("get", "rtt")
     assert (result.returncode, result.stdout) == (4, "")
 

@@ -175,10 +175,9 @@ def test_a_checksum_needs_no_path(job):
 
 
 def test_dd_says_what_went_wrong_and_not_its_counts(job):
-    job.script(
-        "bin/dd", "echo \"dd: error reading 'f': Input/output error\" >&2; echo '9 bytes copied, 1 s' >&2; exit 1"
-    )
-    assert job.end("dd")["message"] == "dd: error reading 'f': Input/output error"
+    error = "dd: error reading 'f': Input/output error"
+    job.script("bin/dd", f'echo "{error}" >&2; echo "9 bytes copied, 1 s" >&2; exit 1')
+    assert job.end("dd")["message"] == error
 
 
 @pytest.mark.parametrize("client", ["dd", "xrdcp"])
@@ -198,9 +197,8 @@ def test_what_xrdcp_has_copied_from_server_to_server_is_what_the_server_has_then
     job.offer(URL, SIZE)
     end = job.end("xrdcp", options={"to": "root://other:1098//copies"})
     assert (end["status"], end["bytes_client"]) == (status, None)
-    assert (
-        job.folder / "copied"
-    ).read_text() == f"-f --nopbar --tpc only {URL} root://other:1098//copies/replica.root\n"
+    arguments = f"-f --nopbar --tpc only {URL} root://other:1098//copies/replica.root\n"
+    assert (job.folder / "copied").read_text() == arguments
     if copies == "exit 0":
         assert end["bytes_app"] == told
         assert (job.folder / "asked").read_text() == "root://other:1098 stat /copies/replica.root\n"
@@ -246,8 +244,8 @@ def test_the_ticket_is_for_this_host_and_in_a_cache_of_the_jobs_own(job):
 
 @pytest.mark.filterwarnings("ignore:subprocess:ResourceWarning")  # even its death may take a busy machine too long
 def test_who_was_waited_for_in_vain_is_told_with_the_time():
-    said = run_program("sleep", "600", patience_s=2)
-    assert (said.status, said.last_words) == (None, "no answer in 2 s")
+    answer = run_program("sleep", "600", patience_s=2)
+    assert (answer.status, answer.last_words) == (None, "no answer in 2 s")
 
 
 def test_the_cpu_time_of_a_process_has_that_of_children_that_still_run():

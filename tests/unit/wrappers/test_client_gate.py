@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import time
+from contextlib import ExitStack, suppress
 
 import pytest
 
@@ -27,32 +28,22 @@ def open_gate(path, seconds_ahead, step_ns=0, turns_ns=None):
 
 def at_the_gate(process):
     """Its word that it is ready, once it has said so."""
-    assert process.stdout
     process.stdout.readline()
-    said = json.loads(process.stdout.readline())
-    assert said["event"] == "ready"
-    return said
+    record = json.loads(process.stdout.readline())
+    assert record["event"] == "ready"
+    return record
 
 
-def test_a_client_begins_when_it_is_let_go_which_is_after_the_go_time(job):
+def test_a_client_is_ready_with_its_process_held_and_begins_when_it_is_let_go_which_is_after_the_go_time(job):
+    job.script("bin/dd", f"date +%s%N > {job.folder}/began")
     process = job.start("dd", "--gate", "go.json", "--clients", "500")
-    at_the_gate(process)
-    go = open_gate(job.folder / "go.json", 1.5)
-    record = events(process)
-    late_ns = record["go"]["wall_ns"] - go
-    assert 1e9 * settling(500) <= late_ns < MOST_LATE_NS
-    assert record["go"]["go_wall_ns"] == go
-
-
-def test_a_client_is_ready_with_its_process_started_and_held(job):
-    record_of_start = job.folder / "began"
-    job.script("bin/dd", f"date +%s%N > {record_of_start}")
-    process = job.start("dd", "--gate", "go.json")
     ready = at_the_gate(process)
     go = open_gate(job.folder / "go.json", 1.5)
-    events(process)
+    begin = events(process)["go"]
     assert ready["wall_ns"] < go
-    assert int(record_of_start.read_text()) >= go
+    assert begin["go_wall_ns"] == go
+    assert go + 1e9 * settling(500) <= begin["wall_ns"] < go + MOST_LATE_NS
+    assert int((job.folder / "began").read_text()) >= go
 
 
 @pytest.mark.parametrize(
@@ -91,17 +82,6 @@ def test_a_client_whose_turn_has_not_come_waits_for_it(job):
     assert end["status"] == "no-gate"
 
 
-def claimed(core):
-    """A core that is taken, by this test or by whoever has it already."""
-    claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    try:
-        claim.bind(CLAIM.format(core))
-    except OSError:
-        claim.close()
-        return None
-    return claim
-
-
 def test_a_second_thread_of_a_core_is_taken_when_all_cores_have_a_client(monkeypatch):
     taken = []
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})  # of which 0 and 2, and 1 and 3, are one core
@@ -115,19 +95,21 @@ def test_a_second_thread_of_a_core_is_taken_when_all_cores_have_a_client(monkeyp
 
 
 def test_a_pinned_client_and_its_process_keep_to_one_core(job):
-    seen = job.folder / "seen"
-    job.script("bin/dd", f"sed -n 's/^Cpus_allowed_list:\\t//p' /proc/self/status > {seen}")
+    cores = job.folder / "cores"
+    job.script("bin/dd", f"sed -n 's/^Cpus_allowed_list:\\t//p' /proc/self/status > {cores}")
     deadline = time.monotonic() + PATIENCE_S
     while "go" not in (record := job.run("dd", "--pin")):  # another test's client may have the cores
         assert time.monotonic() < deadline, record
-    assert seen.read_text().strip() == str(record["go"]["core"])
+    assert cores.read_text().strip() == str(record["go"]["core"])
 
 
 def test_where_each_core_is_taken_the_client_says_so(job):
-    claims = [claimed(core) for core in os.sched_getaffinity(0)]
-    end = job.end("dd", "--pin")
-    for claim in filter(None, claims):
-        claim.close()
+    with ExitStack() as claims:
+        for core in os.sched_getaffinity(0):
+            claim = claims.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+            with suppress(OSError):  # somebody has it already
+                claim.bind(CLAIM.format(core))
+        end = job.end("dd", "--pin")
     assert (end["status"], "has a client already" in end["message"]) == ("not-pinned", True)
 
 

@@ -52,16 +52,23 @@ def report(*arguments):
     return json.loads(result.stdout)
 
 
+def report_here(monkeypatch, capsys, *arguments):
+    """The same by this process, of which parts were replaced."""
+    monkeypatch.setattr("sys.argv", ["flush", *map(str, arguments)])
+    flush_module.main()
+    return json.loads(capsys.readouterr().out)
+
+
 def test_no_flush_leaves_warm_caches_and_says_so(replicas):
-    found = report("--strategy", "none", "--directory", replicas)
-    assert found["resident_after_bytes"] == found["bytes"] == 2 * SIZE
-    assert found["status"] == "still-warm"
+    result = report("--strategy", "none", "--directory", replicas)
+    assert result["resident_after_bytes"] == result["bytes"] == 2 * SIZE
+    assert result["status"] == "still-warm"
     assert flush("--strategy", "none", "--directory", replicas, "--strict").returncode == 1
 
 
 def test_fadvise_empties_the_cache_and_measuring_reads_nothing(replicas):
-    found = report("--strategy", "fadvise", "--directory", replicas)
-    assert (found["resident_after_bytes"], found["status"]) == (0, "ok")
+    result = report("--strategy", "fadvise", "--directory", replicas)
+    assert (result["resident_after_bytes"], result["status"]) == (0, "ok")
     assert report("--strategy", "none", "--directory", replicas)["resident_after_bytes"] == 0
 
 
@@ -78,25 +85,20 @@ def test_one_file_that_cannot_be_measured_hides_no_warm_ones(replicas, monkeypat
         return SimpleNamespace(bytes=SIZE, resident=None if path.endswith("a") else SIZE)
 
     monkeypatch.setattr(flush_module, "pages_of", pages_of)
-    monkeypatch.setattr("sys.argv", ["flush", "--strategy", "none", "--directory", str(replicas)])
-    flush_module.main()
-    found = json.loads(capsys.readouterr().out)
-    assert (found["status"], found["resident_after_bytes"]) == ("still-warm", SIZE * (found["files"] - 1))
+    result = report_here(monkeypatch, capsys, "--strategy", "none", "--directory", replicas)
+    assert (result["status"], result["resident_after_bytes"]) == ("still-warm", SIZE * (result["files"] - 1))
 
 
 @pytest.mark.parametrize("directory", ["/nowhere", ""])
 def test_files_that_are_not_here_are_no_warm_files(directory):
-    found = report("--strategy", "fadvise", "--directory", directory)
-    assert (found["files"], found["status"]) == (0, "ok")
+    result = report("--strategy", "fadvise", "--directory", directory)
+    assert (result["files"], result["status"]) == (0, "ok")
 
 
 def test_what_a_server_with_zfs_has_of_files_that_it_does_not_see_nobody_can_measure(helper, monkeypatch, capsys):
     monkeypatch.setattr(flush_module, "ARC", __file__)
-    monkeypatch.setattr(
-        "sys.argv", ["flush", "--strategy", "lustre", "--directory", "", "--helper", str(helper("exit 0"))]
-    )
-    flush_module.main()
-    assert json.loads(capsys.readouterr().out)["status"] == "unmeasured"
+    options = ["--strategy", "lustre", "--directory", "", "--helper", helper("exit 0")]
+    assert report_here(monkeypatch, capsys, *options)["status"] == "unmeasured"
 
 
 def test_what_lies_in_a_folder_within_is_not_emptied_and_nobody_says_so(replicas):
@@ -109,11 +111,11 @@ def test_the_helper_is_told_the_strategy_and_a_missing_one_is_reported(replicas,
     told_all = helper(f'echo "$@" > {told}')
     report("--strategy", "lustre", "--directory", replicas, "--helper", told_all)
     assert told.read_text() == "lustre\n"
-    found = report("--strategy", "drop_caches", "--directory", replicas, "--helper", replicas / "helper")
-    assert found["status"] == "no-helper"
+    result = report("--strategy", "drop_caches", "--directory", replicas, "--helper", replicas / "helper")
+    assert result["status"] == "no-helper"
     refuses = helper("echo not today; exit 1")
-    found = report("--strategy", "lustre", "--directory", replicas, "--helper", refuses)
-    assert (found["status"], found["message"].endswith("not today")) == ("refused", True)
+    result = report("--strategy", "lustre", "--directory", replicas, "--helper", refuses)
+    assert (result["status"], result["message"].endswith("not today")) == ("refused", True)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="takes root to read as somebody else")
@@ -125,8 +127,8 @@ def test_pages_of_others_files_are_not_guessed(open_folder, closed, mode):
     (open_folder / closed).chmod(mode)
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3"]
     asked = ["--strategy", "fadvise", "--directory", open_folder / "folder"]
-    found = json.loads(run(*nobody, "-", *asked, input=FLUSH).stdout)
-    assert (found["status"], "resident_after_bytes" in found) == ("unmeasured", False)
+    result = json.loads(run(*nobody, "-", *asked, input=FLUSH).stdout)
+    assert (result["status"], "resident_after_bytes" in result) == ("unmeasured", False)
 
 
 def test_what_is_no_directory_is_a_wrong_call():

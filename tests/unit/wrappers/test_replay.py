@@ -6,7 +6,6 @@ xrdreplay is a stand-in that reads what it is told to; tests/testbed/test_replay
 import pytest
 
 from tests.unit.client_process import SIZE, URL, record
-from tierbench.dags.experiment import load_experiment
 from tierbench.errors import ConfigError
 
 BYTES = 300 + 1_000_000 + 300
@@ -63,12 +62,11 @@ def replayed(job):
     ],
     ids=["missing", "empty", "no read", "only failures", "another table", "cut", "no numbers", "two", "writes"],
 )
-def test_a_record_that_cannot_be_replayed_is_refused_before_anything_runs(tmp_path, text, words):
+def test_a_record_that_cannot_be_replayed_is_refused_before_anything_runs(tmp_path, load, text, words):
     if text is not None:
         (tmp_path / "record.csv").write_text(text)
-    (tmp_path / "again.toml").write_text(EXPERIMENT)
     with pytest.raises(ConfigError, match=words):
-        load_experiment(tmp_path / "again.toml")
+        load(EXPERIMENT)
 
 
 def test_what_is_recorded_is_asked_of_the_replica_without_pauses(job, replayed):

@@ -38,8 +38,12 @@ class Worker:
         with (self.folder / "expected.txt").open("a") as file:
             file.write(f"{self.outbox / name}\t{len(content) if told is None else told}\t{adler32}\n")
 
+    def try_to_clear(self):
+        (self.folder / "expected.txt").touch()
+        return self.run("clear", "--expected", "expected.txt")
+
     def clear(self):
-        status, report = self.run("clear", "--expected", "expected.txt")
+        status, report = self.try_to_clear()
         assert (status, report["status"]) == (0, "ok"), report
         return report
 
@@ -155,7 +159,6 @@ def test_what_cannot_be_removed_is_told(worker):
 
 
 def test_a_place_that_was_never_made_is_no_trouble(worker):
-    (worker.folder / "expected.txt").touch()
     assert worker.clear()["left_files"] == 0
 
 
@@ -163,7 +166,7 @@ def test_a_storage_that_has_gone_away_is_not_taken_for_an_empty_one(worker):
     worker.run("make")
     worker.written("one")
     worker.under.rename(worker.under.with_name("elsewhere"))
-    assert worker.run("clear", "--expected", "expected.txt")[1]["status"] == "absent"
+    assert worker.try_to_clear()[1]["status"] == "absent"
 
 
 @pytest.mark.parametrize("closed", ["run-1", "run-1/trial"])
@@ -171,7 +174,7 @@ def test_a_folder_that_cannot_be_looked_into_is_not_taken_for_an_empty_one(worke
     worker.run("make")
     worker.written("one")
     (worker.under / closed).chmod(0)
-    _, report = worker.run("clear", "--expected", "expected.txt")
+    _, report = worker.try_to_clear()
     (worker.under / closed).chmod(0o755)
     assert report["status"] == "failed"
     assert f"Permission denied: '{worker.outbox}'" in report["message"]
@@ -194,7 +197,6 @@ def serve(worker, monkeypatch, xrdfs):
     (worker.folder / "bin").mkdir()
     script(worker.folder / "bin/xrdfs", xrdfs)
     monkeypatch.setenv("PATH", f"{worker.folder}/bin:{os.environ['PATH']}")
-    (worker.folder / "expected.txt").touch()
 
 
 @pytest.mark.parametrize(
@@ -209,8 +211,8 @@ def test_a_servers_list_tells_sizes_whoever_owns_the_files(worker, monkeypatch, 
     serve(worker, monkeypatch, LISTING)
     monkeypatch.setenv("LISTED", listed)
     (worker.folder / "expected.txt").write_text(f"{SERVER}w/run-1/trial/0\t25\t\n")
-    _, told = worker.run("clear", "--expected", "expected.txt")
-    assert (told["status"], told["wrong"], told["bytes"]) == ("ok", [], 25)
+    report = worker.clear()
+    assert (report["wrong"], report["bytes"]) == ([], 25)
 
 
 # What xrdfs prints, and the status with which it ends.
@@ -240,7 +242,7 @@ esac
 )
 def test_a_server_that_does_not_say_what_is_left_is_not_taken_for_an_empty_one(worker, monkeypatch, answer, message):
     serve(worker, monkeypatch, ANSWERS % answer)
-    _, report = worker.run("clear", "--expected", "expected.txt")
+    _, report = worker.try_to_clear()
     assert report["status"] == "refused"
     assert message in report["message"]
 
@@ -256,23 +258,22 @@ def test_a_link_in_its_place_leads_to_nothing_that_is_removed(worker, linked, st
     """Where all may write, somebody else may have put one there."""
     others = worker.folder / "others"
     (others / "trial").mkdir(parents=True)
-    for kept in (others / "file", others / "trial/file"):
-        kept.touch()
-    (worker.folder / "expected.txt").touch()
+    files = (others / "file", others / "trial/file")
+    for file in files:
+        file.touch()
     place = worker.under / linked
     place.parent.mkdir(exist_ok=True)
     place.symlink_to(others)
-    _, report = worker.run(step, *(["--expected", "expected.txt"] if step == "clear" else []))
+    _, report = worker.run(step)
     assert (report["status"], "is a link" in report["message"]) == ("refused", True)
-    assert all(kept.exists() for kept in (others / "file", others / "trial/file"))
+    assert all(file.exists() for file in files)
 
 
 def test_a_link_among_what_was_written_is_removed_and_what_it_leads_to_stays(worker):
     worker.run("make")
-    kept = worker.folder / "kept"
-    kept.mkdir()
-    (kept / "file").touch()
-    (worker.outbox / "link").symlink_to(kept)
-    (worker.folder / "expected.txt").touch()
+    others = worker.folder / "others"
+    others.mkdir()
+    (others / "file").touch()
+    (worker.outbox / "link").symlink_to(others)
     assert worker.clear()["left_files"] == 0
-    assert (kept / "file").exists()
+    assert (others / "file").exists()
