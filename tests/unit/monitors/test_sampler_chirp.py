@@ -1,76 +1,21 @@
 """The sampler as a job: it asks the access point whether to stop, and for its clock."""
 
-import contextlib
 import os
-import socket
-import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.unit.access_point import AHEAD_S, access_point_of
 from tests.unit.sampler_process import finish, read, until
 from tests.unit.shipped import ship
-
-AHEAD_S = 1000.0  # the access point's uptime, over our monotonic clock
-
-
-class AccessPoint(threading.Thread):
-    """The far end of chirp, as far as a sampler speaks with it."""
-
-    def __init__(self):
-        super().__init__(daemon=True)
-        self.server = socket.create_server(("127.0.0.1", 0))
-        self.open = []
-        self.logged = []
-        self.requests = 0
-        self.stop = self.hangs_up = False
-
-    def run(self):
-        while True:
-            try:
-                connection, _ = self.server.accept()
-            except OSError:
-                return
-            self.open.append(connection)
-            with contextlib.suppress(OSError), connection, connection.makefile("rb") as lines:
-                for line in lines:
-                    connection.sendall(self.reply(line.decode()).encode())
-                    if self.hangs_up:
-                        break
-
-    def reply(self, line):
-        command, _, argument = line.strip().partition(" ")
-        self.requests += 1
-        if command == "ulog":
-            self.logged.append(argument.replace("\\ ", " "))
-        if command == "open":
-            return "3\n0 0 33060 1 0 0 0 0 0 0 0 0 0\n"  # a descriptor, and what stat says
-        if command == "pread":
-            uptime = f"{time.monotonic() + AHEAD_S:.2f} 0.00\n"
-            return f"{len(uptime)}\n{uptime}"
-        absent = command == "getfile" and not self.stop
-        return "-3\n" if absent else "0\n"
-
-    def close(self):
-        self.server.shutdown(socket.SHUT_RDWR)
-        while self.is_alive():  # it may just have taken one more
-            for connection in self.open:  # which the sampler keeps
-                with contextlib.suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)
-            self.join(0.1)
-        self.server.close()
 
 
 class TestChirp:
     @pytest.fixture
     def access_point(self, tmp_path):
-        access_point = AccessPoint()
-        config = f"127.0.0.1 {access_point.server.getsockname()[1]} cookie\n"
-        (tmp_path / "job" / ".chirp.config").write_text(config, encoding="ascii")
-        access_point.start()
-        yield access_point
-        access_point.close()
+        with access_point_of(tmp_path / "job") as access_point:
+            yield access_point
 
     @pytest.fixture
     def shipped(self, tmp_path):
@@ -85,16 +30,18 @@ class TestChirp:
     def test_the_access_points_stop_file_ends_it(self, start, shipped, access_point, out):
         process = start("--stop-file", "stop", script=shipped)
         until(lambda: access_point.logged)
-        access_point.stop = True
+        (access_point.folder / "stop").touch()
         assert (finish(process)[0], read(out).trailer["reason"]) == (0, "stop")
 
     def test_its_clock_is_compared_with_the_access_points_uptime_at_both_ends(self, start, shipped, access_point, out):
+        stop = access_point.folder / "stop"
         for _ in range(10):  # a busy machine makes the bounds wide, and never wrong
-            access_point.logged, access_point.stop = [], False
+            access_point.logged.clear()
             process = start("--stop-file", "stop", script=shipped)
             until(lambda: access_point.logged)
-            access_point.stop = True
+            stop.touch()
             finish(process)
+            stop.unlink()
             true_ns = ahead_of_monotonic_ns() - AHEAD_S * 1e9
             begin, end = read(out).trailer["clocks"]
             assert begin["wall_ns"] < end["wall_ns"]
@@ -108,7 +55,7 @@ class TestChirp:
     def test_a_closed_connection_does_not_make_it_spin(self, start, shipped, access_point):
         access_point.hangs_up = True
         process = start("--period", "1", "--stop-file", "stop", script=shipped)
-        until(lambda: access_point.requests >= 2)
+        until(lambda: len(access_point.connections) >= 2)
         before = cpu_seconds(process.pid)
         time.sleep(1.5)
         assert cpu_seconds(process.pid) - before < 0.75

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tests.unit.monitors.test_sampler_chirp import AccessPoint
+from tests.unit.access_point import access_point_of
 from tests.unit.quick_plan import POOL
 from tests.unit.shipped import PYTHON, ship
 from tests.unit.submit.test_lock import PATIENCE_S, Trials
@@ -223,18 +223,15 @@ def test_a_job_waits_and_then_becomes_what_it_was_held_for(tmp_path):
     script = ship(tmp_path, names.PRESTART, "htchirp.py") / names.PRESTART
     (tmp_path / "work.py").write_text("#!/bin/sh\necho begins with $*\n")
     (tmp_path / "work.py").chmod(0o755)
-    access_point = AccessPoint()
-    (tmp_path / ".chirp.config").write_text(f"127.0.0.1 {access_point.server.getsockname()[1]} cookie\n")
-    access_point.start()
     command = [PYTHON, script, "begun", "./work.py", "--index", "1"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
-    while access_point.requests < 4:
-        assert process.poll() is None
-        time.sleep(0.02)
-    access_point.stop = True  # the file is there
-    assert process.communicate(timeout=PATIENCE_S)[0] == "begins with --index 1\n"
+    with access_point_of(tmp_path) as access_point:
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+        while len(access_point.looks_s) < 3:
+            assert process.poll() is None
+            time.sleep(0.02)
+        (access_point.folder / "begun").touch()
+        assert process.communicate(timeout=PATIENCE_S)[0] == "begins with --index 1\n"
     assert process.returncode == 0
-    access_point.close()
 
 
 STARTED = "001 (7.00{}.000) 2026-01-01 12:00:00 Job executing on host: <>\n\tSlotName: slot1\n...\n"

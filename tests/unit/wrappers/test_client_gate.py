@@ -10,7 +10,9 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
+from tests.unit.access_point import AHEAD_S, access_point_of
 from tests.unit.client_process import PATIENCE_S, SIZE, events, until
+from tests.unit.shipped import ship
 from tierbench import files
 from tierbench.starts import LOOKS_PER_S, Go, lead, pause_between_looks, settling
 from tierbench.wrappers import child
@@ -113,64 +115,39 @@ def test_where_each_core_is_taken_the_client_says_so(job):
     assert (end["status"], "has a client already" in end["message"]) == ("not-pinned", True)
 
 
-HTCHIRP = """
-import os, shutil, time
-class HTChirp:  # a stand-in for HTCondor's module: the access point is the folder ap/
-    class ChirpError(Exception): pass
-    class DoesntExist(ChirpError): pass
-    class Busy(ChirpError): pass
-    def __init__(self): open("ap/connected", "a").write("x")
-    def connect(self): pass
-    def ulog(self, text): open("ap/log", "a").write(text + "\\n")
-    def fetch(self, name, copy):
-        open("ap/looks", "a").write("%f\\n" % time.monotonic())
-        if os.path.exists("ap/trouble"):
-            os.remove("ap/trouble")
-            raise self.Busy("busy")
-        if not os.path.exists("ap/" + name): raise self.DoesntExist("no " + name)
-        shutil.copyfile("ap/" + name, copy)
-    def _open(self, name, flags):
-        if not os.path.exists("ap/uptime"): raise self.DoesntExist("no " + name)
-        return 3
-    def _read(self, file, length, offset): return b"%.2f 0.00\\n" % (time.monotonic() + 1000)
-    def _close(self, file): pass
-"""
-
-
 @pytest.fixture
 def access_point(job):
-    """The job runs in HTCondor, with an access point to talk to."""
-    (job.folder / "htchirp.py").write_text(HTCHIRP)
-    (job.folder / ".chirp.config").touch()
-    (job.folder / "ap").mkdir()
-    return job.folder / "ap"
+    ship(job.folder, "htchirp.py")
+    with access_point_of(job.folder) as access_point:
+        yield access_point
 
 
 def test_in_a_job_the_access_point_is_told_and_asked(job, access_point):
     process = job.start("dd", "--gate", "go.json")
-    until((access_point / "log").exists)
-    open_gate(access_point / "go.json", 0.5)
+    until(lambda: access_point.logged)
+    open_gate(access_point.folder / "go.json", 0.5)
     assert events(process)["end"]["status"] == "ok"
-    assert (access_point / "log").read_text() == "TIERBENCH READY 0\n"
-    assert "clock" not in job.run("dd")  # of an access point without uptime, which is no harm
+    assert access_point.logged == ["TIERBENCH READY 0"]
+    access_point.has_uptime = False  # which is no harm
+    assert "clock" not in job.run("dd")
 
 
 def test_a_conversation_that_breaks_off_is_taken_up_again(job, access_point):
-    (access_point / "trouble").touch()
-    open_gate(access_point / "go.json", 0.5)
+    access_point.is_busy = True
+    open_gate(access_point.folder / "go.json", 0.5)
     assert job.end("dd", "--gate", "go.json")["status"] == "ok"
-    assert (access_point / "connected").read_text() == "xxx"  # one of them to compare the clocks
+    assert len(access_point.connections) == 2 * 3  # htchirp has two each: to compare the clocks, for a look, and again
 
 
 def test_of_many_clients_each_looks_the_less_often(job, access_point):
     """All together they keep to a rate that the access point can answer."""
-    clients, looks = 160, access_point / "looks"
+    clients = 160
     process = job.start("dd", "--gate", "go.json", "--clients", str(clients))
-    until(lambda: looks.exists() and len(looks.read_text().splitlines()) >= 3)
-    open_gate(access_point / "go.json", 1.5)
+    until(lambda: len(access_point.looks_s) >= 3)
+    open_gate(access_point.folder / "go.json", 1.5)
     assert events(process)["end"]["status"] == "ok"
-    first, second, third = map(float, looks.read_text().splitlines()[:3])
-    assert min(second - first, third - second) > 0.5 * clients / LOOKS_PER_S
+    first_s, second_s, third_s = access_point.looks_s[:3]
+    assert min(second_s - first_s, third_s - second_s) > 0.5 * clients / LOOKS_PER_S
 
 
 @pytest.mark.parametrize("clients", [1, 50, 192, 1000, 10_000])
@@ -179,11 +156,11 @@ def test_a_go_is_given_as_far_ahead_as_its_clients_look_apart(clients):
     assert clients / pause_between_looks(clients) <= LOOKS_PER_S
 
 
-def test_in_a_job_the_clock_is_compared_with_the_access_points_uptime(job, access_point):
-    (access_point / "uptime").touch()
+@pytest.mark.usefixtures("access_point")
+def test_in_a_job_the_clock_is_compared_with_the_access_points_uptime(job):
     for _ in range(10):  # a busy machine makes the bounds wide, and never wrong
         clock = job.run("dd")["clock"]
-        true_ns = clock["wall_ns"] - clock["mono_ns"] - 1000e9
+        true_ns = clock["wall_ns"] - clock["mono_ns"] - AHEAD_S * 1e9
         assert clock["low_ns"] - 6e6 <= true_ns <= clock["high_ns"] + 6e6  # the stand-in rounds, a kernel cuts off
         if clock["high_ns"] - clock["low_ns"] < 50e6:
             break
