@@ -374,10 +374,10 @@ def _access_problems(site: Site) -> Iterator[str]:
         elif access.on_disk and site.pools[access.pool].interface is None:
             unsampled = "nothing tells what the workers' disks read, since they are not sampled"
             yield f"{key}.on_disk: {unsampled}; give pools.{access.pool} its interface"
-        if _share(access.writes, replicas):
+        if _overlap(access.writes, replicas):
             apart = f'must have nothing to do with storage.replicas, "{replicas}"'
             yield f'{key}.writes: trials write and remove below "{access.writes}", which {apart}'
-        if _share(access.replicas, replicas):
+        if _overlap(access.replicas, replicas):
             yield f'{key}.replicas: has copies of what is in storage.replicas, "{replicas}", so it must be elsewhere'
         for kind, path in access.secrets.items():
             other = travelling.setdefault(PurePath(path).name, path)
@@ -407,7 +407,7 @@ def _host_problems(site: Site, storage: Sequence[Host]) -> Iterator[str]:
                 yield f'{key}.path: "{host}" is flushed by a job, but {outside}; {remedy}'
 
 
-def _share(path: str | None, other: str) -> bool:
+def _overlap(path: str | None, other: str) -> bool:
     """Whether one path leads into the other."""
     first, second = PurePath(path or ""), PurePath(other)
     return path is not None and (first.is_relative_to(second) or second.is_relative_to(first))

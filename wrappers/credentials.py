@@ -145,7 +145,7 @@ def path_of(kind: str) -> str:
     return os.environ.get(KINDS[kind].variable, "")
 
 
-def lasting(kind: Kind, path: Path, until: float) -> "float | None":
+def expiry_after(kind: Kind, path: Path, until: float) -> "float | None":
     """When it expires, if that is known and not before then; it must be nobody else's to read."""
     expires = kind.expires(path)
     if path.stat().st_mode & OTHERS:
@@ -162,7 +162,7 @@ def moment(wall_s: float) -> str:
 def judged(name: str, path: Path, needed_s: float) -> "tuple[str, str, str]":
     """Good, doubtful or bad, what was seen, and a word for what to do about it; it is needed for so many seconds."""
     try:
-        expires = lasting(KINDS[name], path, time.time())
+        expires = expiry_after(KINDS[name], path, time.time())
     except Unusable as trouble:
         return "bad", str(trouble), trouble.why
     if expires is None and name == "proxy":
@@ -269,7 +269,7 @@ class Credentials:
         for kind, path in self.files.items():
             name = KINDS[kind].name
             try:
-                lasting(KINDS[kind], path, until)
+                expiry_after(KINDS[kind], path, until)
             except Unusable as trouble:
                 if trouble.why == "expired":
                     raise Failure(f"expired-{name}", f"{trouble}, before the start; {ANEW[name]}") from None

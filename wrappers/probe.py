@@ -67,15 +67,15 @@ def main() -> int:
     try:
         questions = json.loads(sys.stdin.read() if arguments.questions == "-" else arguments.questions)
         begin = int(time.time() * 1e9)
-        askings = [(KINDS[question["ask"]], question) for question in questions]
+        calls = [(KINDS[question["ask"]], question) for question in questions]
     except (OSError, ValueError, KeyError, TypeError) as error:
         print(f"probe: the questions cannot be used: {error!r}", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as scratch:
         os.environ.update(XRD_CONNECTIONWINDOW="5", XRD_CONNECTIONRETRY="1", XRD_REQUESTTIMEOUT=str(PATIENCE_S))
-        tickets = sorted({question.get("ticket", "") for _, question in askings})
+        tickets = sorted({question.get("ticket", "") for _, question in calls})
         answers = []
-        for ask, question in askings:
+        for ask, question in calls:
             os.environ["KRB5CCNAME"] = f"FILE:{scratch}/ticket-{tickets.index(question.get('ticket', ''))}"
             answers.append(answer(ask, question))
     end = int(time.time() * 1e9)

@@ -57,7 +57,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="tierbench-", dir=os.environ.get("_CONDOR_SCRATCH_DIR")) as scratch:
         try:
             os.environ.update(Credentials(arguments, Path.cwd()).obtain(Path(scratch)))
-            area = (Served if "://" in writes["url"] else Mounted)(writes["under"], writes["url"])
+            area = (ServedArea if "://" in writes["url"] else MountedArea)(writes["under"], writes["url"])
             if arguments.step == "make":
                 make(area, writes["bytes"], writes.get("entries", 0))
             else:
@@ -99,7 +99,7 @@ def expected_files(path: Path) -> "dict[str, tuple[int, str]]":
     return expected
 
 
-def make(area: "Mounted | Served", size: int, entries: int) -> None:
+def make(area: "MountedArea | ServedArea", size: int, entries: int) -> None:
     """Make it, empty and with room enough for so many bytes, and files and folders."""
     area.check_there()
     left = area.remove()
@@ -113,7 +113,7 @@ def make(area: "Mounted | Served", size: int, entries: int) -> None:
     area.make()
 
 
-def clear(area: "Mounted | Served", expected: "dict[str, tuple[int, str]]", check: str) -> "dict[str, Any]":
+def clear(area: "MountedArea | ServedArea", expected: "dict[str, tuple[int, str]]", check: str) -> "dict[str, Any]":
     """What of the files is not as it was to be, and what is left after the removal; raises where that is not known."""
     area.check_there()
     sizes = area.sizes()
@@ -151,7 +151,7 @@ def adler32(path: Path) -> str:
     return f"{value:08x}"
 
 
-class Mounted:
+class MountedArea:
     """A folder of a mount, or of a disk."""
 
     def __init__(self, under: str, url: str) -> None:
@@ -233,7 +233,7 @@ def unlink(folder: int, name: str) -> None:
         os.unlink(name, dir_fd=folder)
 
 
-class Served:
+class ServedArea:
     """The same behind an xrootd server; URLs are as the clients have them."""
 
     def __init__(self, under: str, url: str) -> None:
@@ -291,18 +291,16 @@ class Served:
                 yield fields[-1], int(sizes[-1]), fields[0].startswith("d")
 
     def _is_there(self) -> bool:
-        answer = run_program("xrdfs", self.door, "stat", self.path)
-        if answer.status != 0 and not ABSENT.search(answer.output):
-            raise Failure("refused", f"xrdfs {self.door} stat {self.path}: {answer.last_words}")
-        return answer.status == 0
+        return self._ask("stat", self.path, may_be_absent=True)
 
     def _try(self, *question: str) -> bool:
         return run_program("xrdfs", self.door, *question).status == 0
 
-    def _ask(self, *question: str) -> None:
+    def _ask(self, *question: str, may_be_absent: bool = False) -> bool:
         answer = run_program("xrdfs", self.door, *question)
-        if answer.status != 0:
+        if answer.status != 0 and not (may_be_absent and ABSENT.search(answer.output)):
             raise Failure("refused", f"xrdfs {self.door} {' '.join(question)}: {answer.last_words}")
+        return answer.status == 0
 
 
 if __name__ == "__main__":

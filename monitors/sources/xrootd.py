@@ -24,7 +24,7 @@ REPORT = re.compile(
 UNKNOWN = (-1,) * 7
 
 
-class Reported(NamedTuple):
+class ProcessReport(NamedTuple):
     """What a process has counted since it was started, in its first report and in its last one."""
 
     first: "list[int]"
@@ -52,7 +52,7 @@ class XRootD(Source):
     def __init__(self, options: argparse.Namespace) -> None:
         host, _, port = options.xrootd_reports.rpartition(":")
         self.address = (host, int(port))
-        self.reports: dict[tuple[bytes, ...], Reported] = {}  # by when a process was started, and its number
+        self.reports: dict[tuple[bytes, ...], ProcessReport] = {}  # by when a process was started, and its number
         self.latest: tuple[int, ...] = ()
         self.ended = threading.Event()
         threading.Thread(target=self._listen, daemon=True).start()
@@ -95,7 +95,7 @@ class XRootD(Source):
             return  # a manager's, or of a server that does not report all
         process, counts = match.groups()[:2], [int(number) for number in match.groups()[2:]]
         first = self.reports[process].first if process in self.reports else counts
-        self.reports[process] = Reported(first, counts, received_ns)
+        self.reports[process] = ProcessReport(first, counts, received_ns)
         reports = self.reports.values()
         rises = [sum(report.last[n] - report.first[n] for report in reports) for n in range(len(counts))]
         self.latest = (*rises, len(reports), min(report.received_ns for report in reports))

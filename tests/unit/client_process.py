@@ -87,12 +87,12 @@ def events(process):
     return {line["event"]: line for line in map(json.loads, output.splitlines())}
 
 
-def asked(kind, folder, url, size, **options):
+def client_of(kind, folder, url, size, **options):
     """A client of this kind that was asked for one file, in this process."""
     return kind(client.Job(url, size, None, 0, kind.with_defaults(options), folder))
 
 
-def ended(words="", exit_status=0, written=11_000):
+def run_of(words="", exit_status=0, written=11_000):
     """How its program ended, which has written so much beside its words."""
     return Run(exit_status, 0, 0, None, 9000, written + len(words), 0.0, 0.0, 0, words, len(words))
 

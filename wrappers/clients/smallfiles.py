@@ -78,13 +78,12 @@ class SmallFiles(Client):
     SCALED = ("directories", "files", "links", "opens", "stats", "lstats", "readlinks")
 
     def prepare(self) -> None:
-        chance = random.Random(self.job.options["seed"])  # noqa: S311
         on_worker = self.job.options["where"] == ON_WORKER
         root = self.job.scratch / "tree" if on_worker else Path(self.job.path + ".tree")
         # The trial's write area is made by a job of its own, which removes whatever it finds in it.
         if not (on_worker or poll(root.parent.is_dir, WRITE_AREA_S, 0.1)):
             raise Failure("failed", f"{root.parent}: was not made within {WRITE_AREA_S} s")
-        self.tree = Tree(root, self.shape(self.job.options), chance)
+        self.tree = Tree(root, self.shape(self.job.options))
         self.tree.make(self.job.expected_bytes or 0)
         (self.job.scratch / "steps").write_text(json.dumps(self.tree.steps()))
 
@@ -125,7 +124,8 @@ class SmallFiles(Client):
 class Tree:
     """Directories within directories, files in all of them, and links to some."""
 
-    def __init__(self, root: Path, shape: "dict[str, int]", chance: random.Random) -> None:
+    def __init__(self, root: Path, shape: "dict[str, int]") -> None:
+        chance = random.Random(shape["seed"])  # noqa: S311
         self.shape = shape
         self.folders = [root]
         for number in range(1, shape["directories"]):

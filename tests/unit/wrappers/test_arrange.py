@@ -393,14 +393,14 @@ def test_the_holder_leaves_htcondors_control_groups(place):
     assert inside == {job.pid} != {holder}
 
 
-@pytest.mark.parametrize(("value", "words"), [("13", "not on a Friday"), ("9999", "takes a number in 0 to 2000")])
-def test_a_job_tells_why_a_condition_is_not_held(place, value, words):
-    (failed,) = lines(place.job(value))
-    assert failed["event"] == "failed"
-    assert words in failed["message"]
-
-
-def test_a_job_tells_that_there_is_no_helper(place):
-    place.helper.unlink()
-    (failed,) = lines(place.job("47"))
-    assert "is what an admin installs" in failed["message"]
+@pytest.mark.parametrize(
+    ("value", "more", "words"),
+    [
+        ("13", [], "not on a Friday"),
+        ("9999", [], "takes a number in 0 to 2000"),
+        ("47", ["--helper", "/no/helper"], "is what an admin installs"),
+    ],
+)
+def test_a_job_tells_why_a_condition_is_not_held(place, value, more, words):
+    (failed,) = lines(place.job(value, *more))
+    assert (failed["event"], words in failed["message"]) == ("failed", True)

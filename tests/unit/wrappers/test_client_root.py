@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.unit.client_process import URL, asked, ended
+from tests.unit.client_process import URL, client_of, run_of
 from tests.unit.stand_ins import script
 from tierbench.errors import UnmetNeed
 from tierbench.submit.programs import find_root
@@ -211,5 +211,5 @@ def test_why_htcondors_plugin_failed_is_told(job):
 
 @pytest.mark.parametrize(("exit_status", "signal"), [(129, "SIGSEGV"), (128, "SIGBUS"), (134, "SIGABRT")])
 def test_what_ended_root_is_told_though_it_exits_with_numbers_of_its_own(tmp_path, exit_status, signal):
-    end = asked(Root, tmp_path, URL, 1000).outcome(ended("", exit_status))
+    end = client_of(Root, tmp_path, URL, 1000).outcome(run_of("", exit_status))
     assert (end["status"], signal in end["message"]) == ("killed", True)

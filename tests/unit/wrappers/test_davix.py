@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.client_process import asked, ended
+from tests.unit.client_process import client_of, run_of
 from tierbench.wrappers.child import Failure
 from tierbench.wrappers.clients.davix import REQUESTS, Davix
 
@@ -13,7 +13,7 @@ REFUSED = "(Davix::HttpRequest) Error: HTTP 403 : Permission refused "
 
 
 def client(folder, url=URL, **options):
-    return asked(Davix, folder, url, SIZE, **options)
+    return client_of(Davix, folder, url, SIZE, **options)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def client(folder, url=URL, **options):
     ids=["whole", "broken off", "short", "a page", "longer", "absent", "refused", "killed"],
 )
 def test_a_file_counts_as_its_process_tells(tmp_path, end, written, status, message):
-    end = client(tmp_path).outcome(ended(*end, written=written))
+    end = client(tmp_path).outcome(run_of(*end, written=written))
     assert end["status"] == status, end
     assert message in end["message"]
 

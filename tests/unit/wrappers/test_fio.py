@@ -41,7 +41,7 @@ def job(job):
     return job
 
 
-def asked(job):
+def arguments(job):
     return (job.folder / "asked").read_text()
 
 
@@ -49,21 +49,21 @@ def test_what_was_written_is_what_fio_counted_and_its_own_rate_is_told(job):
     end = job.end("fio", options={"write": True})
     assert (end["status"], end["bytes_app"], end["bytes_source"]) == ("ok", SIZE, "fio")
     assert end["detail"]["own_mbps"] == pytest.approx(SIZE * 8e-6 / 0.25, abs=0.001)
-    assert "--rw=write" in asked(job)
-    assert "--end_fsync=1" in asked(job)
+    assert "--rw=write" in arguments(job)
+    assert "--end_fsync=1" in arguments(job)
 
 
 def test_a_colon_in_a_path_makes_no_two_files_of_it(job):
     job.offer(job.folder / "a:b", SIZE)
     job.end("fio", options={"write": True})
-    assert f"--filename={job.folder}/a\\:b" in asked(job)
+    assert f"--filename={job.folder}/a\\:b" in arguments(job)
 
 
 def test_reading_asks_for_no_more_than_that(job):
     (job.folder / "mine").write_bytes(bytes(SIZE))
     assert job.end("fio")["status"] == "ok"
-    assert "--readonly" in asked(job)
-    assert "end_fsync" not in asked(job)
+    assert "--readonly" in arguments(job)
+    assert "end_fsync" not in arguments(job)
 
 
 def test_without_the_close_its_time_ends_when_fios_did(job):
@@ -84,7 +84,7 @@ def test_each_file_of_a_job_has_blocks_that_fit_it(job):
     (job.folder / "replicas.txt").write_text("".join(f"{file}\t{size}\n" for file, size in files.items()))
     end = job.end("fio", options={"write": True}, files_per_job=2)
     assert (end["status"], end["bytes_app"]) == ("ok", SIZE + 5_000_000)
-    assert "--bs=1000000 " in asked(job)
+    assert "--bs=1000000 " in arguments(job)
 
 
 def test_past_the_page_cache_go_whole_pages(job):
@@ -99,14 +99,14 @@ def test_past_the_page_cache_go_whole_pages(job):
 def test_iozone_does_it_where_a_site_has_it(job, options, flags):
     end = job.end("fio", options={"write": True, "program": "iozone", **options})
     assert (end["status"], end["bytes_app"], end["detail"]["own_mbps"]) == ("ok", SIZE, 131.072)
-    assert asked(job).split() == f"-i 0 -+n -w -s 4000k -r 1000k -f {job.folder}/mine {flags}".split()
+    assert arguments(job).split() == f"-i 0 -+n -w -s 4000k -r 1000k -f {job.folder}/mine {flags}".split()
 
 
 def test_iozone_reads_files_that_it_has_not_made(job):
     """Without its -+E it ends at the first block, in which it looks for a pattern of its own."""
     end = job.end("fio", options={"program": "iozone"})
     assert (end["status"], end["bytes_app"]) == ("ok", SIZE)
-    assert asked(job).split() == f"-i 1 -+E -+n -w -s 4000k -r 1000k -f {job.folder}/mine -e -c".split()
+    assert arguments(job).split() == f"-i 1 -+E -+n -w -s 4000k -r 1000k -f {job.folder}/mine -e -c".split()
 
 
 @pytest.mark.parametrize(("size", "block"), [(512_000_000, 1_024_000), (100_000_000, 1_000_000), (3_000_001, 0)])

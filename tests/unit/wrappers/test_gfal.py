@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.client_process import asked, ended
+from tests.unit.client_process import client_of, run_of
 from tests.unit.stand_ins import script
 from tierbench.wrappers.clients.gfal import Gfal
 
@@ -14,20 +14,20 @@ ABSENT = "gfal-copy error: 2 (No such file or directory) - Could not stat the so
 
 
 def client(folder, **options):
-    return asked(Gfal, folder, URL, 8000, **options)
+    return client_of(Gfal, folder, URL, 8000, **options)
 
 
 @pytest.mark.parametrize(
     ("options", "run", "status", "read"),
     [
-        ({}, ended(COPYING), "ok", 8000),  # what it wrote beside it were words to the server
-        ({}, ended(COPYING, written=4000), "short-read", 4000),
-        ({}, ended(COPYING.replace("8000", "9000")), "failed", 9000),
-        ({}, ended(ABSENT, 2, 3000), "open-failed", 0),
-        ({"to": "gsiftp://dgt.fiu.test:2813/in"}, ended(COPYING, written=3000), "ok", 8000),
-        ({"to": "davs://se.test/in"}, ended(COPYING, written=80_000), "wrong-protocol", 8000),
-        ({"to": "gsiftp://dgt.fiu.test:2813/in"}, ended(COPYING, 70, 3000), "open-failed", 0),
-        ({"to": "gsiftp://dgt.fiu.test:2813/in"}, ended("", written=3000), "failed", None),
+        ({}, run_of(COPYING), "ok", 8000),  # what it wrote beside it were words to the server
+        ({}, run_of(COPYING, written=4000), "short-read", 4000),
+        ({}, run_of(COPYING.replace("8000", "9000")), "failed", 9000),
+        ({}, run_of(ABSENT, 2, 3000), "open-failed", 0),
+        ({"to": "gsiftp://dgt.fiu.test:2813/in"}, run_of(COPYING, written=3000), "ok", 8000),
+        ({"to": "davs://se.test/in"}, run_of(COPYING, written=80_000), "wrong-protocol", 8000),
+        ({"to": "gsiftp://dgt.fiu.test:2813/in"}, run_of(COPYING, 70, 3000), "open-failed", 0),
+        ({"to": "gsiftp://dgt.fiu.test:2813/in"}, run_of("", written=3000), "failed", None),
     ],
 )
 def test_a_file_counts_as_gfal_and_its_process_tell(tmp_path, options, run, status, read):
@@ -38,7 +38,7 @@ def test_a_file_counts_as_gfal_and_its_process_tell(tmp_path, options, run, stat
 def test_what_was_written_to_the_workers_disk_is_no_read(tmp_path):
     copying = client(tmp_path)
     (tmp_path / "nowhere").write_bytes(bytes(8000))  # as gfal2 makes it by protocols of which it copies to no file
-    assert copying.outcome(ended("", written=8100))["status"] == "failed"
+    assert copying.outcome(run_of("", written=8100))["status"] == "failed"
 
 
 def test_what_it_may_remove_is_never_the_device_itself(tmp_path):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.client_process import ended
+from tests.unit.client_process import run_of
 from tierbench.wrappers.child import Failure, UsageError
 from tierbench.wrappers.client import Job
 from tierbench.wrappers.clients.gridftp import Gridftp
@@ -24,7 +24,7 @@ def client(folder, files=FILES, **options):
 
 def outcome(folder, said, exit_status=0, files=FILES, **options):
     (folder / "stderr").write_text((SAID / f"{said}.txt").read_text())
-    return client(folder, files, **options).outcome(ended("", exit_status))
+    return client(folder, files, **options).outcome(run_of("", exit_status))
 
 
 def per_file(end):

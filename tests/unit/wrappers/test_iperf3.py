@@ -58,7 +58,7 @@ def job(job):
     return job
 
 
-def asked(job):
+def arguments(job):
     return (job.folder / "asked").read_text().strip()
 
 
@@ -76,11 +76,11 @@ def test_what_the_receiving_end_counted_is_what_was_moved_there_or_back_of_a_siz
     assert (end["status"], end["bytes_app"], end["bytes_source"]) == ("ok", 4_063_232, "iperf3")
     assert end["detail"]["own_mbps"] == pytest.approx(65.0117, abs=0.001)
     assert end["detail"]["retransmits"] == 7
-    assert asked(job).startswith("--json --client oss.uf.test --port 5210 --parallel 1 --logfile")
-    assert asked(job).endswith(f"--bytes {SIZE}")
+    assert arguments(job).startswith("--json --client oss.uf.test --port 5210 --parallel 1 --logfile")
+    assert arguments(job).endswith(f"--bytes {SIZE}")
     job.offer("iperf3://oss.uf.test:5210/bytes-0001.dat", "")
     assert job.end("iperf3", options={"back": True, "seconds": 3, "window_kb": 512})["status"] == "ok"
-    assert asked(job).endswith("--time 3 --window 512K --reverse")
+    assert arguments(job).endswith("--time 3 --window 512K --reverse")
 
 
 def test_what_is_under_way_when_all_is_sent_is_missing_from_the_receivers_count_alone(job):

@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from tests.unit.client_process import asked, ended
+from tests.unit.client_process import client_of, run_of
 from tests.unit.stand_ins import run, serving
 from tierbench.wrappers.clients.uproot import REPORT, Uproot
 
@@ -110,7 +110,7 @@ def test_a_token_is_shown_to_a_secured_server_only_and_on_no_command_line(tmp_pa
     token.write_text("secret")
     monkeypatch.setenv("BEARER_TOKEN_FILE", str(token))
     url = f"http{'s' * secured}://server/f.root"
-    words = asked(Uproot, tmp_path, url, 1000).held_command()
+    words = client_of(Uproot, tmp_path, url, 1000).held_command()
     assert (str(token) in words) == secured
     assert "secret" not in words
 
@@ -123,7 +123,7 @@ def test_the_file_has_to_be_the_one_that_was_planned(tmp_path, size, exit_status
     if size:
         report = {"opened_wall_ns": 1, "first_event_wall_ns": 2, "file_bytes": size, "events": 3, "bytes": 800}
         (tmp_path / REPORT).write_text(json.dumps(report))
-    end = asked(Uproot, tmp_path, "/data/f.root", 1000).outcome(ended("", exit_status))
+    end = client_of(Uproot, tmp_path, "/data/f.root", 1000).outcome(run_of("", exit_status))
     assert end["status"] == status
 
 

@@ -302,12 +302,6 @@ def test_what_the_server_does_not_have_is_told_and_latency_is_what_a_slow_one_ta
     assert "404" in end["message"]
 
 
-def test_who_read_nothing_in_all_the_time_has_failed(tmp_path, web):
-    web.slow_s = 30.0
-    end = Job(tmp_path, web.address).end("http", for_s=1.5)
-    assert (end["status"], end["message"].startswith("nothing was read; 1 fetches")) == ("failed", True)
-
-
 def test_a_server_that_stalls_does_not_hide_those_who_would_have_come_meanwhile(tmp_path, web):
     web.stalls = [1.5]  # the first answer alone
     work = Job(tmp_path, web.address).end("http", for_s=6, fetch_every_s=0.25)["work"]
@@ -327,12 +321,14 @@ def test_those_that_keep_a_timetable_begin_one_after_the_other(tmp_path, web):
     # At once; after 0.8 s and a quarter of it, or three.
     assert done["fetches"] + done["cut"] + done["overdue"] == 2 + 2
     after_s = [asked_ns / 1e9 - record["go"]["wall_ns"] / 1e9 for asked_ns in sorted(web.asked_ns)]
-    assert all(second >= least for second, least in zip(after_s[2:], (1.0, 1.4), strict=False))
+    assert all(begin_s >= least_s for begin_s, least_s in zip(after_s[2:], (1.0, 1.4), strict=False))
 
 
-def test_fetches_that_were_due_and_never_begun_are_told(tmp_path, web):
+def test_who_read_nothing_in_all_the_time_has_failed_and_fetches_that_were_due_and_never_begun_are_told(tmp_path, web):
     web.slow_s = 30
-    work = Job(tmp_path, web.address).end("http", for_s=1.05, fetch_every_s=0.1)["work"]
+    end = Job(tmp_path, web.address).end("http", for_s=1.05, fetch_every_s=0.1)
+    work = end["work"]
+    assert (end["status"], end["message"].startswith("nothing was read; 1 fetches")) == ("failed", True)
     assert (work["fetches"], work["cut"], work["overdue"]) == (0, 1, 10)
 
 
