@@ -50,19 +50,24 @@ def test_the_file_has_to_be_as_large_as_was_planned(job, size, status):
 
 
 @pytest.mark.parametrize(
-    ("client", "url", "options"),
+    ("client", "url", "options", "words"),
     [
-        ("dd", URL, {}),
-        ("xrdcp", "/a/path", {}),
-        ("http", URL, {}),
-        ("gridftp", URL, {}),
-        ("replay", "/a/path", {"record": "r.csv"}),
-        ("httptpc", "https://server/f", {}),  # which is to go nowhere
+        ("dd", URL, {}, f"dd reads files, not {URL}"),
+        ("xrdcp", "/a/path", {}, "is to read by XRootD, not /a/path"),
+        ("http", URL, {}, "curl is to fetch by HTTP"),
+        ("davix", URL, {}, "davix-get is to fetch by HTTP"),
+        ("davix", "https://server/f", {"proxy": "squid:3128"}, "asks no HTTP proxy, as squid:3128 is"),
+        ("staged", URL, {"proxy": "squid:3128"}, "asks no HTTP proxy, as squid:3128 is"),
+        ("gridftp", URL, {}, "is to fetch by GridFTP"),
+        ("replay", "/a/path", {"record": "r.csv"}, "is to read by XRootD"),
+        ("httptpc", "https://server/f", {}, "are to copy to a URL like https://…, not ''"),
+        ("globus", "globus://collection/f", {}, "is to copy to a collection (globus://ID/path), not ''"),
     ],
 )
-def test_a_client_refuses_the_other_protocol(job, client, url, options):
+def test_a_client_refuses_the_other_protocol(job, client, url, options, words):
     job.offer(url, SIZE)
-    assert job.end(client, options=options)["status"] == "wrong-protocol"
+    end = job.end(client, options=options)
+    assert (end["status"], words in end["message"]) == ("wrong-protocol", True)
 
 
 def test_what_a_client_asks_beside_its_process_has_the_declared_environment_too(job):

@@ -172,12 +172,6 @@ def test_of_a_copy_that_is_cut_what_had_come_counts(job):
     assert (end["status"], end["work"]["cut"], end["bytes_app"], end["bytes_client"]) == ("ok", 1, 160, 160)
 
 
-def test_what_is_staged_goes_past_no_proxy_unsaid(job):
-    root_program(job)
-    end = job.end("staged", options={"proxy": "squid.fiu.test:3128"})
-    assert (end["status"], "squid.fiu.test:3128" in end["message"]) == ("wrong-protocol", True)
-
-
 def test_https_is_staged_by_htcondors_plugin_which_is_shown_the_token(job):
     root_program(job)
     job.script("bin/condor_config_val", f"echo {job.folder}/bin")

@@ -53,17 +53,12 @@ def host(tmp_path):
     return Host(tmp_path)
 
 
-@pytest.mark.parametrize("value", ["cold", "warm"])
-def test_what_was_set_is_what_is_read_back(host, value):
+@pytest.mark.parametrize(("value", "cached"), [("cold", 1000), ("warm", 1_600_000)])
+def test_what_was_set_is_what_is_read_back_and_what_is_there_need_not_come_again(host, value, cached):
+    """The stand-in of `cat` adds what is read to what was there; wiping begins with 1000 bytes."""
     assert host.run("set", value).returncode == 0
-    value_now, held = host.run("get").stdout.splitlines()
-    assert (value_now, held) == (value, f"{host.cached} /cvmfs/sft.cern.ch")
-
-
-def test_what_is_in_a_cache_that_is_to_be_warm_need_not_come_again(host):
-    """The stand-in of `cat` adds what is read to what was there; wiping would have begun with 1000 bytes."""
-    host.run("set", "warm")
-    assert host.cached == 1_600_000
+    assert host.cached == cached
+    assert host.run("get").stdout.splitlines() == [value, f"{cached} /cvmfs/sft.cern.ch"]
 
 
 def test_a_trial_makes_a_cold_cache_no_warm_one(host):

@@ -135,8 +135,3 @@ def test_a_job_that_is_ended_takes_its_task_back(tmp_path, service):
     service.ended.set()
     running.communicate(timeout=120)
     until(lambda: service.cancelled)  # which may outlive the job
-
-
-def test_it_copies_only_where_the_way_leads_to_a_collection(tmp_path, service):
-    end = events(started(tmp_path, service, to=""))["end"]
-    assert (end["status"], service.submitted) == ("wrong-protocol", [])
