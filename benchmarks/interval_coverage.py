@@ -11,6 +11,7 @@ scatters differ. The last is of runs that end when they are answered: one of so 
 and 5 % are no difference.
 """
 
+import functools
 import itertools
 
 import numpy as np
@@ -99,8 +100,7 @@ def false_answer(chance, kind, points, panels, repeats, runs):
             level = {point: model.means[model.points[point]] for point in range(panel * points, (panel + 1) * points)}
             for other in level:
                 comparison = model.ratio(best := max(level, key=level.get), other)
-                ratio = comparison.ratio.as_of(comparison.df, tukey(points, comparison.df, panels))
-                is_wrong |= other != best and ratio.low > 1
+                is_wrong |= other != best and comparison.at(functools.partial(tukey, points, together=panels)).low > 1
         wrong += is_wrong
     return f"{100 * wrong / runs:.1f} %"
 

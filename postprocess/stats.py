@@ -72,15 +72,6 @@ class Interval:
         """The larger distance of a bound from the value, over the value."""
         return max(self.reach) / abs(self.value) if self.interval and self.value else None
 
-    def as_of(self, df: float | None, quantile: float) -> Interval:
-        """The interval of a ratio whose 95 % interval this is, at another quantile of its distribution."""
-        if not self.value or not df or min(self.low or 0, self.high or 0) <= 0:  # or they have no logarithms
-            return Interval(self.value)
-        widened = quantile / student(df)
-        reach = (widened * math.log((bound or 1) / self.value) for bound in (self.low, self.high))
-        low, high = (self.value * math.exp(max(-MOST_LOG, min(MOST_LOG, log))) for log in reach)
-        return Interval(self.value, low, high)
-
 
 @dataclass(frozen=True)
 class Compared:
@@ -93,6 +84,17 @@ class Compared:
     @property
     def inverted(self) -> Compared:
         return replace(self, ratio=self.ratio.inverted)
+
+    def at(self, quantile: Callable[[float], float]) -> Interval:
+        """The ratio with its interval at another quantile of its distribution, which goes by the degrees of freedom."""
+        if not self.df:
+            return self.ratio
+        value, bounds = self.ratio.value, (self.ratio.low or 0, self.ratio.high or 0)
+        if not value or min(bounds) <= 0:  # or they have no logarithms
+            return Interval(value)
+        widened = quantile(self.df) / student(self.df)
+        reach = (widened * math.log(bound / value) for bound in bounds)
+        return Interval(value, *(value * math.exp(max(-MOST_LOG, min(MOST_LOG, log))) for log in reach))
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
@@ -460,9 +462,7 @@ def simultaneous(compared: Iterable[Compared], looks: float = 1.0) -> list[Compa
     """The same ratios with intervals that hold all together in 95 % of runs, looked at so often."""
     every = list(compared)
     number = max(sum(each.df is not None for each in every), 1) * looks
-    return [
-        Compared(each.ratio.as_of(each.df, student(each.df, number)), each.df) if each.df else each for each in every
-    ]
+    return [replace(each, ratio=each.at(functools.partial(student, together=number))) for each in every]
 
 
 @dataclass(frozen=True)

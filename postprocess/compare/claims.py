@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from tierbench import names
@@ -26,7 +27,7 @@ from tierbench.errors import ConfigError
 from tierbench.postprocess.measures.bottleneck import LABELS
 from tierbench.postprocess.schema.rows import COMPARED, SUMMARISED, TrialRow, trial_column
 from tierbench.postprocess.schema.run_rows import RatioRow
-from tierbench.postprocess.stats import Interval, mean_interval, student
+from tierbench.postprocess.stats import Compared, Interval, mean_interval, student
 from tierbench.postprocess.tables.factors import Point, batch_name, level_of, rows_at
 from tierbench.postprocess.tables.load_run import Results, ran
 from tierbench.postprocess.verdict.counting import counts, telling, valid, values_of
@@ -214,25 +215,25 @@ def answer(claim: Claim, ours: Interval) -> str:
     return claim.result(*ours.interval, better(claim)) if ours.interval else INCONCLUSIVE
 
 
+def mean_of(trials: Sequence[TrialRow], metric: str) -> Compared:
+    """The mean of a metric, with the degrees of freedom of its interval."""
+    values = values_of(trials, metric)
+    return Compared(mean_interval(values), len(values) - 1.0 if len(values) > 1 else None)
+
+
 def _means(trials: Sequence[TrialRow], claim: Claim, looks: float) -> tuple[Interval, Interval | None]:
     """The mean at a point, and that of the VALID trials alone."""
     having = telling(trials, claim.metric)
-
-    def mean(of: Sequence[TrialRow]) -> Interval:
-        made = mean_interval(values_of(of, claim.metric))
-        return made.as_of(len(of) - 1, student(len(of) - 1, looks)) if len(of) > 1 else made
-
     alone = list(filter(valid, having))
-    return mean(having), mean(alone) if len(alone) < len(having) else None
+    mean, by_valid = (mean_of(of, claim.metric).at(partial(student, together=looks)) for of in (having, alone))
+    return mean, by_valid if len(alone) < len(having) else None
 
 
 def _ratio(claim: Claim, row: RatioRow, looks: float) -> tuple[Interval, Interval | None]:
     """Our ratio, or scale factor, and the one by VALID trials alone."""
     steps = float(level_of(row, row.factor)) / float(row.against) if claim.levels else 1.0
-    ratio, by_valid = (
-        of.as_of(df, student(df, looks)).over(steps) if df else of.over(steps)
-        for of, df in ((row.ratio, row.degrees), (row.by_valid, row.valid_degrees))
-    )
+    compared = (row.compared, row.compared_by_valid)
+    ratio, by_valid = (each.at(partial(student, together=looks)).over(steps) for each in compared)
     return ratio, by_valid if row.is_doubted else None
 
 

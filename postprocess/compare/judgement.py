@@ -5,7 +5,7 @@ for; equivalent is what is certain to differ by less.
 """
 
 import json
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from xml.etree import ElementTree
 
@@ -19,7 +19,7 @@ from tierbench.postprocess.schema.rows import TrialRow, trial_column
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import batch_name, level_of
 from tierbench.postprocess.tables.load_run import Results
-from tierbench.postprocess.verdict.counting import SUSPECT, counts, telling, verdict
+from tierbench.postprocess.verdict.counting import SUSPECT, comparable, verdict
 from tierbench.postprocess.wording import change_percent, counted, far_off, figures, with_interval
 
 METHOD = "moderated t of the logarithms, 95 % for all of them together"
@@ -102,22 +102,17 @@ def changes(first: Results, second: Results, metric: str) -> Iterator[Change]:
 
 def left_out(first: Results, second: Results, metric: str) -> list[str]:
     """The points that either run has trials of, and that are not compared: one of them has none that is usable."""
-    with_trials = ({batch_name(row.levels) for row in usable(run.trials, metric)} for run in (first, second))
+    with_trials = ({batch_name(row.levels) for row in comparable(run.trials, metric)} for run in (first, second))
     compared = set.intersection(*with_trials)
     planned = dict.fromkeys(batch_name(trial.levels) for run in (first, second) for trial in run.trials)
     return [name for name in planned if name not in compared]
-
-
-def usable(trials: Iterable[TrialRow], metric: str) -> list[TrialRow]:
-    """The usable trials that have the metric, and so may be compared."""
-    return [trial for trial in telling(filter(counts, trials), metric) if trial[metric] > 0]
 
 
 def _trials(results: Results, metric: str) -> dict[tuple[Hashable, Hashable], TrialRow]:
     """The usable trials by point and repetition: workload by workload, then in the order of the levels."""
     names = [WORKLOAD, ACCESS, *(name for name in results.factors if name not in (WORKLOAD, ACCESS))]
     places = {name: factor.texts for name, factor in results.factors.items()}
-    rows = usable(results.trials, metric)
+    rows = comparable(results.trials, metric)
     rows.sort(key=lambda row: [places[name].index(level_of(row, name)) for name in names])
     return {(frozenset(row.point.items()), row.repeat): row for row in rows}
 
@@ -200,7 +195,7 @@ def compare_runs(first: Results, second: Results, size: float, metric: str = "",
         )
         for change in changes(first, second, metric)
     ]  # fmt: skip
-    there = {batch_name(row.levels) for row in usable(first.trials, metric)}
+    there = {batch_name(row.levels) for row in comparable(first.trials, metric)}
     missing = left_out(first, second, metric)
     lost, new = ([name for name in missing if (name in there) == in_first] for in_first in (True, False))
     unit = first.unit if metric == first.rate else ""

@@ -17,7 +17,7 @@ import functools
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,7 @@ from tierbench.postprocess.compare.claims import (
     ceilings_at,
     claims_of,
     expected_of,
+    mean_of,
     metric_problems,
     missed,
     points_of,
@@ -36,9 +37,10 @@ from tierbench.postprocess.compare.claims import (
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
 from tierbench.postprocess.measures.bottleneck import LATENCY, NIC, UNEXPLAINED, WINDOW
 from tierbench.postprocess.schema.rows import RATE, RATE_OF, SUMMED, TrialRow
-from tierbench.postprocess.stats import ApartBlocks, Compared, Interval
-from tierbench.postprocess.tables.factors import access_of, batch_name, level_of, rows_at, workload_of
-from tierbench.postprocess.verdict.counting import LEAST_REPEATS, SUSPECT, counts, looks_of, telling, values_of, verdict
+from tierbench.postprocess.stats import Compared, Interval
+from tierbench.postprocess.tables.factors import batch_name, level_of, rows_at
+from tierbench.postprocess.tables.run_tables import Ratios
+from tierbench.postprocess.verdict.counting import LEAST_REPEATS, SUSPECT, counts, looks_of, verdict
 from tierbench.postprocess.wording import INTERVAL, bounds, counted, factor
 from tierbench.starts import IN_TURN
 
@@ -186,7 +188,7 @@ def _doubted(made: Comparison, by_valid: Comparison, seldom: set[Point]) -> Comp
 
 
 def _of_lines(at: Trials, usable: Trials, question: Question) -> Iterator[Comparison]:
-    model = _model(usable, question.metric, question.lines)
+    ratios = _ratios(usable, question.metric, question.lines)
     places = _places(at, question.lines)
     along = [] if question.x in (JOBS, question.lines) else _places(at, question.x)  # notes compare along x, too
     number = (len(places) + len(along)) * stats.over_looks(len(question.looks) or 1)
@@ -204,7 +206,8 @@ def _of_lines(at: Trials, usable: Trials, question: Question) -> Iterator[Compar
             quantile = functools.partial(stats.tukey, len(points), together=number)
             result = functools.partial(outcome, same_within=question.same_within)
             made = Comparison(*pair, name(*pair), resolves=question.same_within)
-            yield _compared(made, model.ratio(*pair), usable, quantile, number * len(pairs), question.later, result)
+            ratio = ratios.ratio(*(usable[point] for point in pair))
+            yield _compared(made, ratio, usable, quantile, number * len(pairs), question.later, result)
 
 
 def _of_claims(at: Trials, usable: Trials, question: Question) -> Iterator[Comparison]:
@@ -221,10 +224,9 @@ def _of_claims(at: Trials, usable: Trials, question: Question) -> Iterator[Compa
         if claim.factor != PAIR and {name for name, _ in set(ends[0]) ^ set(ends[1])} - {claim.factor}:
             continue  # they differ in more, as access methods of unlike workloads do
         if claim.factor:
-            compared = _model(usable, claim.metric, claim.factor).ratio(*ends)
+            compared = _ratios(usable, claim.metric, claim.factor).ratio(*(usable[end] for end in ends))
         else:
-            values = values_of(usable[ends[0]], claim.metric)
-            compared = Compared(stats.mean_interval(values), len(values) - 1.0 if len(values) > 1 else None)
+            compared = mean_of(usable[ends[0]], claim.metric)
         levels = [float(dict(end)[claim.factor]) for end in ends] if claim.factor and claim.levels else [1.0, 1.0]
 
         def said(ratio: Interval, claim: Claim = claim, steps: float = levels[0] / levels[1]) -> str:
@@ -247,7 +249,7 @@ def _compared(
     if compared is None or not compared.df:
         return made
     these, those = usable[made.first], usable[made.second]
-    repeats, ratio = min(len(these), len(those)), compared.ratio.as_of(compared.df, quantile(compared.df))
+    repeats, ratio = min(len(these), len(those)), compared.at(quantile)
     enough = repeats >= LEAST_REPEATS and ratio.interval is not None
     if enough and (said := result(ratio)) != INCONCLUSIVE:
         return dataclasses.replace(made, result=said, ratio=ratio, more=0)
@@ -267,12 +269,8 @@ def outcome(ratio: Interval, same_within: float = SAME_WITHIN) -> str:
     return FASTER if low > 1 else SLOWER if high < 1 else INCONCLUSIVE
 
 
-def _model(usable: Mapping[Point, Sequence[TrialRow]], metric: str, factor: str) -> ApartBlocks:
-    values: dict[tuple[Hashable, Hashable], float] = {
-        (point, trial.repeat): trial[metric]
-        for point, rows in usable.items() for trial in telling(rows, metric) if trial[metric] > 0
-    }  # fmt: skip
-    return ApartBlocks(values, (lambda _: None) if factor in (WORKLOAD, PAIR) else workload_of, access_of)
+def _ratios(usable: Trials, metric: str, factor: str) -> Ratios:
+    return Ratios(itertools.chain.from_iterable(usable.values()), metric, across=factor in (WORKLOAD, PAIR))
 
 
 def _places(at: Mapping[Point, Sequence[TrialRow]], lines: str) -> list[list[Point]]:

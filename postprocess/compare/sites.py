@@ -3,6 +3,7 @@
 Rates of two sites are not compared: they are of other hardware. Of ratios it is known that they are within one site.
 """
 
+import functools
 import itertools
 import math
 from collections import Counter
@@ -14,7 +15,7 @@ from tierbench.postprocess import stats
 from tierbench.postprocess.compare.differences import UNMEASURED
 from tierbench.postprocess.compare.judgement import EQUIVALENT, INCONCLUSIVE, judgement, run_names
 from tierbench.postprocess.schema.run_rows import RatioRow
-from tierbench.postprocess.stats import Compared, Interval
+from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import batch_name
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import INVALID, SUSPECT
@@ -71,7 +72,7 @@ def across_sites(runs: Sequence[Results], size: float, metric: str = "") -> Acro
         for site, run in zip(sites, runs, strict=True)
     }  # fmt: skip
     having = {
-        name: [site for site, rows in by_site.items() if name in rows and rows[name].degrees]
+        name: [site for site, rows in by_site.items() if name in rows and rows[name].compared.df]
         for name in dict.fromkeys(itertools.chain(*by_site.values()))
     }
     lacking = {name: [site for site in sites if site not in there] for name, there in having.items()}
@@ -110,20 +111,15 @@ def _between_sites(
     """Whether any two sites differ, or all are equivalent; and of which two the ratios are furthest apart."""
     judged = []
     for one, other in itertools.combinations(rows, 2):
-        compared = stats.over(*(_compared(rows[site], valid) for site in (other, one)))
-        df = compared.df
-        apart = compared.ratio.as_of(df, stats.student(df, together)) if df else Interval(compared.ratio.value)
+        ratios = (
+            row.compared_by_valid if valid and row.is_doubted else row.compared for row in (rows[other], rows[one])
+        )
+        apart = stats.over(*ratios).at(functools.partial(stats.student, together=together))
         judged.append((judgement(apart, size, metric), (one, other), apart))
     results = {result for result, _, _ in judged}
     differing = [each for each in judged if each[0] not in (EQUIVALENT, INCONCLUSIVE)]
     _, pair, apart = max(differing or judged, key=lambda each: abs(math.log(each[2].value or 1.0)))
     return DIFFER if differing else AGREE if results == {EQUIVALENT} else INCONCLUSIVE, pair, apart
-
-
-def _compared(row: RatioRow, valid: bool) -> Compared:
-    if valid and row.is_doubted:
-        return Compared(row.by_valid, row.valid_degrees)
-    return Compared(row.ratio, row.degrees)
 
 
 def lines(made: AcrossSites) -> Iterator[str]:

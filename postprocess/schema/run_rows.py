@@ -16,7 +16,7 @@ from tierbench.postprocess.schema.columns import (
     text,
 )
 from tierbench.postprocess.schema.rows import CONFIGURATION, SUMMARISED, Count, OfTrial, trial_column
-from tierbench.postprocess.stats import Interval
+from tierbench.postprocess.stats import Compared, Interval
 
 OF_SINGLE_TRIALS = "; empty with a single trial of either"
 UNBOUNDED = "; empty where the ladder does not bound it"
@@ -101,19 +101,21 @@ class RatioRow(Row):
     method: str = text("how the interval was made: moderated t; resolution, where trials differ by less than that")
 
     @property
-    def degrees(self) -> float | None:
-        """Of freedom; of a table that is older than their column, those of its pairs."""
-        return self.df or (self.pairs - 1.0 if self.pairs and self.pairs > 1 and self.ratio.interval else None)
+    def compared(self) -> Compared:
+        """The ratio with its degrees of freedom; of a table that is older than their column, those of its pairs."""
+        of_pairs = self.pairs - 1.0 if self.pairs and self.pairs > 1 and self.ratio.interval else None
+        return Compared(self.ratio, self.df or of_pairs)
+
+    @property
+    def compared_by_valid(self) -> Compared:
+        """The same by VALID trials alone."""
+        of_pairs = max((self.valid_pairs or 0) - 1.0, 0.0)
+        return Compared(self.by_valid, of_pairs if self.valid_df is None else self.valid_df)
 
     @property
     def is_doubted(self) -> bool:
         """Whether some of its trials are SUSPECT; by those alone nothing is clear."""
         return self.valid_df is not None or self.valid_pairs not in (None, self.pairs)
-
-    @property
-    def valid_degrees(self) -> float:
-        """Of freedom, by VALID trials; of a table that is older than their column, those of their pairs."""
-        return max((self.valid_pairs or 0) - 1.0, 0.0) if self.valid_df is None else self.valid_df
 
 
 MEASURED, EXTRAPOLATED = "measured", "extrapolated"

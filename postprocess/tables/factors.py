@@ -33,15 +33,6 @@ R = TypeVar("R", bound=Row)
 Point = Mapping[str, str]  # levels, as texts, by the names of their factors
 
 
-def workload_of(point: Any) -> str:
-    """Of a point as pairs of a factor and its level."""
-    return str(dict(point).get(WORKLOAD))
-
-
-def access_of(point: Any) -> str:
-    return str(dict(point).get(ACCESS))
-
-
 @dataclass(frozen=True)
 class Planned:
     """What of plan.json is needed here; plans of older versions have no factors but those that are built in."""

@@ -98,12 +98,8 @@ class Results:
         Whom a sentence names is chosen by the result, so all pairs of lines at a place count (Tukey), and all places.
         """
         levels = len(self._compared.get((row.factor, _place(row)), ())) if row.factor == self.layout.lines else 2
-        number = max(len(self._compared), 1) * self.looks
-        ratio, by_valid = (
-            of.as_of(df, tukey(levels, df, number)) if df else of
-            for of, df in ((row.ratio, row.degrees), (row.by_valid, row.valid_degrees))
-        )
-        return replace(row, ratio=ratio, by_valid=by_valid)
+        quantile = functools.partial(tukey, levels, together=max(len(self._compared), 1) * self.looks)
+        return replace(row, ratio=row.compared.at(quantile), by_valid=row.compared_by_valid.at(quantile))
 
     @property
     def looks(self) -> float:

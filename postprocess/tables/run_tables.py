@@ -9,7 +9,7 @@ import functools
 import itertools
 import math
 import statistics
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -27,8 +27,17 @@ from tierbench.postprocess.schema.run_rows import (
     SummaryRow,
 )
 from tierbench.postprocess.stats import ApartBlocks, Compared, Interval, Values, mean_interval
-from tierbench.postprocess.tables.factors import access_of, order, workload_of
-from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, VALID, counts, grouped, telling, valid, values_of
+from tierbench.postprocess.tables.factors import order
+from tierbench.postprocess.verdict.counting import (
+    INVALID,
+    SUSPECT,
+    VALID,
+    comparable,
+    counts,
+    grouped,
+    valid,
+    values_of,
+)
 from tierbench.starts import OVERLAPPING
 
 RESOLVED = "resolution"  # trials that are more alike than they resolve say no more than that
@@ -41,7 +50,7 @@ def summary_rows(trials: Iterable[TrialRow], axes: Sequence[Factor] = ()) -> lis
     smaller: list[TrialRow] = []
     along = order(axes)
     trials = list(trials)
-    model = _Model(trials, RATE)
+    model = Ratios(trials, RATE)
 
     def point(row: Row) -> list[Any]:
         return [f"{row.access}/{row.workload}", *(along(row, axis.name) for axis in axes), row.jobs]
@@ -86,10 +95,10 @@ def ratio_rows(trials: Iterable[TrialRow], axes: Sequence[Factor] = (), *, pairs
     alone = list(filter(valid, counting))
 
     @functools.cache
-    def models(metric: str, across: bool) -> tuple[_Model, _Model]:
+    def models(metric: str, across: bool) -> tuple[Ratios, Ratios]:
         """By all that count, and by those alone that are VALID."""
-        every = _Model(counting, metric, across)
-        return every, every if len(alone) == len(counting) else _Model(alone, metric, across)
+        every = Ratios(counting, metric, across)
+        return every, every if len(alone) == len(counting) else Ratios(alone, metric, across)
 
     def others(row: Row) -> list[Any]:
         return [along(row, name) for name in factors if name not in varied]
@@ -110,17 +119,17 @@ def ratio_rows(trials: Iterable[TrialRow], axes: Sequence[Factor] = (), *, pairs
 
 def strays(trials: Iterable[TrialRow], metric: str, *, across: bool = False) -> list[TrialRow]:
     """The trials that count, and are left out of ratios, also `across` workloads, since they are far off all others."""
-    return _Model(trials, metric, across).strays
+    return Ratios(trials, metric, across).strays
 
 
-class _Model:
+class Ratios:
     """What a metric is at each point, by the trials that count and have it; of workloads apart, or `across` them."""
 
     def __init__(self, trials: Iterable[TrialRow], metric: str, across: bool = False) -> None:
         self.metric = metric
-        having = {(_point(row), row.repeat): row for row in telling(filter(counts, trials), metric) if row[metric] > 0}
+        having = {(_point(row), row.repeat): row for row in comparable(trials, metric)}
         values: Values = {at: row[metric] for at, row in having.items()}
-        self._blocks = ApartBlocks(values, (lambda _: None) if across else workload_of, access_of)
+        self._blocks = ApartBlocks(values, (lambda _: None) if across else _level_of(WORKLOAD), _level_of(ACCESS))
         self.strays = [having[at] for at in self._blocks.strays]  # type: ignore[index]
         self._compared: dict[tuple[Hashable, Hashable], Compared | None] = {}
 
@@ -140,8 +149,12 @@ def _point(row: Row, without: str = "") -> Point:
     return tuple((factor, text) for factor, text in row.point.items() if factor != without)
 
 
+def _level_of(factor: str) -> Callable[[Any], str]:
+    return lambda point: str(dict(point)[factor])
+
+
 def _ratio(
-    factor: str, these: list[TrialRow], those: list[TrialRow], model: _Model, of_valid: _Model
+    factor: str, these: list[TrialRow], those: list[TrialRow], model: Ratios, of_valid: Ratios
 ) -> RatioRow | None:
     """The row of a pair of levels; none where no repeat links them."""
     metric = model.metric

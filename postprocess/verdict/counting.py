@@ -54,6 +54,11 @@ def telling(rows: Iterable[TrialRow], column: str) -> list[TrialRow]:
     return [row for row in rows if row[column] is not None and row.point not in too_slow]
 
 
+def comparable(trials: Iterable[TrialRow], column: str) -> list[TrialRow]:
+    """The usable trials that have a value of which there are ratios."""
+    return [trial for trial in telling(filter(counts, trials), column) if trial[column] > 0]
+
+
 def grouped(rows: Iterable[TrialRow], key: Callable[[TrialRow], Any]) -> Iterator[list[TrialRow]]:
     """Those that are alike by the key, in its order."""
     for _, alike in itertools.groupby(sorted(rows, key=key), key=key):

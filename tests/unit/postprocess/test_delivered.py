@@ -200,7 +200,7 @@ def test_a_point_whose_trials_are_all_suspect_is_doubted_whatever_links_it():
     found = by_pair["direct", "wan"]
     assert (found.pairs, found.valid_pairs, found.by_valid.value) == (0, 0, None)
     assert found.is_doubted
-    assert found.valid_degrees == 0
+    assert found.compared_by_valid.df == 0
     assert not by_pair["wan", "lan"].is_doubted
     assert by_pair["wan", "lan"].valid_df is None
 

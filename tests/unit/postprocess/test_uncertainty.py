@@ -11,7 +11,16 @@ from scipy import stats
 from tests.unit import synthetic_run as synthetic
 from tierbench.postprocess.schema.columns import row_of
 from tierbench.postprocess.schema.rows import Fetches, TrialRow
-from tierbench.postprocess.stats import ApartBlocks, Interval, blocks, changes, mean_interval, simultaneous, tukey
+from tierbench.postprocess.stats import (
+    ApartBlocks,
+    Compared,
+    Interval,
+    blocks,
+    changes,
+    mean_interval,
+    simultaneous,
+    tukey,
+)
 from tierbench.postprocess.stats import round_trips as fitted
 from tierbench.postprocess.tables.run_tables import ratio_rows, summary_rows
 from tierbench.postprocess.tables.write import tables
@@ -257,13 +266,13 @@ def test_of_equal_points_the_fastest_is_seldom_ahead_of_any(points):
         model, _ = blocks(drawn(chance, points, 3))
         order = sorted(range(points), key=lambda point: model.means[point])
         found = model.ratio(order[-1], order[0])
-        wrong += found.ratio.as_of(found.df, tukey(points, found.df)).low > 1
+        wrong += found.at(lambda df: tukey(points, df)).low > 1
     assert wrong <= 10
 
 
 def test_an_interval_of_next_to_no_degrees_of_freedom_has_ends_at_any_quantile():
     """Of two places in forty the ratio of one was 400 times another's."""
-    wide = Interval(0.5, 0.0001, 2500.0).as_of(1.0, 4000.0)
+    wide = Compared(Interval(0.5, 0.0001, 2500.0), 1.0).at(lambda _: 4000.0)
     assert 0 < wide.low < wide.value < wide.high < math.inf
 
 
