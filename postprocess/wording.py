@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -99,10 +99,12 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as lines of text, whose cells stand below each other."""
+def aligned(rows: Sequence[Sequence[str]], numbers: Collection[int] = ()) -> list[str]:
+    """Rows as lines of text, whose cells stand below each other, in columns of numbers to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    pads = [str.rjust if place in numbers else str.ljust for place in range(len(widths))]
+    lines = ([pad(cell, width) for pad, cell, width in zip(pads, row, widths, strict=True)] for row in rows)
+    return ["  ".join(line).rstrip() for line in lines]
 
 
 def moment(wall_ns: int) -> str:

@@ -75,8 +75,8 @@ def across_sites(runs: Sequence[Results], size: float, metric: str = "") -> Acro
         name: [site for site, rows in by_site.items() if name in rows and rows[name].compared.df]
         for name in dict.fromkeys(itertools.chain(*by_site.values()))
     }
-    lacking = {name: [site for site in sites if site not in there] for name, there in having.items()}
-    common = [name for name in having if not lacking[name]]
+    lacking = {name: left for name, there in having.items() if (left := [site for site in sites if site not in there])}
+    common = [name for name in having if name not in lacking]
     together = len(common) * math.comb(len(sites), 2) * max(run.looks for run in runs)
     shared = []
     for name in common:
@@ -87,7 +87,6 @@ def across_sites(runs: Sequence[Results], size: float, metric: str = "") -> Acro
             by_suspect, result = "" if result == INCONCLUSIVE else result, INCONCLUSIVE
         ratios = {site: run.together(rows[site]).ratio for site, run in zip(sites, runs, strict=True)}
         shared.append(Shared(name, ratios, result, pair, apart, by_suspect))
-    lacking = {name: of for name, of in lacking.items() if of}
     verdicts = {
         site: dict(Counter(trial.verdict for trial in run.trials)) for site, run in zip(sites, runs, strict=True)
     }

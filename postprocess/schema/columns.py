@@ -63,13 +63,7 @@ def count(meaning: str, unit: str = "1") -> int | None:
 
 
 def number(
-    unit: str,
-    meaning: str,
-    decimals: int = 3,
-    *,
-    better: Better = "",
-    compared: Better = "",
-    label: str = "",
+    unit: str, meaning: str, decimals: int = 3, *, better: Better = "", compared: Better = "", label: str = ""
 ) -> float | None:
     """A column; one that is compared has a better value too."""
     column = Column("", "number", unit, meaning, decimals, better or compared, bool(compared), label)

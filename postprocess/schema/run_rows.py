@@ -5,16 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tierbench import names
-from tierbench.postprocess.schema.columns import (
-    Column,
-    Row,
-    columns_of,
-    count,
-    factor_levels,
-    inner,
-    number,
-    text,
-)
+from tierbench.postprocess.schema.columns import Column, Row, columns_of, count, factor_levels, inner, number, text
 from tierbench.postprocess.schema.rows import CONFIGURATION, SUMMARISED, Count, OfTrial, trial_column
 from tierbench.postprocess.stats import Compared, Interval
 

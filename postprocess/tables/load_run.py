@@ -203,12 +203,11 @@ def read_results(directory: Path, say: Say) -> Results:
     if not (directory / names.PLAN).is_file():
         raise ConfigError(f"{directory}: is not a run directory (it has no {names.PLAN}); `tierbench write` makes one")
     schema = _schema(directory)
-    older = (
-        schema.get("schema_version", SCHEMA_VERSION) < SCHEMA_VERSION and not (directory / names.NO_SAMPLES).exists()
-    )
-    if schema.get("schema_version", SCHEMA_VERSION) > SCHEMA_VERSION:
-        newer = f"its tables are of version {schema['schema_version']}, and this tierbench knows up to {SCHEMA_VERSION}"
+    version = schema.get("schema_version", SCHEMA_VERSION)
+    if version > SCHEMA_VERSION:
+        newer = f"its tables are of version {version}, and this tierbench knows up to {SCHEMA_VERSION}"
         raise ConfigError(f"{directory}: {newer}; use a newer tierbench")
+    older = version < SCHEMA_VERSION and not (directory / names.NO_SAMPLES).exists()
     further = [name for name in TRIAL_FILES if name in schema.get("files", ())]  # older tables of trials are one file
     missing = not all((directory / name).is_file() for name in (*NEEDED, *further))
     if older or missing or _have_gone_on(directory):

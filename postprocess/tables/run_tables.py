@@ -248,18 +248,11 @@ def scaling_rows(
 
 
 def _measured(along: str, summary: Sequence[SummaryRow], ratios: Sequence[RatioRow]) -> Iterator[ScalingRow]:
+    measured = {(row.against, _point(row)): row for row in ratios if (row.factor, row.metric) == (along, RATE)}
     for row in summary:
-        point = row.point
         least = min((other.point[along] for other in summary if _point(other, along) == _point(row, along)), key=float)
-        mean = row.means[RATE]
-        ratio = next(
-            (
-                of for of in ratios
-                if (of.factor, of.against, of.metric) == (along, least, RATE) and of.point == point
-            ),
-            None,
-        )  # fmt: skip
-        steps = float(point[along]) / float(least)
+        mean, ratio = row.means[RATE], measured.get((least, _point(row)))
+        steps = float(row.point[along]) / float(least)
         yield ScalingRow(
             factor=along,
             levels=row.levels,

@@ -10,7 +10,7 @@ from tierbench.errors import TierbenchError
 from tierbench.postprocess.schema.columns import Row, plain_rows, read_rows
 from tierbench.postprocess.schema.rows import RATE, SUMMED, TrialRow
 from tierbench.postprocess.schema.run_rows import RatioRow, SummaryRow
-from tierbench.postprocess.wording import worded
+from tierbench.postprocess.wording import aligned, worded
 from tierbench.starts import IN_TURN
 
 INTERVAL = "interval"  # of the mean rate, where there is one
@@ -60,9 +60,9 @@ def as_text(run: Path) -> str:
     directions = {trial.direction for trial in trials if trial.mean_mbps is not None}
     summed = any(trial.started == IN_TURN for trial in trials)
     parts = [
-        aligned(trials, _headed(TRIALS, summed, directions)),
+        _table(trials, _headed(TRIALS, summed, directions)),
         "\n".join(reasons),
-        aligned(summary, _headed(SUMMARY, summed, directions)),
+        _table(summary, _headed(SUMMARY, summed, directions)),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -80,13 +80,9 @@ def _headed(columns: Mapping[str, str], summed: bool, directions: Collection[str
     return {name: worded(columns.get(name, "summed"), directions) for name in names}
 
 
-def aligned(rows: Sequence[Row], columns: Mapping[str, str]) -> str:
-    """A table of these columns, words to the left and numbers to the right."""
+def _table(rows: Sequence[Row], columns: Mapping[str, str]) -> str:
     cells = [list(columns.values()), *([_cell(row, name) or "-" for name in columns] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    pads = [str.ljust if name in WORDS else str.rjust for name in columns]
-    lines = ([pad(text, width) for pad, text, width in zip(pads, line, widths, strict=True)] for line in cells)
-    return "\n".join("  ".join(line).rstrip() for line in lines)
+    return "\n".join(aligned(cells, [place for place, name in enumerate(columns) if name not in WORDS]))
 
 
 def _cell(row: Row, name: str) -> str:

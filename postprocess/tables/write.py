@@ -32,6 +32,7 @@ from tierbench.postprocess.schema.run_rows import RatioRow, SaturationRow, Scali
 from tierbench.postprocess.tables.cache import keep, made_of, row_as_it_was, shared_digest
 from tierbench.postprocess.tables.factors import axes_of_run, axis_column, check_levels, levels_on_axes
 from tierbench.postprocess.tables.metrics import job_row, leading, trial_row
+from tierbench.postprocess.tables.run_tables import ratio_rows, saturation_rows, scaling_rows, summary_rows
 from tierbench.postprocess.verdict.judge import judge, judge_run
 from tierbench.spec import build
 
@@ -68,9 +69,6 @@ class Tables:
 
 def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
     """Write the CSVs of all trials of a run directory."""
-    # Here and not above: it loads scipy, which takes a second and is not needed for a trial's own tables.
-    from tierbench.postprocess.tables.run_tables import ratio_rows, saturation_rows, scaling_rows, summary_rows
-
     if (run / names.NO_SAMPLES).exists():
         raise TierbenchError(f"{run}: its samples were removed to save room, so its tables stay as they are")
     folders = [path for path in (run / names.TRIALS).glob("*") if path.is_dir()]

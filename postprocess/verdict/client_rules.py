@@ -24,8 +24,7 @@ def wrong_worker(data: TrialData, row: TrialRow) -> Measured:
 
 
 @rule(
-    Limits("clients", suspect=0),
-    remedy="they were not in the pool when planned, so were not flushed: write a new run",
+    Limits("clients", suspect=0), remedy="they were not in the pool when planned, so were not flushed: write a new run"
 )
 def new_worker(data: TrialData, row: TrialRow) -> Measured:
     """Clients on workers that were in no pool of the run when it was planned."""
@@ -109,10 +108,8 @@ def operations_not_counted(data: TrialData, row: TrialRow) -> Measured:
     of_files = [job for job in data.jobs if counted and job.end and not job.end.operations]
     of_events = [job for job in data.jobs if job.end and job.end.events == 0 and job.bytes_read]
     for idle, what in ((of_files, "operations"), (of_events, "events")):
-        yield (
-            len(idle),
-            f"{len(idle)} clients report no {what}: {', '.join(abridged([str(job.index) for job in idle]))}",
-        )
+        which = ", ".join(abridged([str(job.index) for job in idle]))
+        yield len(idle), f"{len(idle)} clients report no {what}: {which}"
 
 
 @rule(Limits("clients", invalid=0), remedy="the clients' own output, in clients/, tells what they did instead")

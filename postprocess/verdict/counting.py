@@ -115,9 +115,8 @@ def enough_without(run: Path, trial_id: str) -> bool:
         if (trial["configuration"], trial["jobs"]) == (planned["configuration"], planned["jobs"])
         and trial["repeat"] != planned["repeat"]
     ]
-    measured = [read_rows(TrialRow, run / names.trial_directory(trial)) for trial in others]
-    rate = RATE_OF[table_of_run(run / names.EXPERIMENT).get("measure") or "bytes"]
-    return enough([row for rows in measured for row in rows], rule, rate)
+    measured = [row for trial in others for row in read_rows(TrialRow, run / names.trial_directory(trial))]
+    return enough(measured, rule, RATE_OF[table_of_run(run / names.EXPERIMENT).get("measure") or "bytes"])
 
 
 def rule_of(run: Path) -> Repeats:

@@ -272,10 +272,7 @@ def test_two_of_three_sites_that_differ_are_named(tmp_path, capsys):
 
 
 def test_a_difference_that_suspect_trials_alone_give_is_inconclusive(tmp_path):
-    runs = [
-        read(tmp_path / "a", site="north"),
-        read(tmp_path / "b", site="south", rates={**BARE.rates, "direct": 800}),
-    ]
+    runs = [read(tmp_path / "a", site="north"), read(tmp_path / "b", site="south", rates={**BARE.rates, "direct": 800})]
     doubted = [dataclasses.replace(row, valid_pairs=1, by_valid=Interval(row.ratio.value)) for row in runs[1].ratios]
     assert {shared.result for shared in across_sites(runs, 0.05).shared} == {"differ"}
     runs[1] = dataclasses.replace(runs[1], ratios=doubted)
