@@ -314,18 +314,18 @@ def _noisy_apart(values: Values, model: Blocks, strays: Sequence[Trial]) -> tupl
     """
     from scipy import special
 
-    there = model.share > 0
-    own = np.zeros(there.shape)
+    present = model.share > 0
+    own = np.zeros(present.shape)
     for point, repeat in model.trials:
         own[model.points[point], model.repeats[repeat]] = math.log(values[point, repeat])
-    own = np.where(there, own - model.means[:, None], 0.0)
+    own = np.where(present, own - model.means[:, None], 0.0)
     df, calm = model.counts - 1, np.full(len(own), fill_value=True)
     surest, noisy, weight = math.log(OTHER_SCATTER), calm & False, 1.0
-    squares = _about(own, there, calm)
+    squares = _about(own, present, calm)
     for number in range(1, len(own) // 2 + 1):
         calm = calm & (np.arange(len(own)) != np.where(calm, squares / np.maximum(df, 1), -1.0).argmax())
-        squares = _about(own, there, calm)
-        df_calm, df_noisy = df[calm].sum() - there[calm].any(0).sum() + 1, df[~calm].sum()
+        squares = _about(own, present, calm)
+        df_calm, df_noisy = df[calm].sum() - present[calm].any(0).sum() + 1, df[~calm].sum()
         if df_calm < 1 or df_noisy < 2 * number - 1:  # of two trials each nobody knows which points are noisy
             break
         variance = max(float(squares[calm].sum()) / df_calm, RESOLUTION**2)
@@ -342,11 +342,11 @@ def _noisy_apart(values: Values, model: Blocks, strays: Sequence[Trial]) -> tupl
     return Blocks(_without(values, strays), apart, weight), strays
 
 
-def _about(own: Numbers, there: Numbers, calm: Numbers) -> Numbers:
+def _about(own: Numbers, present: Numbers, calm: Numbers) -> Numbers:
     """Each point's sum of squares about the shifts of the calm ones."""
-    shifts = own[calm].sum(0) / np.maximum(there[calm].sum(0), 1)
-    rest = np.where(there, own - shifts, 0.0)
-    rest = rest - there * (rest.sum(1) / np.maximum(there.sum(1), 1))[:, None]
+    shifts = own[calm].sum(0) / np.maximum(present[calm].sum(0), 1)
+    rest = np.where(present, own - shifts, 0.0)
+    rest = rest - present * (rest.sum(1) / np.maximum(present.sum(1), 1))[:, None]
     return np.asarray((rest**2).sum(1))
 
 
@@ -438,10 +438,10 @@ def changes(before: Values, after: Values, *, with_strays: bool = False) -> dict
     variances, dfs = moderated(squares, freedom)
     within = float(squares.sum() / freedom.sum()) if freedom.sum() > 1e-9 else 0.0
     steps = float(sum(len(m.shifts) - len(set(m.linked)) for m in models))
-    moved = float(sum(m.shifts @ m.laplacian @ m.shifts for m in models)) - steps * within
+    shift_squares = float(sum(m.shifts @ m.laplacian @ m.shifts for m in models)) - steps * within
     weight = float(sum(np.trace(m.laplacian) for m in models))
     least = RESOLUTION**2 if freedom.sum() < 1e-9 else 0.0  # where all scatter is that of the repetitions
-    shift = max(moved / weight, least) if weight > 1e-9 else 0.0
+    shift = max(shift_squares / weight, least) if weight > 1e-9 else 0.0
     offsets = (0, len(models[0].counts))
     most = float(freedom.sum()) + (steps if shift or freedom.sum() < 1e-9 else 0.0)
     compared = {}

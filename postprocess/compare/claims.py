@@ -139,11 +139,11 @@ def points_of(trials: Sequence[TrialRow], claim: Claim) -> list[Point]:
 
 
 def _claim_of(table: Mapping[str, Any], path: str) -> Claim:
-    given = {key: value for key, value in table.items() if value is not None}
-    if "kind" in given:
-        return build(Claim, given, path, "claims")
-    within_pct = given.pop("within_pct", DEFAULT_WITHIN_PCT)
-    claim = build(Claim, {**given, "kind": VALUE, "within_pct": within_pct}, path, "claims")
+    content = {key: value for key, value in table.items() if value is not None}
+    if "kind" in content:
+        return build(Claim, content, path, "claims")
+    within_pct = content.pop("within_pct", DEFAULT_WITHIN_PCT)
+    claim = build(Claim, {**content, "kind": VALUE, "within_pct": within_pct}, path, "claims")
     if math.isclose(claim.reference, 1):
         return dataclasses.replace(claim, kind=EQUAL)
     kind: Kind = FASTER if (claim.reference > 1) == (better(claim) != "less") else SLOWER
@@ -172,13 +172,13 @@ def _finding(results: Results, claim: Claim) -> Finding:
         return Finding(claim, NOT_TESTED, why=f"its point (at) leaves {listed(left_open)} open")
     if claim.factor is None:
         trials = list(filter(counts, rows_at(results.trials, point)))
-        ours, by_valid, there = *_means(trials, claim, results.looks), bool(values_of(trials, claim.metric))
+        ours, by_valid, has_value = *_means(trials, claim, results.looks), bool(values_of(trials, claim.metric))
     else:
-        asked = (claim.factor, points[1][claim.factor], claim.metric)
-        rows = [row for row in rows_at(results.ratios, point) if (row.factor, row.against, row.metric) == asked]
-        there = len(rows) == 1
-        ours, by_valid = _ratio(claim, rows[0], results.looks) if there else (Interval(), None)
-    if not there:
+        key = (claim.factor, points[1][claim.factor], claim.metric)
+        rows = [row for row in rows_at(results.ratios, point) if (row.factor, row.against, row.metric) == key]
+        has_value = len(rows) == 1
+        ours, by_valid = _ratio(claim, rows[0], results.looks) if has_value else (Interval(), None)
+    if not has_value:
         return Finding(claim, NOT_TESTED, why=_why_not(results.trials, points, claim.metric))
     if others := missed(ceiling for at in points for ceiling in _ceilings(results, at)):
         return Finding(claim, NOT_TESTED, ours, by_valid, why=others)
@@ -223,10 +223,10 @@ def mean_of(trials: Sequence[TrialRow], metric: str) -> Compared:
 
 def _means(trials: Sequence[TrialRow], claim: Claim, looks: float) -> tuple[Interval, Interval | None]:
     """The mean at a point, and that of the VALID trials alone."""
-    having = telling(trials, claim.metric)
-    alone = list(filter(valid, having))
-    mean, by_valid = (mean_of(of, claim.metric).at(partial(student, together=looks)) for of in (having, alone))
-    return mean, by_valid if len(alone) < len(having) else None
+    measured = telling(trials, claim.metric)
+    alone = list(filter(valid, measured))
+    mean, by_valid = (mean_of(of, claim.metric).at(partial(student, together=looks)) for of in (measured, alone))
+    return mean, by_valid if len(alone) < len(measured) else None
 
 
 def _ratio(claim: Claim, row: RatioRow, looks: float) -> tuple[Interval, Interval | None]:

@@ -121,9 +121,9 @@ def run_names(runs: Sequence[Results]) -> list[str]:
     """What each run is called: its folder, with as much of the path as tells it from the others."""
     paths = [run.directory.resolve().parts for run in runs]
     for length in range(1, max(map(len, paths)) + 1):
-        called = ["/".join(parts[-length:]) for parts in paths]
-        if len(set(called)) == len(called):
-            return called
+        names = ["/".join(parts[-length:]) for parts in paths]
+        if len(set(names)) == len(names):
+            return names
     raise ConfigError(f"{runs[0].directory}: given twice; a comparison needs different runs")
 
 
@@ -176,8 +176,8 @@ class Comparison:
     @property
     def exit_status(self) -> int:
         """0 equivalent or faster, 1 slower, 3 inconclusive; errors are 2."""
-        given = {row.judgement for row in self.judged}
-        return 1 if SLOWER in given else 3 if INCONCLUSIVE in given or self.lost or not given else 0
+        judgements = {row.judgement for row in self.judged}
+        return 1 if SLOWER in judgements else 3 if INCONCLUSIVE in judgements or self.lost or not judgements else 0
 
 
 def compare_runs(first: Results, second: Results, size: float, metric: str = "", anyway: bool = False) -> Comparison:
@@ -195,9 +195,9 @@ def compare_runs(first: Results, second: Results, size: float, metric: str = "",
         )
         for change in changes(first, second, metric)
     ]  # fmt: skip
-    there = {batch_name(row.levels) for row in comparable(first.trials, metric)}
+    of_first = {batch_name(row.levels) for row in comparable(first.trials, metric)}
     missing = left_out(first, second, metric)
-    lost, new = ([name for name in missing if (name in there) == in_first] for in_first in (True, False))
+    lost, new = ([name for name in missing if (name in of_first) == in_first] for in_first in (True, False))
     unit = first.unit if metric == first.rate else ""
     return Comparison(before, after, metric, unit, judged, differing, lost, new)
 
@@ -246,65 +246,68 @@ def refuse_unlike(first: str, second: str, differing: Sequence[Difference], anyw
         )
 
 
-def lines(made: Comparison) -> Iterator[str]:
-    yield f"{made.second} against {made.first}, {made.metric}:"
-    width = max((len(row.configuration) for row in made.judged), default=0)
-    for row in made.judged:
-        rates = f"{figures(row.before):>6} → {figures(row.after):>6} {made.unit}"
+def lines(comparison: Comparison) -> Iterator[str]:
+    yield f"{comparison.second} against {comparison.first}, {comparison.metric}:"
+    width = max((len(row.configuration) for row in comparison.judged), default=0)
+    for row in comparison.judged:
+        rates = f"{figures(row.before):>6} → {figures(row.after):>6} {comparison.unit}"
         yield f"  {row.configuration:<{width}}  {rates}  {row.percent}  {row.judgement}"
         if row.strays:
             yield f"  {'':<{width}}  {row.strays}"
-    if not made.judged:
+    if not comparison.judged:
         yield "  no configuration has usable trials in both"
-    usable_trials = made.compared if made.unit else f"{made.compared} with {made.metric}"
-    for name in made.lost:
-        yield f"  {name:<{width}}  inconclusive: no {usable_trials} in {made.second}"
-    for name in made.new:
-        yield f"  {name:<{width}}  left out: no {usable_trials} in {made.first}"
-    if made.differing is None:
-        yield f"  differs: unknown, since the run of {made.first}'s latest night was removed"
-    for difference in made.differing or ():
+    usable_trials = comparison.compared if comparison.unit else f"{comparison.compared} with {comparison.metric}"
+    for name in comparison.lost:
+        yield f"  {name:<{width}}  inconclusive: no {usable_trials} in {comparison.second}"
+    for name in comparison.new:
+        yield f"  {name:<{width}}  left out: no {usable_trials} in {comparison.first}"
+    if comparison.differing is None:
+        yield f"  differs: unknown, since the run of {comparison.first}'s latest night was removed"
+    for difference in comparison.differing or ():
         yield f"  differs: {difference.words}"
 
 
-def as_json(made: Comparison) -> str:
+def as_json(comparison: Comparison) -> str:
+    differing = comparison.differing
     content = {
         "tierbench": "compare", "format": 2,
-        "first": made.first, "second": made.second, "metric": made.metric, "unit": made.unit,
-        "exit_status": made.exit_status, "configurations": [asdict(row) for row in made.judged],
-        "lost": list(made.lost), "new": list(made.new),
-        "differences": None if made.differing is None else [asdict(difference) for difference in made.differing],
+        **{key: getattr(comparison, key) for key in ("first", "second", "metric", "unit")},
+        "exit_status": comparison.exit_status, "configurations": [asdict(row) for row in comparison.judged],
+        "lost": list(comparison.lost), "new": list(comparison.new),
+        "differences": None if differing is None else [asdict(difference) for difference in differing],
     }  # fmt: skip
     return json.dumps(content, indent=1, ensure_ascii=False)
 
 
-def as_junit(made: Comparison) -> str:
+def as_junit(comparison: Comparison) -> str:
     """A test for each configuration: failed where it is slower, skipped where that is inconclusive."""
-    count = [row.judgement for row in made.judged].count
+    count, lost = [row.judgement for row in comparison.judged].count, len(comparison.lost)
     suite = ElementTree.Element(
-        "testsuite", name=f"{made.second} against {made.first}", tests=str(len(made.judged) + len(made.lost)),
-        failures=str(count(SLOWER)), skipped=str(count(INCONCLUSIVE) + len(made.lost)), errors="0",
+        "testsuite", name=f"{comparison.second} against {comparison.first}", tests=str(len(comparison.judged) + lost),
+        failures=str(count(SLOWER)), skipped=str(count(INCONCLUSIVE) + lost), errors="0",
     )  # fmt: skip
 
     def case(configuration: str) -> ElementTree.Element:
-        return ElementTree.SubElement(suite, "testcase", classname=f"tierbench.{made.metric}", name=configuration)
+        return ElementTree.SubElement(suite, "testcase", classname=f"tierbench.{comparison.metric}", name=configuration)
 
-    for row in made.judged:
+    for row in comparison.judged:
         test, strays = case(row.configuration), f"; {row.strays}" if row.strays else ""
-        words = f"{figures(row.before)} → {figures(row.after)} {made.unit}, {row.percent}{strays}"
+        words = f"{figures(row.before)} → {figures(row.after)} {comparison.unit}, {row.percent}{strays}"
         if row.judgement == SLOWER:
             ElementTree.SubElement(test, "failure", message=words)
         elif row.judgement == INCONCLUSIVE:
             ElementTree.SubElement(test, "skipped", message=f"inconclusive: {words}")
         elif row.strays:
             ElementTree.SubElement(test, "system-out").text = row.strays
-    for name in made.lost:
-        ElementTree.SubElement(case(name), "skipped", message=f"inconclusive: no {made.compared} in {made.second}")
+    without = f"inconclusive: no {comparison.compared} in {comparison.second}"
+    for name in comparison.lost:
+        ElementTree.SubElement(case(name), "skipped", message=without)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def summary(made: Comparison) -> str:
-    given = [row.judgement for row in made.judged]
-    kinds = [f"{counted(given.count(kind), 'configuration')} {kind}" for kind in dict.fromkeys(given)]
-    kinds += [f"{counted(len(made.lost), 'configuration')} without {made.compared}"] if made.lost else []
+def summary(comparison: Comparison) -> str:
+    judgements = [row.judgement for row in comparison.judged]
+    kinds = [f"{counted(judgements.count(kind), 'configuration')} {kind}" for kind in dict.fromkeys(judgements)]
+    if comparison.lost:
+        kinds.append(f"{counted(len(comparison.lost), 'configuration')} without {comparison.compared}")
     return ", ".join(kinds) or "nothing to compare"

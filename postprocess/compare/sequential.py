@@ -179,12 +179,12 @@ def look_at(trials: Iterable[TrialRow], question: Question) -> Look:
     return Look(repeats, tuple(_doubted(*pair, seldom) for pair in zip(comparisons, alone, strict=True)))
 
 
-def _doubted(made: Comparison, by_valid: Comparison, seldom: set[Point]) -> Comparison:
+def _doubted(comparison: Comparison, by_valid: Comparison, seldom: set[Point]) -> Comparison:
     """A comparison, with what VALID trials alone say where that is not the same; `seldom` will not have enough."""
-    if made.is_open or by_valid.result == made.result:
-        return made
-    obstacle = "too few trials are VALID" if {made.first, made.second} & seldom else by_valid.obstacle
-    return dataclasses.replace(made, by_valid=by_valid.result, obstacle=obstacle)
+    if comparison.is_open or by_valid.result == comparison.result:
+        return comparison
+    obstacle = "too few trials are VALID" if {comparison.first, comparison.second} & seldom else by_valid.obstacle
+    return dataclasses.replace(comparison, by_valid=by_valid.result, obstacle=obstacle)
 
 
 def _of_lines(at: Trials, usable: Trials, question: Question) -> Iterator[Comparison]:
@@ -204,10 +204,10 @@ def _of_lines(at: Trials, usable: Trials, question: Question) -> Iterator[Compar
         pairs = list(itertools.combinations(points, 2))
         for pair in pairs:
             quantile = functools.partial(stats.tukey, len(points), together=number)
-            result = functools.partial(outcome, same_within=question.same_within)
-            made = Comparison(*pair, name(*pair), resolves=question.same_within)
+            judge = functools.partial(outcome, same_within=question.same_within)
+            comparison = Comparison(*pair, name(*pair), resolves=question.same_within)
             ratio = ratios.ratio(*(usable[point] for point in pair))
-            yield _compared(made, ratio, usable, quantile, number * len(pairs), question.later, result)
+            yield _compared(comparison, ratio, usable, quantile, number * len(pairs), question.later, judge)
 
 
 def _of_claims(at: Trials, usable: Trials, question: Question) -> Iterator[Comparison]:
@@ -229,33 +229,33 @@ def _of_claims(at: Trials, usable: Trials, question: Question) -> Iterator[Compa
             compared = mean_of(usable[ends[0]], claim.metric)
         levels = [float(dict(end)[claim.factor]) for end in ends] if claim.factor and claim.levels else [1.0, 1.0]
 
-        def said(ratio: Interval, claim: Claim = claim, steps: float = levels[0] / levels[1]) -> str:
+        def judge(ratio: Interval, claim: Claim = claim, steps: float = levels[0] / levels[1]) -> str:
             return answer(claim, ratio.over(steps))
 
-        made = Comparison(*ends, str(claim.says), resolves=question.same_within)
-        made = _compared(
-            made, compared, usable, functools.partial(stats.student, together=number), number, question.later, said
-        )
+        comparison = Comparison(*ends, str(claim.says), resolves=question.same_within)
+        quantile = functools.partial(stats.student, together=number)
+        comparison = _compared(comparison, compared, usable, quantile, number, question.later, judge)
         others = [at for end in ends for at in ceilings_at(question.expects, usable[end], planned) if not at.hit]
-        result, obstacle = (NOT_TESTED, missed(others[:1])) if others else (made.result, "")  # a growth has one limit
-        yield dataclasses.replace(made, result=result, obstacle=obstacle)
+        result, obstacle = (NOT_TESTED, missed(others[:1])) if others else (comparison.result, "")
+        yield dataclasses.replace(comparison, result=result, obstacle=obstacle)  # a growth has one limit
 
 
 def _compared(
-    made: Comparison, compared: Compared | None, usable: Trials, quantile: Callable[[float], float],
-    together: float, later: float, result: Callable[[Interval], str],
+    comparison: Comparison, compared: Compared | None, usable: Trials, quantile: Callable[[float], float],
+    together: float, later: float, judge: Callable[[Interval], str],
 ) -> Comparison:  # fmt: skip
     """A comparison with what its ratio says, or what keeps it open; `later` counts a further look."""
     if compared is None or not compared.df:
-        return made
-    these, those = usable[made.first], usable[made.second]
+        return comparison
+    these, those = usable[comparison.first], usable[comparison.second]
     repeats, ratio = min(len(these), len(those)), compared.at(quantile)
     enough = repeats >= LEAST_REPEATS and ratio.interval is not None
-    if enough and (said := result(ratio)) != INCONCLUSIVE:
-        return dataclasses.replace(made, result=said, ratio=ratio, more=0)
-    obstacle = _same_ceiling(these, those, made.resolves) if enough else ""
-    more = _repeats_to_resolve(compared, repeats, made.resolves, together * later)
-    return dataclasses.replace(made, ratio=ratio, obstacle=obstacle, more=more)
+    result = judge(ratio) if enough else INCONCLUSIVE
+    if result != INCONCLUSIVE:
+        return dataclasses.replace(comparison, result=result, ratio=ratio, more=0)
+    obstacle = _same_ceiling(these, those, comparison.resolves) if enough else ""
+    more = _repeats_to_resolve(compared, repeats, comparison.resolves, together * later)
+    return dataclasses.replace(comparison, ratio=ratio, obstacle=obstacle, more=more)
 
 
 def outcome(ratio: Interval, same_within: float = SAME_WITHIN) -> str:

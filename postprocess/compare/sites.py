@@ -121,22 +121,22 @@ def _between_sites(
     return DIFFER if differing else AGREE if results == {EQUIVALENT} else INCONCLUSIVE, pair, apart
 
 
-def lines(made: AcrossSites) -> Iterator[str]:
-    yield f"{made.metric}, ratio to {made.against} within each site (95 % CI):"
-    table = [["", *made.sites, ""]] if made.shared else []
-    table += [[each.name, *map(with_interval, each.ratios.values()), _words(each)] for each in made.shared]
+def lines(comparison: AcrossSites) -> Iterator[str]:
+    yield f"{comparison.metric}, ratio to {comparison.against} within each site (95 % CI):"
+    table = [["", *comparison.sites, ""]] if comparison.shared else []
+    table += [[each.name, *map(with_interval, each.ratios.values()), _words(each)] for each in comparison.shared]
     yield from (f"  {line}" for line in aligned(table))
-    for name, sites in made.lacking.items():
+    for name, sites in comparison.lacking.items():
         yield f"  {name}  left out: no ratio with an interval at {listed(sites)}"
-    results = [shared.result for shared in made.shared]
+    results = [shared.result for shared in comparison.shared]
     counts = ", ".join(f"{results.count(kind)} {kind}" for kind in dict.fromkeys(results))
-    within = f"; agree: within {limit_percent(made.size)}" if AGREE in results else ""
+    within = f"; agree: within {limit_percent(comparison.size)}" if AGREE in results else ""
     yield f"of {counted(len(results), 'ratio')} {counts}{within}" if results else "no ratio that all sites have"
-    for site, verdicts in made.verdicts.items():
+    for site, verdicts in comparison.verdicts.items():
         doubts = [f"{verdicts[verdict]} {verdict}" for verdict in (SUSPECT, INVALID) if verdicts.get(verdict)]
         if doubts:
             yield f"{site}: {listed(doubts)} of {counted(sum(verdicts.values()), 'trial')}; its report says why"
-    if INCONCLUSIVE in results or made.lacking:
+    if INCONCLUSIVE in results or comparison.lacking:
         yield "more repetitions may decide what is inconclusive or left out: `tierbench run --more N RUN` at its site"
 
 

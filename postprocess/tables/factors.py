@@ -88,13 +88,13 @@ def run_factors(content: Mapping[str, Any], run: Path, trials: Sequence[Row]) ->
 
 def layout_of(content: Mapping[str, Any], run: Path, factors: Sequence[Factor]) -> Layout:
     """How a run's report is laid out, by its plan, or as suggests itself for an older one."""
-    asked = json_files.typed(Planned, content, str(run / names.PLAN)).report
-    if asked is None:
+    report = json_files.typed(Planned, content, str(run / names.PLAN)).report
+    if report is None:
         return layout(Report(), factors)
-    there, places = {PAIR, *(factor.name for factor in factors)}, (asked.lines, asked.x, *asked.panels)
-    if not there >= set(places) or len(set(places)) < len(places):
+    factor_names, places = {PAIR, *(factor.name for factor in factors)}, (report.lines, report.x, *report.panels)
+    if not factor_names >= set(places) or len(set(places)) < len(places):
         raise Damaged(f"{run / names.PLAN} is damaged: its report is of factors that the run does not have")
-    return asked
+    return report
 
 
 def _planned(plan: Planned, run: Path) -> list[Factor]:

@@ -56,31 +56,31 @@ def summary_rows(trials: Iterable[TrialRow], axes: Sequence[Factor] = ()) -> lis
         return [f"{row.access}/{row.workload}", *(along(row, axis.name) for axis in axes), row.jobs]
 
     for members in grouped(trials, point):
-        counting = [row for row in members if counts(row)]
-        rates = values_of(counting, RATE)
-        given = [row.verdict for row in members]
+        usable = [row for row in members if counts(row)]
+        rates = values_of(usable, RATE)
+        verdicts = [row.verdict for row in members]
         configuration = members[0].configuration
         gain, growth = Interval(), Interval()
         if rows and rows[-1].configuration == configuration:
-            pairs = _pairs(counting, smaller, RATE)
+            pairs = _pairs(usable, smaller, RATE)
             gain = mean_interval([a - b for a, b in pairs])
-            grown = model.ratio(counting, smaller)
+            grown = model.ratio(usable, smaller)
             growth = grown.ratio if grown else Interval()
         rows.append(
             SummaryRow(
                 configuration=configuration,
                 levels=members[0].levels,
-                trials=len(counting),
-                trials_left_out=len(members) - len(counting),
-                **{word.lower(): given.count(word) if any(given) else None for word in (VALID, SUSPECT, INVALID)},
+                trials=len(usable),
+                trials_left_out=len(members) - len(usable),
+                **{word.lower(): verdicts.count(word) if any(verdicts) else None for word in (VALID, SUSPECT, INVALID)},
                 method="" if len(rates) < 2 else "t" if len(set(rates)) > 1 else RESOLVED,
-                means={name: _mean(values_of(counting, name)) for name in SUMMARISED},
-                by_valid=Interval() if all(map(valid, counting)) else _mean(values_of(filter(valid, counting), RATE)),
+                means={name: _mean(values_of(usable, name)) for name in SUMMARISED},
+                by_valid=Interval() if all(map(valid, usable)) else _mean(values_of(filter(valid, usable), RATE)),
                 gain=gain,
                 growth=growth,
             )
         )
-        smaller = counting
+        smaller = usable
     return rows
 
 
@@ -89,16 +89,16 @@ def ratio_rows(trials: Iterable[TrialRow], axes: Sequence[Factor] = (), *, pairs
 
     `pairs`: accesses are compared with their workloads too.
     """
-    counting = [row for row in trials if counts(row)]
+    usable = [row for row in trials if counts(row)]
     factors = (*BUILT_IN, *(axis.name for axis in axes))
     along = order(axes)
-    alone = list(filter(valid, counting))
+    alone = list(filter(valid, usable))
 
     @functools.cache
     def models(metric: str, across: bool) -> tuple[Ratios, Ratios]:
         """By all that count, and by those alone that are VALID."""
-        every = Ratios(counting, metric, across)
-        return every, every if len(alone) == len(counting) else Ratios(alone, metric, across)
+        every = Ratios(usable, metric, across)
+        return every, every if len(alone) == len(usable) else Ratios(alone, metric, across)
 
     def others(row: Row) -> list[Any]:
         return [along(row, name) for name in factors if name not in varied]
@@ -109,7 +109,7 @@ def ratio_rows(trials: Iterable[TrialRow], axes: Sequence[Factor] = (), *, pairs
     rows = []
     for factor in (*factors, PAIR) if pairs else factors:
         varied = (ACCESS, WORKLOAD) if factor == PAIR else (factor,)
-        for members in grouped(counting, others):
+        for members in grouped(usable, others):
             levels = list(grouped(members, level))
             for metric, (these, those) in itertools.product(COMPARED, itertools.permutations(levels, 2)):
                 row = _ratio(factor, these, those, *models(metric, WORKLOAD in varied))
@@ -127,10 +127,10 @@ class Ratios:
 
     def __init__(self, trials: Iterable[TrialRow], metric: str, across: bool = False) -> None:
         self.metric = metric
-        having = {(_point(row), row.repeat): row for row in comparable(trials, metric)}
-        values: Values = {at: row[metric] for at, row in having.items()}
+        rows = {(_point(row), row.repeat): row for row in comparable(trials, metric)}
+        values: Values = {at: row[metric] for at, row in rows.items()}
         self._blocks = ApartBlocks(values, (lambda _: None) if across else _level_of(WORKLOAD), _level_of(ACCESS))
-        self.strays = [having[at] for at in self._blocks.strays]  # type: ignore[index]
+        self.strays = [rows[at] for at in self._blocks.strays]  # type: ignore[index]
         self._compared: dict[tuple[Hashable, Hashable], Compared | None] = {}
 
     def ratio(self, these: Sequence[TrialRow], those: Sequence[TrialRow]) -> Compared | None:
@@ -242,16 +242,16 @@ def scaling_rows(
     """The measured points along the factor, each with its scale factor, then those that are extrapolated."""
     if scaling is None:
         return []
-    having = [row for row in summary if row.means[RATE].value is not None]
-    measured = list(_measured(scaling.along, having, ratios))
+    with_rate = [row for row in summary if row.means[RATE].value is not None]
+    measured = list(_measured(scaling.along, with_rate, ratios))
     return [*measured, *_extrapolated(scaling, measured, summary)]
 
 
 def _measured(along: str, summary: Sequence[SummaryRow], ratios: Sequence[RatioRow]) -> Iterator[ScalingRow]:
-    measured = {(row.against, _point(row)): row for row in ratios if (row.factor, row.metric) == (along, RATE)}
+    ratio_at = {(row.against, _point(row)): row for row in ratios if (row.factor, row.metric) == (along, RATE)}
     for row in summary:
         least = min((other.point[along] for other in summary if _point(other, along) == _point(row, along)), key=float)
-        mean, ratio = row.means[RATE], measured.get((least, _point(row)))
+        mean, ratio = row.means[RATE], ratio_at.get((least, _point(row)))
         steps = float(row.point[along]) / float(least)
         yield ScalingRow(
             factor=along,

@@ -135,7 +135,7 @@ def _readable(
     One whose definition is broken is reported and left out, and costs no other one.
     """
     errors: list[TierbenchError] = []
-    made = 0
+    readable = 0
     shared = shared_digest(run, axes, further)
     for folder in folders:
         try:
@@ -152,9 +152,9 @@ def _readable(
             errors.append(error)
             say(f"left out of the tables: {error}")
             continue
-        made += 1
+        readable += 1
         yield row, folder
-    if errors and not made:
+    if errors and not readable:
         raise errors[0]
 
 

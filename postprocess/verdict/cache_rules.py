@@ -216,20 +216,23 @@ def caches_not_proven_cold(data: TrialData, row: TrialRow) -> Measured:
 def sent_from_memory(data: TrialData, row: TrialRow) -> Measured:
     """What clients read from storage servers that were not flushed, or saw no files then, and no disk of these read;
     not of servers that share their machine, or whose disks are not counted."""
-    near, read, kept = moved_around(data), bytes_once(data), dict[str, float]()
+    near, read, from_memory = moved_around(data), bytes_once(data), dict[str, float]()
     if near is None or data.window_ns is None or not read or data.cached or not _are_cached(data):
         return
     share = min(1.0, read / max(near.bytes, 1))  # what is sent in vain, or again, no disk has to read again
     proven = set(data.trial.flush.hosts) - data.saw_nothing
     for nics in by_host(data.storage):
         server, sent = nics[0], together(data, nics, SENT)
-        counted = OF_DISKS[SENT] in server.intervals.differences and not shares_machine(server, data)
-        if sent is not None and counted and server.samples.host not in proven:
+        sees_disks = OF_DISKS[SENT] in server.intervals.differences and not shares_machine(server, data)
+        if sent is not None and sees_disks and server.samples.host not in proven:
             disks = counter_curve(server, OF_DISKS[SENT], data.window_ns[0])
             fetched = disks.known_rise(max(0, disks.before(0)), -1)
-            kept[server.samples.host] = 0.0 if fetched is None else max(0.0, share * sent.bytes - fetched)
-    whose = ", ".join(abridged(sorted(host for host, amount in kept.items() if amount)))
-    yield 100 * sum(kept.values()) / read, f"{whose} sent {mb(sum(kept.values()))} that no disk there had to read"
+            from_memory[server.samples.host] = 0.0 if fetched is None else max(0.0, share * sent.bytes - fetched)
+    whose = ", ".join(abridged(sorted(host for host, amount in from_memory.items() if amount)))
+    yield (
+        100 * sum(from_memory.values()) / read,
+        f"{whose} sent {mb(sum(from_memory.values()))} that no disk there had to read",
+    )
 
 
 def _are_cached(data: TrialData) -> bool:

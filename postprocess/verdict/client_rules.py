@@ -62,9 +62,9 @@ def other_sizes(data: TrialData, row: TrialRow) -> Measured:
     sizes = [job.expected_bytes for job in data.jobs]
     if data.measure.did != "read" or data.trial.streamed:
         return
-    met, planned = sum(size or 0 for size in sizes), data.trial.bytes
+    in_all, planned = sum(size or 0 for size in sizes), data.trial.bytes
     if planned and None not in sizes:
-        yield 100 * abs(met / planned - 1), f"the clients' files hold {mb(met)}, {mb(planned)} were planned"
+        yield 100 * abs(in_all / planned - 1), f"the clients' files hold {mb(in_all)}, {mb(planned)} were planned"
     if empty := sizes.count(0):
         yield 100, f"the files of {empty} clients are empty"
 
@@ -327,6 +327,6 @@ def not_pinned(data: TrialData, row: TrialRow) -> Measured:
     """Clients without a core of their own, where each was to be pinned to one."""
     if data.trial.placement.pinned:
         cores = {job.index: (job.host, job.go.core) for job in data.jobs if job.go and job.start}
-        taken = Counter(cores.values())
-        free = [str(client) for client, core in cores.items() if core[1] is None or taken[core] > 1]
+        clients_of = Counter(cores.values())
+        free = [str(client) for client, core in cores.items() if core[1] is None or clients_of[core] > 1]
         yield len(free), f"{len(free)} clients had no core of their own: {', '.join(abridged(free))}"

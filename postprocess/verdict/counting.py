@@ -89,15 +89,15 @@ def looks(at_least: int, at_most: int) -> tuple[int, ...]:
 def looks_of(plan: Mapping[str, Any], experiment: Mapping[str, Any]) -> tuple[int, ...]:
     """After how many repetitions it is asked whether a run's question is answered; none if that is asked once."""
     repeats, extended = experiment.get("repeats"), plan.get("extended") or ()
-    asked = repeats if isinstance(repeats, Mapping) and repeats.get("until") == ANSWERED else None
-    if asked is None and not extended:
+    until = repeats if isinstance(repeats, Mapping) and repeats.get("until") == ANSWERED else None
+    if until is None and not extended:
         return ()
     at_most = max((int(trial["repeat"]) for trial in plan["trials"]), default=LEAST_REPEATS)
-    if asked is None:
+    if until is None:
         return (*extended, at_most)
-    at_least = max(LEAST_REPEATS, int(asked.get("at_least") or LEAST_REPEATS))
-    each = [*extended, at_most]  # time that more were asked for is one more
-    return (*looks(at_least, each[0]), *each[1:])
+    at_least = max(LEAST_REPEATS, int(until.get("at_least") or LEAST_REPEATS))
+    ends = [*extended, at_most]  # time that more were asked for is one more
+    return (*looks(at_least, ends[0]), *ends[1:])
 
 
 def enough_without(run: Path, trial_id: str) -> bool:
