@@ -229,10 +229,8 @@ def sent_from_memory(data: TrialData, row: TrialRow) -> Measured:
             fetched = disks.known_rise(max(0, disks.before(0)), -1)
             from_memory[server.samples.host] = 0.0 if fetched is None else max(0.0, share * sent.bytes - fetched)
     whose = ", ".join(abridged(sorted(host for host, amount in from_memory.items() if amount)))
-    yield (
-        100 * sum(from_memory.values()) / read,
-        f"{whose} sent {mb(sum(from_memory.values()))} that no disk there had to read",
-    )
+    in_all = sum(from_memory.values())
+    yield 100 * in_all / read, f"{whose} sent {mb(in_all)} that no disk there had to read"
 
 
 def _are_cached(data: TrialData) -> bool:

@@ -52,6 +52,15 @@ def arranged(folder, name, value, *records, host=OSS, **condition):
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
+def flushed(folder, strategy="fadvise", workers=("wn01.private.fiu.test",), told=None, **reports):
+    """Have caches of hosts been flushed, of which those in `told`, or all, left these reports."""
+    edit_trial(folder, flush={"strategy": strategy, "hosts": [*reports]}, workers=[*workers])
+    (folder / names.flush_report("")).parent.mkdir(exist_ok=True)
+    for host in reports if told is None else told:
+        report = {"files": 8, "resident_after_bytes": 0, **reports[host]}
+        (folder / names.flush_report(host)).write_text(json.dumps(report))
+
+
 def work_done(**changes):
     """What a job reports that is at work for a time, or reads several files."""
     return {

@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.client_process import PATIENCE_S
+from tests.unit.doctored_trial import flushed
 from tests.unit.shipped import PYTHON, ship
 from tierbench import names
 from tierbench.postprocess.records.jobs import Place
@@ -57,13 +58,11 @@ def test_another_mount_is_one_that_the_flush_has_seen(place, points, other):
 @pytest.mark.parametrize(("device", "verdict"), [("0:32", VALID), ("0:31", INVALID)])
 def test_a_client_on_the_mount_from_before_makes_its_trial_invalid(tmp_path, device, verdict):
     host = "wn01.private.fiu.test"
-    folder = synthetic.write_trial(tmp_path, jobs=1, flush={"strategy": "fadvise", "hosts": [host]})
+    folder = synthetic.write_trial(tmp_path, jobs=1)
     mounted = {"path": "/storage/a", "point": "/storage", "device": device}
     size = round(400e6 / 8 * 20 / 1.02)
     synthetic.write_client(folder / names.client_output(0), begin_s=0, end_s=20, size=size, mounts=[mounted])
-    flushed = {"files": 1, "resident_after_bytes": 0, "mounts": {"/": "0:21", "/storage": "0:32"}}
-    (folder / names.flush_report(host)).parent.mkdir()
-    (folder / names.flush_report(host)).write_text(json.dumps(flushed))
+    flushed(folder, **{host: {"mounts": {"/": "0:21", "/storage": "0:32"}}})
     row = trial_tables(folder)
     assert row.verdict == verdict, row["verdict_reasons"]
     assert ("1 clients had their files on another mount at /storage" in row["verdict_reasons"]) == (verdict == INVALID)

@@ -10,6 +10,7 @@ import matplotlib as mpl
 import pytest
 
 from tests.unit import synthetic_run as synthetic
+from tests.unit.doctored_trial import READ, flushed
 from tests.unit.synthetic_run import rows, write_host
 from tierbench import names
 from tierbench.errors import ConfigError, TierbenchError
@@ -24,6 +25,7 @@ from tierbench.postprocess.tables.write import tables, trial_tables, write_parqu
 from tierbench.submit import cli
 
 TRIAL = "trials/lan-xrootd.root.x004.r1"
+MANY, UNSEEN = {"resident_after_bytes": 4096}, {"files": 0, "bytes": 0}  # what a flush has left, and has not seen
 
 
 @pytest.fixture
@@ -36,6 +38,14 @@ def run(tmp_path):
 @pytest.fixture
 def folder(run):
     return run / TRIAL
+
+
+@pytest.fixture
+def made(run):
+    """The run with a plan and its tables."""
+    (run / names.PLAN).write_text(json.dumps({"configurations": [{"access": "lan-xrootd", "workload": "root"}]}))
+    tables(run)
+    return run
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -155,48 +165,30 @@ def test_the_wall_time_is_as_exact_as_the_job_event_logs_stamps(folder, stamp, w
     assert row["wall_time_error_s"] == error_s
 
 
-def test_resident_bytes_are_known_when_each_flush_has_told(tmp_path):
-    folder = synthetic.write_trial(tmp_path, flush={"strategy": "fadvise", "hosts": ["wn01", "wn02"]})
-    (folder / "flush").mkdir()
-    (folder / "flush/wn01.json").write_text(json.dumps({"files": 8, "resident_after_bytes": 4096}))
-    assert trial_tables(folder)["resident_bytes"] is None
-    (folder / "flush/wn02.json").write_text(json.dumps({"files": 8, "resident_after_bytes": 0}))
-    assert trial_tables(folder)["resident_bytes"] == 4096
-    (folder / "flush/wn02.json").write_text(json.dumps({"status": "refused", "resident_after_bytes": 0}))
-    assert trial_tables(folder)["resident_bytes"] is None
+@pytest.mark.parametrize(
+    ("flush", "resident_bytes"),
+    [
+        ({"wn01": MANY, "wn02": {}, "told": ["wn01"]}, None),
+        ({"wn01": MANY, "wn02": {}}, 4096),
+        ({"wn01": MANY, "wn02": {"status": "refused"}}, None),
+        ({"workers": ["wn01"], "wn01": {}, "oss": UNSEEN}, None),  # by fadvise a server has to see the files itself
+        ({"workers": ["wn01"], "wn01": {}, "oss": UNSEEN, "strategy": "drop_caches"}, 0),
+        # Of several servers those that see files must see them all, or the other one looked in the wrong place.
+        ({"oss": {"bytes": round(READ)}, "oss2": UNSEEN}, 0),
+        ({"oss": {"bytes": round(READ / 2)}, "oss2": UNSEEN}, None),
+    ],
+)
+def test_resident_bytes_are_known_when_each_flush_has_told_and_seen_the_files(folder, flush, resident_bytes):
+    flushed(folder, **flush)
+    assert trial_tables(folder)["resident_bytes"] == resident_bytes
 
 
-def test_the_age_of_a_flush_counts_also_where_no_gate_gives_a_start(tmp_path):
-    folder = synthetic.write_trial(tmp_path, flush={"strategy": "fadvise", "hosts": ["wn01"]})
-    (folder / "flush").mkdir()
-    report = {"files": 8, "resident_after_bytes": 0, "wall_ns": synthetic.GO_NS - 7200 * 10**9}
-    (folder / "flush/wn01.json").write_text(json.dumps(report))
+def test_the_age_of_a_flush_counts_also_where_no_gate_gives_a_start(folder):
+    flushed(folder, wn01={"wall_ns": synthetic.GO_NS - 7200 * 10**9})
     (folder / "go.json").unlink()
     for client in (folder / "clients").glob("*.jsonl"):
         client.write_text(client.read_text().replace("go_wall_ns", "other"))
     assert read_trial(folder).flush_doubt.startswith("the clients began 120 min after the flush")
-
-
-@pytest.mark.parametrize(("strategy", "known"), [("fadvise", False), ("drop_caches", True)])
-def test_by_fadvise_a_server_has_to_see_the_files_itself(tmp_path, strategy, known):
-    flush = {"strategy": strategy, "hosts": ["wn01", "oss"]}
-    folder = synthetic.write_trial(tmp_path, flush=flush, workers=["wn01"])
-    (folder / "flush").mkdir()
-    (folder / "flush/wn01.json").write_text(json.dumps({"files": 8, "resident_after_bytes": 0}))
-    (folder / "flush/oss.json").write_text(json.dumps({"files": 0, "resident_after_bytes": 0}))
-    assert (trial_tables(folder)["resident_bytes"] == 0) is known
-
-
-@pytest.mark.parametrize(("share", "known"), [(1.0, True), (0.5, False)])
-def test_of_several_servers_those_that_see_files_must_see_them_all(tmp_path, share, known):
-    """Or the other one was told to look in the wrong place, and has the rest in its memory."""
-    folder = synthetic.write_trial(tmp_path, flush={"strategy": "fadvise", "hosts": ["one", "other"]})
-    (folder / "flush").mkdir()
-    whole = round(share * json.loads((folder / names.TRIAL).read_text())["bytes"])
-    seen = {"one": {"files": 8, "bytes": whole}, "other": {"files": 0, "bytes": 0}}
-    for host, report in seen.items():
-        (folder / f"flush/{host}.json").write_text(json.dumps({**report, "resident_after_bytes": 0}))
-    assert (trial_tables(folder)["resident_bytes"] == 0) is known
 
 
 def test_a_host_that_is_sampled_twice_ends_no_tables(folder):
@@ -341,45 +333,38 @@ def test_the_first_cause_is_among_a_trials_reasons(folder):
     assert trial_tables(folder)["reasons"].split("; ")[0] == why.replace(";", ",")
 
 
-def test_what_a_run_came_to_is_not_read_from_tables_that_are_older_than_a_trial(run):
+def test_what_a_run_came_to_is_not_read_from_tables_that_are_older_than_a_trial(made):
     """They were made in between; a trial that was repeated since, or has ended, has a table of its own."""
-    configuration = {"access": "lan-xrootd", "workload": "root"}
-    (run / names.PLAN).write_text(json.dumps({"configurations": [configuration]}))
-    tables(run)
-    before, words = read_results(run, str).trials, []
-    assert read_results(run, words.append).trials == before
+    before, words = read_results(made, str).trials, []
+    assert read_results(made, words.append).trials == before
     assert words == []
     for client in range(4):
         size = before[0].bytes_app // 4
-        synthetic.write_client(run / f"{TRIAL}/clients/{client}.jsonl", begin_s=0, end_s=19 - client, size=size)
-    trial_tables(run / TRIAL)
-    (after,) = (row for row in read_results(run, words.append).trials if row.trial_id == Path(TRIAL).name)
+        synthetic.write_client(made / f"{TRIAL}/clients/{client}.jsonl", begin_s=0, end_s=19 - client, size=size)
+    trial_tables(made / TRIAL)
+    (after,) = (row for row in read_results(made, words.append).trials if row.trial_id == Path(TRIAL).name)
     assert after.window_s == pytest.approx(19)
-    anew = f"{run}: making its tables anew, trials have ended since"
+    anew = f"{made}: making its tables anew, trials have ended since"
     assert words == [anew]
-    whole = (run / names.TRIALS_CSV).read_text().splitlines(keepends=True)
-    (run / names.TRIALS_CSV).write_text("".join(line for line in whole if Path(TRIAL).name not in line))  # --more's
-    read_results(run, words.append)
+    whole = (made / names.TRIALS_CSV).read_text().splitlines(keepends=True)
+    (made / names.TRIALS_CSV).write_text("".join(line for line in whole if Path(TRIAL).name not in line))  # --more's
+    read_results(made, words.append)
     assert words == [anew, anew]
 
 
-def test_tables_of_a_newer_version_are_refused(run):
-    (run / names.PLAN).write_text(json.dumps({"configurations": [{"access": "lan-xrootd", "workload": "root"}]}))
-    tables(run)
-    synthetic.edit_json(run / names.SCHEMA, schema_version=SCHEMA_VERSION + 1)
+def test_tables_of_a_newer_version_are_refused(made):
+    synthetic.edit_json(made / names.SCHEMA, schema_version=SCHEMA_VERSION + 1)
     with pytest.raises(ConfigError, match="use a newer tierbench"):
-        read_results(run, str)
+        read_results(made, str)
 
 
 @pytest.mark.parametrize("name", TRIAL_FILES)
-def test_a_part_of_what_was_measured_of_trials_that_is_gone_is_made_anew(run, name):
-    (run / names.PLAN).write_text(json.dumps({"configurations": [{"access": "lan-xrootd", "workload": "root"}]}))
-    tables(run)
-    before, words = read_results(run, str).trials, []
-    (run / name).unlink()
-    assert read_results(run, words.append).trials == before
-    assert words == [f"{run}: making its tables first"]
-    assert (run / name).is_file()
+def test_a_part_of_what_was_measured_of_trials_that_is_gone_is_made_anew(made, name):
+    before, words = read_results(made, str).trials, []
+    (made / name).unlink()
+    assert read_results(made, words.append).trials == before
+    assert words == [f"{made}: making its tables first"]
+    assert (made / name).is_file()
 
 
 def test_a_trial_whose_own_step_makes_its_tables_meanwhile_shifts_no_columns(run, monkeypatch):
@@ -400,16 +385,12 @@ def test_a_trial_whose_own_step_makes_its_tables_meanwhile_shifts_no_columns(run
     assert ("spare_reads" in header, {len(line) for line in lines}) == (True, {len(header)})
 
 
-def test_tables_are_made_anew_where_trials_ended_on_a_host_that_could_not_make_them(run):
-    (run / names.PLAN).write_text(json.dumps({"configurations": [{"access": "lan-xrootd", "workload": "root"}]}))
-    tables(run)
-    (run / names.NO_TABLES).write_text("no tierbench on the PATH")
+def test_tables_are_made_anew_where_trials_ended_on_a_host_that_could_not_make_them(made):
+    (made / names.NO_TABLES).write_text("no tierbench on the PATH")
     words = []
-    read_results(run, words.append)
-    assert (words, (run / names.NO_TABLES).exists()) == (
-        [f"{run}: making its tables anew, trials have ended since"],
-        False,
-    )
+    read_results(made, words.append)
+    assert words == [f"{made}: making its tables anew, trials have ended since"]
+    assert not (made / names.NO_TABLES).exists()
 
 
 def test_without_pyarrow_parquet_is_refused_before_tables_are_made(run, monkeypatch, capsys):

@@ -13,6 +13,7 @@ from tests.unit.doctored_trial import (
     arranged,
     edit_client,
     edit_trial,
+    flushed,
     measured,
     sampled,
     send,
@@ -77,10 +78,12 @@ def by_door(folder, share):
     sampled(folder, synthetic.during(400 * share, 20), host="gw.uf.test", role="door")
 
 
-def flushed(folder, resident):
-    edit_trial(folder, flush={"strategy": "fadvise", "hosts": ["wn01"]})
-    (folder / "flush").mkdir()
-    (folder / "flush/wn01.json").write_text(json.dumps({"files": 4, **resident}))
+def flushed_with(folder, report):
+    flushed(folder, wn01=report)
+
+
+def left(folder, size):
+    flushed(folder, wn01={"resident_after_bytes": size})
 
 
 def kept(folder, share):
@@ -221,22 +224,18 @@ CASES = [
     ("above the ceiling",
      lambda folder, mbps: synthetic.edit_json(folder.parents[1] / "site.json", links={"storage": mbps}),
      375, 370, SUSPECT, "the jobs received 392.2 Mb/s, over a ceiling of 370.0 (storage server, stated in [links])"),
-    ("resident pages", flushed, {"resident_after_bytes": 1_900_000}, {"resident_after_bytes": 2_100_000}, SUSPECT,
-     "2.10 MB of the replicas were in memory after the flush"),
-    ("resident pages", flushed, {"resident_after_bytes": 9_000_000}, {"resident_after_bytes": 11_000_000}, INVALID,
-     "11.00 MB of the replicas were in memory"),
-    ("resident pages", flushed, {"resident_after_bytes": 0}, {"status": "refused", "resident_after_bytes": 98_000_000},
-     INVALID, "98.00 MB of the replicas were in memory"),
-    ("caches not proven cold", flushed, {"resident_after_bytes": 0},
-     {"status": "refused", "resident_after_bytes": 0, "message": "sudo: no"}, SUSPECT,
+    ("resident pages", left, 1_900_000, 2_100_000, SUSPECT, "2.10 MB of the replicas were in memory after the flush"),
+    ("resident pages", left, 9_000_000, 11_000_000, INVALID, "11.00 MB of the replicas were in memory"),
+    ("resident pages", flushed_with, {}, {"status": "refused", "resident_after_bytes": 98_000_000}, INVALID,
+     "98.00 MB of the replicas were in memory"),
+    ("caches not proven cold", flushed_with, {}, {"status": "refused", "message": "sudo: no"}, SUSPECT,
      "the flush on wn01 emptied nothing: sudo: no"),
-    ("caches not proven cold", flushed, {"resident_after_bytes": 0, "wall_ns": synthetic.GO_NS - 1700 * 10**9},
-     {"resident_after_bytes": 0, "wall_ns": synthetic.GO_NS - 1900 * 10**9}, SUSPECT,
+    ("caches not proven cold", flushed_with, {"wall_ns": synthetic.GO_NS - 1700 * 10**9},
+     {"wall_ns": synthetic.GO_NS - 1900 * 10**9}, SUSPECT,
      "the clients began 32 min after the flush, and others may have read"),
-    ("caches not proven cold", flushed, {"resident_after_bytes": 0}, {"status": "unmeasured"}, SUSPECT,
+    ("caches not proven cold", flushed_with, {}, {"status": "unmeasured", "resident_after_bytes": None}, SUSPECT,
      "not all of 1 flushed host could measure"),
-    ("caches not proven cold", flushed, {"resident_after_bytes": 0}, {"resident_after_bytes": 0, "files": 0}, SUSPECT,
-     "or none saw the files"),
+    ("caches not proven cold", flushed_with, {}, {"files": 0}, SUSPECT, "or none saw the files"),
     ("caches not proven cold", lambda folder, flush: edit_trial(folder, flush=flush), None,
      {"strategy": "none", "hosts": []}, SUSPECT, "no cache was flushed"),
     ("sent from memory", kept, 0.1, 0.11, SUSPECT, "oss.uf.test sent 107.84 MB that no disk there had to read"),
@@ -410,9 +409,8 @@ def test_a_server_that_did_not_send_an_earlier_trials_files_from_memory_is_not_t
 
 
 def test_a_server_that_was_flushed_and_saw_no_files_may_have_sent_them_from_memory(folder):
-    is_flushed(folder)
-    (folder / "flush").mkdir()
-    (folder / f"flush/{synthetic.OSS}.json").write_text(json.dumps({"files": 0, "resident_after_bytes": 0}))
+    kept(folder, 1)
+    flushed(folder, "drop_caches", **{synthetic.OSS: {"files": 0}})
     assert worst(measured(folder)[1], "sent from memory") == SUSPECT
 
 
@@ -426,21 +424,16 @@ def test_what_two_servers_sent_one_after_the_other_before_the_clients_is_not_add
     assert trial_tables(folder)["idle_before_mbps"] == pytest.approx(20, abs=2)
 
 
-@pytest.mark.parametrize(("count", "invalid"), [(None, True), (5, False)])
-def test_the_storages_samples_have_to_cover_bytes_and_no_operations(folder, count, invalid):
+@pytest.mark.parametrize("count", [None, 5])
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"times": TICKS[:-5]}, "before the window's end"), ({"wall_step": (10, 1010)}, "during the trial, 5")],
+)
+def test_the_storages_samples_and_clock_have_to_be_good_for_bytes_and_not_for_operations(folder, count, changes, words):
     if count:
         measured_in_operations(folder, count)
-    sampled(folder, times=TICKS[:-5])
-    assert ("before the window's end" in trial_tables(folder)["verdict_reasons"]) is invalid
-
-
-@pytest.mark.parametrize(("count", "states"), [(None, True), (5, False)])
-def test_the_storages_clock_dates_bytes_and_no_operations(folder, count, states):
-    if count:
-        measured_in_operations(folder, count)
-    stepped(folder, 1010)
-    reasons = trial_tables(folder)["verdict_reasons"]
-    assert ("during the trial, 5" in reasons) is states
+    sampled(folder, **changes)
+    assert (words in trial_tables(folder)["verdict_reasons"]) is (count is None)
 
 
 def test_what_makes_it_invalid_comes_first(folder):
