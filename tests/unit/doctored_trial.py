@@ -8,6 +8,7 @@ from tierbench import names
 from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row
 from tierbench.postprocess.verdict.judge import INVALID, SUSPECT, VALID, evidence, judge
+from tierbench.wrappers.client import Client
 
 OSS = synthetic.OSS
 READ = 1e9 / 1.02  # bytes that a synthetic trial's clients read
@@ -50,6 +51,12 @@ def arranged(folder, name, value, *records, host=OSS, **condition):
     edit_trial(folder, conditions=[*others, asked])
     path.parent.mkdir(exist_ok=True)
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+def does(folder, what, **traits):
+    """Have the clients be of a kind that reads, writes or copies, or counts operations."""
+    declared = type("Declared", (Client,), {"does": what})
+    edit_trial(folder, traits={**declared.traits(), **traits})
 
 
 def flushed(folder, strategy="fadvise", workers=("wn01.private.fiu.test",), told=None, **reports):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.unit import synthetic_run as synthetic
-from tests.unit.doctored_trial import arranged, compare_clock
+from tests.unit.doctored_trial import arranged, compare_clock, does
 from tests.unit.doctored_trial import edit_trial as edit
 from tests.unit.postprocess.test_truth import MTU, WIRE, WORKER, both, moving, packets, samples
 from tierbench.postprocess.schema.columns import places
@@ -14,16 +14,10 @@ from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.write import tables, trial_tables
 from tierbench.postprocess.wording import bounds, figures, worded
-from tierbench.wrappers.client import Client
 
 OTHER = "oss2.uf.test"
 STALLED = both(moving(400 * 1500 / 1434, 0, 6), moving(400 * 1500 / 1434, 14, 26))
 NOTHING, HALF = synthetic.during(0, 20), moving(200 * 1500 / 1434, 0, 20)
-
-
-def does(folder, what):
-    declared = type("Declared", (Client,), {"does": what})
-    edit(folder, traits=declared.traits())
 
 
 def moves(folder, there, here, storage_way):
@@ -201,9 +195,8 @@ def test_who_counts_operations_needs_no_bytes(folder):
 
 def written(folder, arrived, *, settles=True, looked_at=4):
     """A trial that wrote, of which the storage received so much in time."""
-    does(folder, "writes")
-    traits = {**type("Declared", (Client,), {"does": "writes"}).traits(), "settles": settles}
-    edit(folder, traits=traits, writes={"url": "/writes/run/trial"})
+    does(folder, "writes", settles=settles)
+    edit(folder, writes={"url": "/writes/run/trial"})
     moves(folder, arrived, WIRE, "rx")
     if looked_at is not None:
         (folder / "outbox").mkdir()

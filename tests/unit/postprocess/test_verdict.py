@@ -11,6 +11,7 @@ from tests.unit.doctored_trial import (
     TICKS,
     apart,
     arranged,
+    does,
     edit_client,
     edit_trial,
     flushed,
@@ -23,7 +24,6 @@ from tests.unit.doctored_trial import (
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.postprocess.verdict.judge import INVALID, RULES, SUSPECT, VALID
 from tierbench.postprocess.verdict.rules import Evidence
-from tierbench.wrappers.client import Client
 
 OFF_GRID = synthetic.ticks(-2.2, 25.8, 2.0)
 WORKER = "wn01.private.fiu.test"
@@ -56,7 +56,7 @@ def moved(folder, share, counted=None):
 
 
 def measured_in_operations(folder, count):
-    edit_trial(folder, traits=type("Metadata", (Client,), {"does": "metadata"}).traits())
+    does(folder, "metadata")
     synthetic.edit_clients(folder, "end", operations=count)
 
 
@@ -65,10 +65,6 @@ def one_counted(folder, count):
     measured_in_operations(folder, 5)
     first = min((folder / "clients").iterdir())
     synthetic.edit_events(first, "end", lambda told: {**told, "operations": count})
-
-
-def read_events(folder, count):
-    synthetic.edit_clients(folder, "end", events=count)
 
 
 def by_door(folder, share):
@@ -88,19 +84,19 @@ def left(folder, size):
 
 def kept(folder, share):
     """Have the storage server, which nobody flushes, read from its disks all but so much of what clients read."""
-    counters = {
-        "tx_bytes": synthetic.during(400, 20),
-        "disk_read_bytes": synthetic.during(400 / 1.02 * (1 - share), 20),
-    }
-    synthetic.write_host(folder, **counters)
+    from_disks = synthetic.during(400 / 1.02 * (1 - share), 20)
+    synthetic.write_host(folder, tx_bytes=synthetic.during(400, 20), disk_read_bytes=from_disks)
+
+
+def second_server(folder, **counters):
+    further_sampler(folder, "oss2.uf.test", "storage")
+    synthetic.write_host(folder, "oss2.uf.test", head={"boot_id": "other"}, **counters)
 
 
 def kept_beside_another(folder, share):
     """The same of one of two servers, the other of which reads for somebody else."""
     kept(folder, share)
-    further_sampler(folder, "oss2.uf.test", "storage")
-    reads = {"disk_read_bytes": synthetic.during(400, 20)}
-    synthetic.write_host(folder, "oss2.uf.test", head={"boot_id": "other"}, **reads)
+    second_server(folder, disk_read_bytes=synthetic.during(400, 20))
 
 
 def sped_up(folder, times):
@@ -185,10 +181,6 @@ def columns(folder, column_bytes, **more):
     edit_client(folder, 1, "end", detail=detail)
 
 
-def columns_of_copy(folder, column_bytes):
-    columns(folder, column_bytes, local_bytes=101_098_039)
-
-
 def undone(folder, undoing_s):
     """Have a condition undone at a time, which starts the storage server's counters anew 22 s after the go."""
     sampled(folder, lambda time: send(400)(time) - 10**9 * (time >= 22))
@@ -196,18 +188,10 @@ def undone(folder, undoing_s):
     arranged(folder, "processes", "2", {"event": "arranged", "before": "1", "now": "2"}, restored)
 
 
-def idle_before(folder, mbps):
-    sampled(folder, send(400, mbps))
-
-
 def just_before(folder, mbps):
     """Somebody is at work for 3 s before the clients begin, who have waited for ten minutes."""
     others = synthetic.during(mbps, 3)
     synthetic.write_host(folder, begin=-600, tx_bytes=lambda time: send(400)(time) + others(time + 3))
-
-
-def idle_after(folder, mbps):
-    sampled(folder, send(400, mbps, 20))
 
 
 # The rule, what is changed, by how much to be within it (None: not at all) and beyond; the verdict and its words.
@@ -243,7 +227,8 @@ CASES = [
     ("operations not counted", one_counted, 5, None, SUSPECT, "1 clients report no operations: 0"),
     ("nothing counted", measured_in_operations, 5, 0, INVALID, "no client reports an operation"),
     ("nothing counted", measured_in_operations, 5, None, INVALID, "no client reports an operation"),
-    ("nothing counted", read_events, 5, 0, INVALID, "no client reports an event in what it read"),
+    ("nothing counted", lambda folder, count: synthetic.edit_clients(folder, "end", events=count), 5, 0, INVALID,
+     "no client reports an event in what it read"),
     ("path not taken", by_door, 0.6, 0.4, INVALID, "gw.uf.test carried no more than"),
     ("counts apart", lambda folder, counted: moved(folder, 1.0, counted), 0.996, 1 / 1.024, SUSPECT,
      "client 0 read 245.10 MB, its process 239.35 MB (at most 0.5 %"),
@@ -260,8 +245,8 @@ CASES = [
     ("shared replica", started, None, {"url": "root://synthetic/0?again"}, INVALID,
      "2 clients read root://synthetic/0 between them"),
     ("other columns", columns, 244_000_000, 242_000_000, SUSPECT, "client 1 read 244.00 MB of columns of 242.00 MB"),
-    ("other columns", columns_of_copy, 100_000_000, 80_000_000, INVALID,
-     "client 1 read 100.00 MB of columns of 80.00 MB"),
+    ("other columns", lambda folder, size: columns(folder, size, local_bytes=101_098_039), 100_000_000, 80_000_000,
+     INVALID, "client 1 read 100.00 MB of columns of 80.00 MB"),
     ("other columns", columns, 220_000_000, 12_000_000, INVALID, "client 1 read 244.00 MB of columns of 12.00 MB"),
     ("not whole", read_again, 0.996, 0.985, SUSPECT, "all clients read 965.69 MB of files of 980.39 MB"),
     ("not whole", moved, 0.996, 0.985, SUSPECT, "client 0 read 241.42 MB of a file of 245.10 MB"),
@@ -301,9 +286,9 @@ CASES = [
     ("new worker", strayed, WORKER, "wn99.fiu.test", SUSPECT,
      "1 clients ran on wn99.fiu.test, which the pool private did not have"),
     ("background traffic", just_before, 4, 60, SUSPECT, "before the trial"),
-    ("background traffic", idle_before, 4.4, 4.6, SUSPECT,
+    ("background traffic", lambda folder, mbps: sampled(folder, send(400, mbps)), 4.4, 4.6, SUSPECT,
      "the storage sent 4.60 Mb/s before the trial, 1.0 % of its rate in it beyond"),
-    ("background traffic", idle_after, 39, 50, INVALID,
+    ("background traffic", lambda folder, mbps: sampled(folder, send(400, mbps, 20)), 39, 50, INVALID,
      "the storage sent 50.00 Mb/s after the trial, 12.4 % of its rate"),
     ("busy disks", busy_disk, 24, 26, SUSPECT,
      "a disk of oss.uf.test was busy for 26 % of the time without clients, too (at most 25 % of the time)"),
@@ -360,18 +345,7 @@ def test_a_reason_is_one_clause_so_that_semicolons_separate_reasons_and_what_is_
     assert (";" in evidence.reason, evidence.verdict != VALID) == (False, True)
 
 
-def is_flushed(folder):
-    kept(folder, 1)
-    edit_trial(folder, flush={"strategy": "drop_caches", "hosts": [synthetic.OSS]})
-
-
-def shares_its_machine(folder):
-    kept(folder, 1)
-    sampled(folder, host="gw.uf.test", role="gateway")
-
-
-def disks_are_not_counted(folder):
-    kept(folder, 1)
+def does_not_count_its_disks(folder):
     synthetic.write_host(folder, tx_bytes=synthetic.during(400, 20), disk_read_bytes=lambda _: -1)
 
 
@@ -380,31 +354,27 @@ def sends_in_vain(folder):
     synthetic.write_host(folder, tx_bytes=sent, disk_read_bytes=synthetic.during(400 / 1.02, 20))
 
 
-def rests_beside_another(folder):
-    kept(folder, 0)
-    further_sampler(folder, "oss2.uf.test", "storage")
-    rests = {"tx_bytes": synthetic.steady(0.4), "disk_read_bytes": lambda _: 10**9}
-    synthetic.write_host(folder, "oss2.uf.test", head={"boot_id": "other"}, **rests)
-
-
-def is_to_serve_from_caches(folder):
-    kept(folder, 1)
-    read_again(folder, 1)
-
-
 def serves_what_is_copied_again(folder):
-    kept(folder, 2 / 3)
     read_again(folder, 1 / 3)
-    edit_trial(folder, traits=type("Copies", (Client,), {"does": "copies"}).traits())
+    does(folder, "copies")
 
 
-EXCEPTIONS = [is_flushed, shares_its_machine, disks_are_not_counted, sends_in_vain, rests_beside_another]
-EXCEPTIONS += [is_to_serve_from_caches, serves_what_is_copied_again]
+EXCEPTIONS = [
+    # how much of what clients read a server did not read from its disks, and what else is the case
+    (1, lambda folder: edit_trial(folder, flush={"strategy": "drop_caches", "hosts": [synthetic.OSS]})),
+    (1, lambda folder: sampled(folder, host="gw.uf.test", role="gateway")),  # which shares its machine
+    (1, does_not_count_its_disks),
+    (0, sends_in_vain),
+    (0, lambda folder: second_server(folder, tx_bytes=synthetic.steady(0.4), disk_read_bytes=lambda _: 10**9)),
+    (1, lambda folder: read_again(folder, 1)),  # which caches are to serve
+    (2 / 3, serves_what_is_copied_again),
+]
 
 
-@pytest.mark.parametrize("server", EXCEPTIONS)
-def test_a_server_that_did_not_send_an_earlier_trials_files_from_memory_is_not_told(folder, server):
-    server(folder)
+@pytest.mark.parametrize(("share", "exception"), EXCEPTIONS)
+def test_a_server_that_did_not_send_an_earlier_trials_files_from_memory_is_not_told(folder, share, exception):
+    kept(folder, share)
+    exception(folder)
     assert worst(measured(folder)[1], "sent from memory") == VALID
 
 
@@ -415,12 +385,9 @@ def test_a_server_that_was_flushed_and_saw_no_files_may_have_sent_them_from_memo
 
 
 def test_what_two_servers_sent_one_after_the_other_before_the_clients_is_not_added_up(folder):
-    further_sampler(folder, "oss2.uf.test", "storage")
     first, then = synthetic.during(20, 50), synthetic.during(20, 10)
     synthetic.write_host(folder, begin=-60, tx_bytes=lambda time: send(400)(time) + first(time + 60))
-    synthetic.write_host(
-        folder, "oss2.uf.test", begin=-60, head={"boot_id": "other"}, tx_bytes=lambda time: then(time + 10)
-    )
+    second_server(folder, begin=-60, tx_bytes=lambda time: then(time + 10))
     assert trial_tables(folder)["idle_before_mbps"] == pytest.approx(20, abs=2)
 
 
