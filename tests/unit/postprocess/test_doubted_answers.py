@@ -145,10 +145,8 @@ def test_methods_whose_jobs_ran_on_other_workers_of_one_pool_may_differ_by_those
     rows = [
         dataclasses.replace(
             row,
-            pool="public" if row.levels["access"] == "direct" else pool,
-            clients_by_worker=json.dumps(
-                dict.fromkeys(["wn01", "wn02"] if row.levels["access"] == "direct" else of_lan, 4)
-            ),
+            pool="public" if row.access == "direct" else pool,
+            clients_by_worker=json.dumps(dict.fromkeys(["wn01", "wn02"] if row.access == "direct" else of_lan, 4)),
         )
         for row in made.trials
     ]
@@ -216,15 +214,17 @@ def test_a_scale_factor_of_suspect_trials_is_not_clear(doubted):
     assert " at ." not in scaled.sentence
 
 
+def two_runs(tmp_path, rate, doubted):
+    """From 400 Mb/s to that rate, all of whose trials may be SUSPECT."""
+    suspect = {f"direct.root.x004.r{repeat}": ("SUSPECT", "late ticks") for repeat in (1, 2, 3)} if doubted else {}
+    shape = Shape(samples=False, rates={"direct": 400.0}, batches=(4,))
+    shapes = shape, dataclasses.replace(shape, rates={"direct": rate}, verdicts=suspect)
+    return [read_results(write_run(tmp_path / name, each), print) for name, each in zip("ab", shapes, strict=True)]
+
+
 @pytest.mark.parametrize("doubted", [False, True])
 def test_a_change_between_runs_that_suspect_trials_alone_show_is_not_clear(tmp_path, doubted):
-    suspect = {f"direct.root.x004.r{repeat}": ("SUSPECT", "late ticks") for repeat in (1, 2, 3)} if doubted else {}
-    runs = [
-        read_results(write_run(tmp_path / name, Shape(
-            samples=False, rates={"direct": rate}, batches=(4,), verdicts=verdicts,
-        )), print)
-        for name, rate, verdicts in (("a", 400.0, {}), ("b", 300.0, suspect))
-    ]  # fmt: skip
+    runs = two_runs(tmp_path, 300.0, doubted)
     [change] = changes(*runs, RATE)
     assert change.certain
     assert change.is_doubted is doubted
@@ -247,14 +247,7 @@ def test_runs_that_valid_trials_alone_call_equivalent_are_not_called_slower():
 
 @pytest.mark.parametrize(("doubted", "judged", "status"), [(False, EQUIVALENT, 0), (True, INCONCLUSIVE, 3)])
 def test_runs_that_are_equivalent_by_suspect_trials_alone_are_compared_in_vain(tmp_path, doubted, judged, status):
-    suspect = {f"direct.root.x004.r{repeat}": ("SUSPECT", "late ticks") for repeat in (1, 2, 3)} if doubted else {}
-    runs = [
-        read_results(write_run(tmp_path / name, Shape(
-            samples=False, rates={"direct": 400.0}, batches=(4,), verdicts=verdicts,
-        )), print)
-        for name, verdicts in (("a", {}), ("b", suspect))
-    ]  # fmt: skip
-    made = compare_runs(*runs, 0.5)
+    made = compare_runs(*two_runs(tmp_path, 400.0, doubted), 0.5)
     assert ([each.judgement for each in made.judged], made.exit_status) == ([judged], status)
 
 

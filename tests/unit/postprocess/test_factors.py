@@ -14,7 +14,7 @@ from tierbench.postprocess.report.answer import answers
 from tierbench.postprocess.schema.run_rows import FILES
 from tierbench.postprocess.tables.factors import axis_column, run_factors
 from tierbench.postprocess.tables.load_run import read_results
-from tierbench.postprocess.tables.write import tables
+from tierbench.postprocess.tables.write import tables, trial_tables
 from tierbench.postprocess.verdict.counting import enough_without
 from tierbench.submit import cli
 
@@ -178,16 +178,10 @@ def test_a_point_is_repeated_until_it_is_known_whatever_its_neighbours_say(tmp_p
     for cache_mb, rates in {0: (400.0, 400.0), 30: (300.0, 500.0)}.items():
         for repeat, rate in enumerate(rates, 1):
             folder = synthetic.write_trial(tmp_path, mbps=rate, repeat=repeat, levels={"cache_mb": cache_mb})
-            tables_of(folder)
-        configuration = f"lan-xrootd.root.cache_mb={cache_mb}"
+            trial_tables(folder)
+        name = f"lan-xrootd.root.cache_mb={cache_mb}"
         planned += [
-            {
-                "id": f"{configuration}.x004.r{repeat}",
-                "name": "",
-                "configuration": configuration,
-                "jobs": 4,
-                "repeat": repeat,
-            }
+            {"id": f"{name}.x004.r{repeat}", "name": "", "configuration": name, "jobs": 4, "repeat": repeat}
             for repeat in (1, 2, 3)
         ]
     write_plan(tmp_path, AXES[:1], trials=planned)
@@ -195,10 +189,6 @@ def test_a_point_is_repeated_until_it_is_known_whatever_its_neighbours_say(tmp_p
     (tmp_path / "experiment.json").write_text(json.dumps({"repeats": rule}))
     assert enough_without(tmp_path, "lan-xrootd.root.cache_mb=0.x004.r3")
     assert not enough_without(tmp_path, "lan-xrootd.root.cache_mb=30.x004.r3")
-
-
-def tables_of(folder):
-    assert cli.main(["tables", "--trial", str(folder)]) == 0
 
 
 def test_an_axis_called_like_a_column_is_refused_before_anything_is_written(tmp_path, capsys):

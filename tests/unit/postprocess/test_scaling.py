@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.unit.postprocess.test_papers import BASE
+from tests.unit.postprocess.test_uncertainty import trial
 from tests.unit.report_page import Page, silent
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
 from tests.unit.synthetic_run import edit_json
@@ -16,7 +17,6 @@ from tierbench.postprocess.plots.ladder import scaling_plot
 from tierbench.postprocess.report.notes import scaling_of
 from tierbench.postprocess.report.page_tables import scaling_table
 from tierbench.postprocess.report.papers import papers_table
-from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.schema.run_rows import EXTRAPOLATED, MEASURED
 from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.run_tables import ratio_rows, scaling_rows, summary_rows
@@ -26,23 +26,20 @@ ASKED = Scaling(along="jobs", by={"dataset": "medium"})
 SCATTER = {1: 1.0, 2: 1.02, 3: 0.98}
 
 
-def trial(dataset, jobs, mbps, repeat):
-    levels = {"access": "nics", "workload": "copy", "jobs": jobs, "dataset": dataset}
-    return TrialRow(
-        trial=f"{dataset} {jobs} {repeat}", configuration=f"nics/copy dataset={dataset}", levels=levels, repeat=repeat,
-        position=0, state="complete", verdict="VALID", delivered_mbps=mbps * SCATTER[repeat],
-    )  # fmt: skip
+def copies(dataset, jobs, mbps, repeat, verdict="VALID"):
+    about = {"workload": "copy", "configuration": f"nics/copy dataset={dataset}", "dataset": dataset}
+    return trial("nics", repeat, mbps * SCATTER[repeat], jobs, verdict=verdict, **about)
 
 
 @pytest.fixture
 def trials():
     """Four interfaces bring 3.32 times one of medium files, drawing lots for each repeat; large ones are not tried."""
     rates = {("medium", 1): 50.0, ("medium", 2): 95.0, ("medium", 4): 166.0, ("large", 1): 80.0}
-    found = [trial(*point, mbps, repeat) for point, mbps in rates.items() for repeat in SCATTER]
     tilted = {2: 1.05, 3: 0.97}
     return [
-        row if row.jobs < 4 else trial("medium", 4, 166.0 * tilted.get(row.repeat, 1.0), row.repeat) for row in found
-    ]
+        copies(dataset, jobs, mbps * (tilted.get(repeat, 1.0) if jobs == 4 else 1.0), repeat)
+        for (dataset, jobs), mbps in rates.items() for repeat in SCATTER
+    ]  # fmt: skip
 
 
 @pytest.fixture
@@ -85,7 +82,7 @@ def test_nothing_is_extrapolated_unless_the_experiment_names_by_what(trials):
 
 
 def test_nothing_is_extrapolated_over_what_was_measured_in_vain(trials):
-    vain = [dataclasses.replace(trial("large", 4, 25.0, repeat), verdict="INVALID") for repeat in SCATTER]
+    vain = [copies("large", 4, 25.0, repeat, "INVALID") for repeat in SCATTER]
     summary = summary_rows([*trials, *vain], AXES)
     rows = scaling_rows(ASKED, summary, ratio_rows([*trials, *vain], AXES))
     assert {row.jobs for row in rows if row.kind == EXTRAPOLATED} == {2}
