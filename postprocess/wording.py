@@ -121,6 +121,11 @@ def worded(text: str, directions: Iterable[str]) -> str:
     return SENT_WORD.sub(lambda match: word.capitalize() if match[0][0].isupper() else word, text)
 
 
+def enumerated(words: Sequence[str]) -> str:
+    """The first words with commas between them, and how many more there are."""
+    return ", ".join(abridged(words))
+
+
 def abridged(words: Sequence[str], most: int = SHOWN) -> list[str]:
     """The first words, and how many more there are."""
     return [*words[:most], f"{len(words) - most} more"] if len(words) > most else list(words)

@@ -108,17 +108,16 @@ class Results:
 
     def compared_with(self, row: Row, against: str, metric: str, factor: str = "") -> RatioRow | None:
         """How the point of a row compares with another level of a factor (mostly the lines), all else being equal."""
-        place = tuple(level_of(row, name) for name in self.factors)
-        compared = self._ratios.get((factor or self.layout.lines, against, metric, place))
+        compared = self._ratios.get((factor or self.layout.lines, against, metric, self._point(row)))
         return compared and self.together(compared)
 
     @functools.cached_property
     def _ratios(self) -> dict[tuple[str, str, str, tuple[str, ...]], RatioRow]:
         """By what is compared with what, in which metric and where."""
-        return {
-            (row.factor, row.against, row.metric, tuple(level_of(row, name) for name in self.factors)): row
-            for row in self.ratios
-        }
+        return {(row.factor, row.against, row.metric, self._point(row)): row for row in self.ratios}
+
+    def _point(self, row: Row) -> tuple[str, ...]:
+        return tuple(level_of(row, name) for name in self.factors)
 
     @functools.cached_property
     def _compared(self) -> dict[tuple[str, Any], set[str]]:

@@ -202,8 +202,8 @@ def further_columns(folders: Iterable[Path]) -> list[Column]:
             header = read_header(path)
         except UnreadableSamples:
             continue
-        for column in _further(header):
-            columns.setdefault(_heading(column), _as_column(column))
+        for column in map(_as_column, _further(header)):
+            columns.setdefault(column.name, column)
     return list(columns.values())
 
 
@@ -215,15 +215,11 @@ def _further(header: Header) -> list[SampledColumn]:
     ]
 
 
-def _heading(column: SampledColumn) -> str:
-    return f"{column.name}_per_s" if column.kind == "counter" else column.name
-
-
 def _as_column(column: SampledColumn) -> Column:
     meaning = f"{column.name} of the sampler's source {column.source}, of the {column.scope}"
     if column.kind == "gauge":
-        return Column(_heading(column), "integer", column.unit, meaning)
-    return Column(_heading(column), "number", f"{column.unit}/s", f"how fast it rose: {meaning}", 3)
+        return Column(column.name, "integer", column.unit, meaning)
+    return Column(f"{column.name}_per_s", "number", f"{column.unit}/s", f"how fast it rose: {meaning}", 3)
 
 
 def sample_lines(sampled: Sampled, lead: str, begin_ns: int | None, further: Sequence[Column]) -> Iterator[bytes]:
@@ -259,10 +255,10 @@ def _values(sampled: Sampled, begin_ns: int | None) -> dict[str, Integers | Numb
     for name, (counter, factor) in RATES.items():
         values[name] = intervals.differences.get(counter, unknown) * factor / intervals.seconds
     for column in _further(samples.header):
-        if column.kind == "counter":
-            values[_heading(column)] = intervals.differences[column.name] / intervals.seconds
-        else:
-            values[_heading(column)] = _or_nan(samples.columns[column.name])
+        gauge = column.kind == "gauge"
+        values[_as_column(column).name] = (
+            _or_nan(samples.columns[column.name]) if gauge else intervals.differences[column.name] / intervals.seconds
+        )
     return values
 
 

@@ -35,7 +35,7 @@ from tierbench.postprocess.measures.traffic import (
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict.rules import Limits, Measured, bytes_rule, of_window, worst_rule
-from tierbench.postprocess.wording import abridged
+from tierbench.postprocess.wording import enumerated
 
 ON_THE_PATH = 0.5  # of what the storage moved: a door that carries less is not the trial's
 BUSIEST = "disk_busiest_ms"
@@ -316,7 +316,7 @@ def background_on_the_path(data: TrialData, row: TrialRow) -> Measured:
         moved = [(bytes_moved, direction) for bytes_moved, direction in parts if bytes_moved is not None]
         if moved and min(moved)[0] >= ON_THE_PATH * near.bytes:
             most, direction = max(moved, key=lambda pair: pair[0])
-            names = ", ".join(abridged(sorted({each.samples.host for each in hosts})))
+            names = enumerated(sorted({each.samples.host for each in hosts}))
             words = f"{names} {direction} {mb(most)}, where the storage {measure.direction} {mb(near.bytes)}"
             yield 100 * (most - usual) / read, words
 
@@ -346,7 +346,7 @@ def path_not_taken(data: TrialData, row: TrialRow) -> Measured:
     if most < ON_THE_PATH * near.bytes:
         hosts = sorted({host.samples.host for own in named for host in own})
         moved = f"{mb(most)}, where the storage {data.measure.direction} {mb(near.bytes)}"
-        yield len(hosts), f"{', '.join(abridged(hosts))} carried no more than {moved}"
+        yield len(hosts), f"{enumerated(hosts)} carried no more than {moved}"
 
 
 @bytes_rule(

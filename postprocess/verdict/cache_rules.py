@@ -13,7 +13,7 @@ from tierbench.postprocess.records.trial import TrialData, by_host
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict.counting import STREAM
 from tierbench.postprocess.verdict.rules import Limits, Measured, bytes_rule, rule
-from tierbench.postprocess.wording import abridged, counted
+from tierbench.postprocess.wording import counted, enumerated
 from tierbench.wrappers.mounts import Place, point_of
 
 AROUND_S = 5.0  # that samples may count beside the window
@@ -71,7 +71,7 @@ def proxies_not_compared(data: TrialData, row: TrialRow) -> Measured:
 def cache_content_unknown(data: TrialData, row: TrialRow) -> Measured:
     """Hosts whose cache, of software or of the trial's files, has unknown content before or after the trial."""
     silent = [cache.host for cache in caches(data) if cache.fetched is None]
-    yield len(silent), f"what the cache held of {', '.join(abridged(silent))}"
+    yield len(silent), f"what the cache held of {enumerated(silent)}"
 
 
 @rule(
@@ -163,11 +163,9 @@ def other_mount(data: TrialData, row: TrialRow) -> Measured:
         if is_other_mount(place, data.mounts.get(job.host, {}))
     ]
     clients, points = {job.index for job, _ in others}, sorted({place.point for _, place in others})
-    words = (
-        f"{len(clients)} clients had their files on another mount at {', '.join(points)} than the one that was there"
-    )
-    hosts = abridged(sorted({job.host for job, _ in others}))
-    yield len(clients), f"{words} when the caches of {', '.join(hosts)} were emptied"
+    words = f"{len(clients)} clients had their files on another mount at {', '.join(points)} than the one that was"
+    hosts = enumerated(sorted({job.host for job, _ in others}))
+    yield len(clients), f"{words} there when the caches of {hosts} were emptied"
 
 
 def is_other_mount(place: Place, points: Mapping[str, str]) -> bool:
@@ -228,7 +226,7 @@ def sent_from_memory(data: TrialData, row: TrialRow) -> Measured:
             disks = counter_curve(server, OF_DISKS[SENT], data.window_ns[0])
             fetched = disks.known_rise(max(0, disks.before(0)), -1)
             from_memory[server.samples.host] = 0.0 if fetched is None else max(0.0, share * sent.bytes - fetched)
-    whose = ", ".join(abridged(sorted(host for host, amount in from_memory.items() if amount)))
+    whose = enumerated(sorted(host for host, amount in from_memory.items() if amount))
     in_all = sum(from_memory.values())
     yield 100 * in_all / read, f"{whose} sent {mb(in_all)} that no disk there had to read"
 

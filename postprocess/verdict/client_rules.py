@@ -11,7 +11,7 @@ from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import TrialData
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict.rules import Limits, Measured, of_window, rule, worst_rule
-from tierbench.postprocess.wording import abridged
+from tierbench.postprocess.wording import enumerated
 
 OWN_BYTES = 1_000_000  # that a process may take in beside its file's
 STARTING_S = 1.0  # a job takes to be started: its shadow, starter and files before HTCondor tells of it, Python after
@@ -36,7 +36,7 @@ def _strangers(data: TrialData, where: str, *, of_other_pools: bool) -> tuple[fl
     workers = data.trial.workers
     hosts = [job.host for job in data.jobs if job.start and workers and job.host not in workers]
     these = [host for host in hosts if (host in data.other_pools) == of_other_pools]
-    return len(these), f"{len(these)} clients ran on {', '.join(abridged(sorted(set(these))))}, {where}"
+    return len(these), f"{len(these)} clients ran on {enumerated(sorted(set(these)))}, {where}"
 
 
 @rule(Limits("clients", invalid=0), remedy="give each client a replica of its own: caches served the second one")
@@ -108,7 +108,7 @@ def operations_not_counted(data: TrialData, row: TrialRow) -> Measured:
     of_files = [job for job in data.jobs if counted and job.end and not job.end.operations]
     of_events = [job for job in data.jobs if job.end and job.end.events == 0 and job.bytes_read]
     for idle, what in ((of_files, "operations"), (of_events, "events")):
-        which = ", ".join(abridged([str(job.index) for job in idle]))
+        which = enumerated([str(job.index) for job in idle])
         yield len(idle), f"{len(idle)} clients report no {what}: {which}"
 
 
@@ -318,8 +318,8 @@ def wrong_place(data: TrialData, row: TrialRow) -> Measured:
     """Clients on other workers than those that the experiment places them on."""
     meant = dict(enumerate(data.trial.placement.hosts))
     astray = [job for job in data.jobs if job.start and meant.get(job.index, job.host) != job.host]
-    where = abridged([f"client {job.index} on {job.host}, not {meant[job.index]}" for job in astray])
-    yield len(astray), f"{len(astray)} clients did not run where they were placed: {', '.join(where)}"
+    where = enumerated([f"client {job.index} on {job.host}, not {meant[job.index]}" for job in astray])
+    yield len(astray), f"{len(astray)} clients did not run where they were placed: {where}"
 
 
 @rule(Limits("clients", invalid=0), remedy="place no more clients on a worker than it has cores that jobs may use")
@@ -329,4 +329,4 @@ def not_pinned(data: TrialData, row: TrialRow) -> Measured:
         cores = {job.index: (job.host, job.go.core) for job in data.jobs if job.go and job.start}
         clients_of = Counter(cores.values())
         free = [str(client) for client, core in cores.items() if core[1] is None or clients_of[core] > 1]
-        yield len(free), f"{len(free)} clients had no core of their own: {', '.join(abridged(free))}"
+        yield len(free), f"{len(free)} clients had no core of their own: {enumerated(free)}"

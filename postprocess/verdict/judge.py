@@ -20,7 +20,7 @@ from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict import byte_rules, cache_rules, client_rules, sampling_rules
 from tierbench.postprocess.verdict.counting import INVALID, RUNNING, STREAM, SUSPECT, VALID, counts, grouped, values_of
 from tierbench.postprocess.verdict.rules import Evidence, Limits, Measured, Rule, rule, run_rule
-from tierbench.postprocess.wording import abridged, counted
+from tierbench.postprocess.wording import abridged, counted, enumerated
 from tierbench.starts import IN_TURN, OVERLAPPING
 
 Hosts = Mapping[str, Mapping[str, Any]]  # what conditions.json says of each trial's hosts, by the trial's name
@@ -161,7 +161,7 @@ def _hours(earlier: Ran, later: Ran) -> float:
 def other_conditions(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
     """Host settings and versions unlike those of most of the run's trials under the same conditions."""
     for name, settings in host_settings.differences(hosts).items():
-        yield name, len(settings), ", ".join(abridged(settings))
+        yield name, len(settings), enumerated(settings)
 
 
 SUBJECTS = (byte_rules, cache_rules, client_rules, sampling_rules)

@@ -11,7 +11,7 @@ from tierbench.postprocess.records.samples import described
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.verdict.rules import Limits, Measured, bytes_rule, of_window, rule, worst_rule
-from tierbench.postprocess.wording import abridged
+from tierbench.postprocess.wording import enumerated
 
 
 @rule(Limits("troubles", suspect=0), remedy="the mean stands without them, but evidence for the bottleneck is missing")
@@ -22,7 +22,7 @@ def host_not_covered(data: TrialData, row: TrialRow) -> Measured:
     for interfaces in by_host(data.sampled):
         if interfaces[0].samples.host not in storage:
             missing += uncovered(interfaces, data.window_ns)
-    yield len(missing), ", ".join(abridged(missing))
+    yield len(missing), enumerated(missing)
 
 
 def uncovered(interfaces: Sequence[Sampled], window: Window | None, measure: Measure | None = None) -> list[str]:
@@ -215,7 +215,7 @@ def clock_drift(data: TrialData, row: TrialRow) -> Measured:
 def clock_not_compared(data: TrialData, row: TrialRow) -> Measured:
     """Hosts that read or are storage, and have neither compared their clock with the access point's nor share one."""
     unknown = clocks.not_compared(data)
-    yield len(unknown), f"the clock of {', '.join(abridged(unknown))} was not compared"
+    yield len(unknown), f"the clock of {enumerated(unknown)} was not compared"
 
 
 @rule(
