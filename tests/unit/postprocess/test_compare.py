@@ -91,15 +91,11 @@ def link(rtt_ms, mbps):
     return {"ceilings.json": {"format": 1, "measured": [line]}}
 
 
-def client(name, value):
-    return {"conditions.json": {"format": 1, "hosts": {"wn01": {"role": "worker", f"client.{name}": value}}}}
-
-
 def streams(number):
     return {"experiment.json": {"workloads": {"root": {"client": "root", "environment": {"XRD_STREAMS": number}}}}}
 
 
-def said(setting, value):
+def setting(setting, value):
     return {"conditions.json": {"format": 1, "hosts": {"wn01": {"role": "worker", setting: value}}}}
 
 
@@ -135,18 +131,19 @@ DIFFERENCES = [
     (NEAR, link(53.0, 190), ["round-trip time [ms] to pool private"], []),
     (NEAR, link(14.2, 95), ["ceiling [Mb/s] to pool private"], []),
     (NEAR, {}, [], ["links measured to pool private"]),
-    (client("program", "old"), client("program", "new"), ["ROOT programs"], []),
-    (client("root_version", "old"), client("root_version", "new"), ["ROOT’s version"], []),
-    (client("xrootd_version", "old"), client("xrootd_version", "new"), ["XRootD’s version"], []),
-    (client("condor", "old"), client("condor", "new"), [], ["HTCondor’s version"]),
+    (setting("client.program", "old"), setting("client.program", "new"), ["ROOT programs"], []),
+    (setting("client.root_version", "old"), setting("client.root_version", "new"), ["ROOT’s version"], []),
+    (setting("client.xrootd_version", "old"), setting("client.xrootd_version", "new"), ["XRootD’s version"], []),
+    (setting("client.condor", "old"), setting("client.condor", "new"), [], ["HTCondor’s version"]),
     ({"plan.json": {"tierbench": "0.1.0"}}, {"plan.json": {"tierbench": "0.2.0"}}, [], ["tierbench"]),
     (streams("1"), streams("2"), ["workload root, environment"], []),
     (access(environment={}), access(environment={"XRD_STREAMS": "4"}), ["environment of direct"], []),
     (access(token={"file": "/t"}), access(kerberos={"keytab": "/k"}), ["kerberos of direct", "token of direct"], []),
     ({"experiment.json": {"ahead": True}}, {}, ["started ahead"], []),
-    (said("mount /data", "nfs4 rsize=1"), said("mount /data", "nfs4 rsize=2"), ["mount /data on wn01"], []),
-    (said("mount /home", "nfs rw,mountport=1"), said("mount /home", "nfs rw,mountport=2,mountaddr=10.0.0.1"), [], []),
-    (said("package xrootd", "5.6"), said("package xrootd", "5.8"), [], ["package xrootd on wn01"]),
+    (setting("mount /data", "nfs4 rsize=1"), setting("mount /data", "nfs4 rsize=2"), ["mount /data on wn01"], []),
+    (setting("mount /home", "nfs rw,mountport=1"), setting("mount /home", "nfs rw,mountport=2,mountaddr=10.0.0.1"),
+     [], []),
+    (setting("package xrootd", "5.6"), setting("package xrootd", "5.8"), [], ["package xrootd on wn01"]),
     (column("job_processes", 1), column("job_processes", 8), ["processes of a job"], []),
     (column("job_files", 1), column("job_files", 10), ["files of a job"], []),
     (column("job_for_s", ""), column("job_for_s", 60.0), ["time of a job [s]"], []),

@@ -278,33 +278,39 @@ def test_clients_that_were_split_unlike_those_of_most_trials_are_told(tmp_path, 
     assert all(("clients were split" in row["verdict_reasons"]) == (row["verdict"] != "VALID") for row in rows)
 
 
-@pytest.mark.parametrize("streamed", [False, True])
-def test_clients_that_read_less_than_those_of_repetitions_are_told_unless_they_read_for_a_time(tmp_path, streamed):
+def read(folder, share):
+    samples(folder, tx_bytes=synthetic.during(400 * share, 20))
+    synthetic.edit_clients(folder, "end", **dict.fromkeys(("bytes_app", "bytes_client"), round(READ / 4 * share)))
+
+
+def streamed(folder, share):
     """What is sent for a time is as much as the rate was."""
     traits = {"does": "reads", "reads_whole": True, "usual_excess": 0.03, "taken_in": "bytes_app"}
-    for repeat in (1, 2, 3):
-        folder = synthetic.write_trial(tmp_path, repeat=repeat, index=repeat)
-        share = 0.9 if repeat == 2 else 1.0
-        samples(folder, tx_bytes=synthetic.during(400 * share, 20))
-        synthetic.edit_clients(folder, "end", **dict.fromkeys(("bytes_app", "bytes_client"), round(READ / 4 * share)))
-        if streamed:
-            edit_trial(folder, client="iperf3", protocol="iperf3", streamed=True, bytes=None, traits=traits)
-            synthetic.edit_clients(folder, "start", expected_bytes=None)
-    rows = tables(tmp_path).trials
-    assert [row["verdict"] for row in rows] == ["VALID", "VALID" if streamed else "SUSPECT", "VALID"]
-    assert ("those of its repetitions 980392156 B" in rows[1]["verdict_reasons"]) is not streamed
+    edit_trial(folder, client="iperf3", protocol="iperf3", streamed=True, bytes=None, traits=traits)
+    synthetic.edit_clients(folder, "start", expected_bytes=None)
+    read(folder, share)
 
 
-@pytest.mark.parametrize(("events", "verdict"), [(1020, "VALID"), (2000, "SUSPECT"), (500, "SUSPECT")])
-def test_events_that_all_clients_count_otherwise_than_those_of_repetitions_are_told(tmp_path, events, verdict):
-    """Where events are compared they are the rate."""
+def counted_events(folder, events):
+    synthetic.edit_clients(folder, "end", events=events)
+
+
+@pytest.mark.parametrize(
+    ("does", "usually", "once", "verdict", "words"),
+    [
+        (read, 1.0, 0.9, "SUSPECT", "those of its repetitions 980392156 B"),
+        (streamed, 1.0, 0.9, "VALID", "those of its repetitions"),
+        (counted_events, 1000, 1020, "VALID", "its clients counted"),
+        (counted_events, 1000, 2000, "SUSPECT", "its clients counted 8000 events, those of its repetitions 4000"),
+        (counted_events, 1000, 500, "SUSPECT", "its clients counted 2000 events, those of its repetitions 4000"),
+    ],
+)
+def test_clients_that_did_otherwise_than_those_of_repetitions_are_told(tmp_path, does, usually, once, verdict, words):
     for repeat in (1, 2, 3):
         folder = synthetic.write_trial(tmp_path, repeat=repeat, index=repeat)
-        if repeat == 2:
-            synthetic.edit_clients(folder, "end", events=events)
+        does(folder, once if repeat == 2 else usually)
     rows = tables(tmp_path).trials
     assert [row["verdict"] for row in rows] == ["VALID", verdict, "VALID"]
-    words = f"its clients counted {4 * events} events, those of its repetitions 4000"
     assert (words in rows[1]["verdict_reasons"]) is (verdict == "SUSPECT")
 
 

@@ -181,6 +181,12 @@ def drawn(chance, points, repeats, scatter=0.05, hours=0.1):
     }  # fmt: skip
 
 
+def width(model, point, against):
+    """Of the interval of a ratio, as a logarithm."""
+    ratio = model.ratio(point, against).ratio
+    return math.log(ratio.high / ratio.low)
+
+
 @pytest.mark.parametrize(("points", "repeats"), [(2, 3), (8, 3), (8, 2), (4, 5)])
 def test_ratios_hold_the_truth_as_often_as_they_say(points, repeats):
     """With a trial missing as well: what is left is linked by the others."""
@@ -205,10 +211,10 @@ def test_a_workload_that_scatters_less_has_ratios_as_narrow_as_its_own(scatters,
             for workload, scatter in enumerate(scatters) for point in range(4) for repeat in range(3)
         }  # fmt: skip
         models = ApartBlocks(values, lambda point: point[0]), blocks(values)[0]
-        for one, other in itertools.combinations(range(4), 2):
-            ratios = [model.ratio((0, one), (0, other)).ratio for model in models]
-            held.append(ratios[0].low <= 1 <= ratios[0].high)
-            widths.append([np.log(ratio.high / ratio.low) for ratio in ratios])
+        for points in itertools.combinations([(0, point) for point in range(4)], 2):
+            ratio = models[0].ratio(*points).ratio
+            held.append(ratio.low <= 1 <= ratio.high)
+            widths.append([width(model, *points) for model in models])
     assert np.divide(*np.median(widths, axis=0)) == pytest.approx(narrowed, abs=0.05)
     assert np.mean(held) > 0.92
 
@@ -224,10 +230,6 @@ def test_a_method_that_scatters_less_has_narrow_ratios_of_its_own_and_the_others
     together = ApartBlocks(values, lambda _: None)
     apart = ApartBlocks(values, lambda _: None, lambda point: point[0])
     assert (together.strays, apart.strays) == ([], [((0, 0), 0)])
-
-    def width(model, point, against):
-        ratio = model.ratio(point, against).ratio
-        return math.log(ratio.high / ratio.low)
 
     for jobs in range(1, 4):
         assert width(apart, (0, 0), (0, jobs)) < 0.3 * width(together, (0, 0), (0, jobs))
@@ -252,9 +254,8 @@ def test_eight_points_of_three_trials_have_narrower_ratios_than_pairs():
     chance, widths = np.random.default_rng(7), []
     for _ in range(60):
         values = drawn(chance, 8, 3)
-        ratio = blocks(values)[0].ratio(0, 1).ratio
         logs = np.array([np.log(values[0, n] / values[1, n]) for n in range(3)])
-        widths.append((np.log(ratio.high / ratio.low), 2 * 4.303 * logs.std(ddof=1) / 3**0.5))
+        widths.append((width(blocks(values)[0], 0, 1), 2 * 4.303 * logs.std(ddof=1) / 3**0.5))
     ours, pairs = np.median(widths, axis=0)
     assert ours / pairs < 0.75
 
