@@ -213,7 +213,7 @@ class Blocks:
             return Compared(Interval(math.exp(log)))
         parts = np.bincount(self.at, weights**2, len(self.points)) * self.variances
         at_resolution = bool((self.variances[[first, second]] <= RESOLUTION**2).all())
-        return replace(_compared(float(log), parts, self.dfs, self.df), at_resolution=at_resolution)
+        return replace(_from_log(float(log), parts, self.dfs, self.df), at_resolution=at_resolution)
 
 
 def blocks(values: Values) -> tuple[Blocks, list[Trial]]:
@@ -405,7 +405,7 @@ def _inverse_trigamma(value: float) -> float:
     return root
 
 
-def _compared(log: float, parts: Numbers, dfs: Numbers, most: float) -> Compared:
+def _from_log(log: float, parts: Numbers, dfs: Numbers, most: float) -> Compared:
     """A ratio from its logarithm and the parts of that one's variance (Satterthwaite)."""
     variance = float(parts.sum())
     used = (parts > 0) & (dfs > 0)
@@ -424,7 +424,7 @@ def over(first: Compared, second: Compared) -> Compared:
     dfs = np.array([each.df for each in of], dtype=float)
     reaches = np.array([math.log((each.ratio.high or 1) / (each.ratio.low or 1)) / 2 for each in of])
     errors = reaches / [student(df) for df in dfs]
-    return _compared(math.log(value), errors**2, dfs, float(dfs.sum()))
+    return _from_log(math.log(value), errors**2, dfs, float(dfs.sum()))
 
 
 def changes(before: Values, after: Values, *, with_strays: bool = False) -> dict[Hashable, Compared]:
@@ -454,7 +454,7 @@ def changes(before: Values, after: Values, *, with_strays: bool = False) -> dict
             continue
         own = [place + offset for place, offset in zip(places, offsets, strict=True)]
         parts = np.append(variances[own] / counts, shift * float((1 / counts).sum()))
-        compared[point] = _compared(log, parts, np.append(dfs[own], steps), most)
+        compared[point] = _from_log(log, parts, np.append(dfs[own], steps), most)
     return compared
 
 

@@ -30,7 +30,7 @@ from tierbench.postprocess.schema.run_rows import RatioRow
 from tierbench.postprocess.stats import Compared, Interval, mean_interval, student
 from tierbench.postprocess.tables.factors import Point, batch_name, level_of, rows_at
 from tierbench.postprocess.tables.load_run import Results, ran
-from tierbench.postprocess.verdict.counting import counts, telling, valid, values_of
+from tierbench.postprocess.verdict.counting import counts, valid, values_of, with_value
 from tierbench.postprocess.wording import listed, numbered
 from tierbench.spec import build, unknown_name
 
@@ -67,7 +67,7 @@ class Ceiling:
         return numbered(self.labels)
 
 
-def missed(those: Iterable[Ceiling]) -> str:
+def missed_ceilings(those: Iterable[Ceiling]) -> str:
     """What limited points in place of what was expected; nothing where all hit that."""
     points: dict[str, list[str]] = {}
     for each in (each for each in those if not each.hit):
@@ -168,8 +168,8 @@ def _levels(trials: Sequence[TrialRow], levels: Mapping[str, Any]) -> Point:
 def _finding(results: Results, claim: Claim) -> Finding:
     points = points_of(results.trials, claim)
     point = points[0]
-    if left_open := _left_open(results.trials, points):
-        return Finding(claim, NOT_TESTED, why=f"its point (at) leaves {listed(left_open)} open")
+    if open_factors := _open_factors(results.trials, points):
+        return Finding(claim, NOT_TESTED, why=f"its point (at) leaves {listed(open_factors)} open")
     if claim.factor is None:
         trials = list(filter(counts, rows_at(results.trials, point)))
         ours, by_valid, has_value = *_means(trials, claim, results.looks), bool(values_of(trials, claim.metric))
@@ -180,14 +180,14 @@ def _finding(results: Results, claim: Claim) -> Finding:
         ours, by_valid = _ratio(claim, rows[0], results.looks) if has_value else (Interval(), None)
     if not has_value:
         return Finding(claim, NOT_TESTED, why=_why_not(results.trials, points, claim.metric))
-    if others := missed(ceiling for at in points for ceiling in _ceilings(results, at)):
+    if others := missed_ceilings(ceiling for at in points for ceiling in _ceilings(results, at)):
         return Finding(claim, NOT_TESTED, ours, by_valid, why=others)
     result = answer(claim, ours)
     doubted = by_valid is not None and answer(claim, by_valid) != result
     return Finding(claim, INCONCLUSIVE if doubted else result, ours, by_valid)
 
 
-def _left_open(trials: Sequence[TrialRow], points: Sequence[Point]) -> list[str]:
+def _open_factors(trials: Sequence[TrialRow], points: Sequence[Point]) -> list[str]:
     """The factors of which a claim's points have trials at several levels."""
     usable = list(filter(counts, trials))
     at = [[row.point for row in rows_at(usable, point)] for point in points]
@@ -223,7 +223,7 @@ def mean_of(trials: Sequence[TrialRow], metric: str) -> Compared:
 
 def _means(trials: Sequence[TrialRow], claim: Claim, looks: float) -> tuple[Interval, Interval | None]:
     """The mean at a point, and that of the VALID trials alone."""
-    measured = telling(trials, claim.metric)
+    measured = with_value(trials, claim.metric)
     alone = list(filter(valid, measured))
     mean, by_valid = (mean_of(of, claim.metric).at(partial(student, together=looks)) for of in (measured, alone))
     return mean, by_valid if len(alone) < len(measured) else None

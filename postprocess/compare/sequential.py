@@ -31,7 +31,7 @@ from tierbench.postprocess.compare.claims import (
     expected_of,
     mean_of,
     metric_problems,
-    missed,
+    missed_ceilings,
     points_of,
 )
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
@@ -176,10 +176,10 @@ def look_at(trials: Iterable[TrialRow], question: Question) -> Look:
     share = {point: len(certain[point]) / len(rows) for point, rows in at.items()}
     most = question.looks[-1] if question.looks and not question.may_grow else MOST_REPEATS
     seldom = {point for point in at if share[point] * most < LEAST_REPEATS}
-    return Look(repeats, tuple(_doubted(*pair, seldom) for pair in zip(comparisons, alone, strict=True)))
+    return Look(repeats, tuple(_with_doubt(*pair, seldom) for pair in zip(comparisons, alone, strict=True)))
 
 
-def _doubted(comparison: Comparison, by_valid: Comparison, seldom: set[Point]) -> Comparison:
+def _with_doubt(comparison: Comparison, by_valid: Comparison, seldom: set[Point]) -> Comparison:
     """A comparison, with what VALID trials alone say where that is not the same; `seldom` will not have enough."""
     if comparison.is_open or by_valid.result == comparison.result:
         return comparison
@@ -207,7 +207,7 @@ def _of_lines(at: Trials, usable: Trials, question: Question) -> Iterator[Compar
             judge = functools.partial(outcome, same_within=question.same_within)
             comparison = Comparison(*pair, name(*pair), resolves=question.same_within)
             ratio = ratios.ratio(*(usable[point] for point in pair))
-            yield _compared(comparison, ratio, usable, quantile, number * len(pairs), question.later, judge)
+            yield _with_result(comparison, ratio, usable, quantile, number * len(pairs), question.later, judge)
 
 
 def _of_claims(at: Trials, usable: Trials, question: Question) -> Iterator[Comparison]:
@@ -234,13 +234,13 @@ def _of_claims(at: Trials, usable: Trials, question: Question) -> Iterator[Compa
 
         comparison = Comparison(*ends, str(claim.says), resolves=question.same_within)
         quantile = functools.partial(stats.student, together=number)
-        comparison = _compared(comparison, compared, usable, quantile, number, question.later, judge)
+        comparison = _with_result(comparison, compared, usable, quantile, number, question.later, judge)
         others = [at for end in ends for at in ceilings_at(question.expects, usable[end], planned) if not at.hit]
-        result, obstacle = (NOT_TESTED, missed(others[:1])) if others else (comparison.result, "")
+        result, obstacle = (NOT_TESTED, missed_ceilings(others[:1])) if others else (comparison.result, "")
         yield dataclasses.replace(comparison, result=result, obstacle=obstacle)  # a growth has one limit
 
 
-def _compared(
+def _with_result(
     comparison: Comparison, compared: Compared | None, usable: Trials, quantile: Callable[[float], float],
     together: float, later: float, judge: Callable[[Interval], str],
 ) -> Comparison:  # fmt: skip

@@ -22,7 +22,7 @@ from tierbench.postprocess.schema.columns import Column, places, row_of
 from tierbench.postprocess.schema.rows import TRIAL_FILES, TrialRow
 
 OF_RUN = (names.PLAN, names.SITE, names.EXPERIMENT, names.CEILINGS)
-MADE = (
+TRIAL_TABLES = (
     *TRIAL_FILES, names.RESOURCES_CSV, names.JOBS_CSV, names.SAMPLES_CSV, names.CONDITIONS, names.OVER_TIME,
 )  # fmt: skip
 # The code that makes tables; folders of reports, figures and commands do not.
@@ -43,7 +43,7 @@ def row_as_it_was(folder: Path, shared: bytes) -> TrialRow | None:
     """The row of a trial whose tables are there already, if nothing that they are made of has changed."""
     try:
         stored = json_files.read_table(folder / names.MADE_OF)
-        if stored["of"] != made_of(folder, shared) or stored["made"] != _made(folder):
+        if stored["of"] != made_of(folder, shared) or stored["made"] != _tables_digest(folder):
             return None
         return row_of(TrialRow, stored["row"])
     except (FileNotFoundError, json_files.Damaged, KeyError, TypeError, ValueError):
@@ -56,7 +56,7 @@ def keep(folder: Path, shared: bytes, of: str, row: TrialRow) -> None:
     if of != made_of(folder, shared):
         return
     values = {name: row[name] for name in (*places(TrialRow), *row.levels)}
-    content = {"of": of, "made": _made(folder), "row": values}
+    content = {"of": of, "made": _tables_digest(folder), "row": values}
     # It spares work and no more, so a disk that is full, or may not be written, costs nothing but that.
     with contextlib.suppress(OSError):
         files.replace(path, json.dumps(content, ensure_ascii=False, default=lambda number: number.item()))  # of numpy's
@@ -74,14 +74,14 @@ def _content(folder: Path) -> Iterator[bytes]:
         inside = Path(path)
         yield os.fsencode(inside.relative_to(folder))
         for name in sorted(inside_it):
-            if inside == folder and (name in (*MADE, names.MADE_OF) or name.startswith(".")):
+            if inside == folder and (name in (*TRIAL_TABLES, names.MADE_OF) or name.startswith(".")):
                 continue
             yield os.fsencode(name)
             yield _file(inside / name)
 
 
-def _made(folder: Path) -> str:
-    return _digest([_file(folder / name) for name in MADE]).hex()
+def _tables_digest(folder: Path) -> str:
+    return _digest([_file(folder / name) for name in TRIAL_TABLES]).hex()
 
 
 def _file(path: Path) -> bytes:

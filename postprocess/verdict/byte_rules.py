@@ -312,7 +312,7 @@ def background_on_the_path(data: TrialData, row: TrialRow) -> Measured:
     stages = [(data.far_end, (measure.far_direction,)), *((servers, (SENT, RECEIVED)) for servers in servers_on(data))]
     for hosts, directions in stages:
         whole = math.inf if hosts is data.far_end else near.bytes  # workers are never in series
-        parts = ((_passed(data, hosts, direction, whole), direction) for direction in directions)
+        parts = ((_carried(data, hosts, direction, whole), direction) for direction in directions)
         moved = [(bytes_moved, direction) for bytes_moved, direction in parts if bytes_moved is not None]
         if moved and min(moved)[0] >= ON_THE_PATH * near.bytes:
             most, direction = max(moved, key=lambda pair: pair[0])
@@ -321,7 +321,7 @@ def background_on_the_path(data: TrialData, row: TrialRow) -> Measured:
             yield 100 * (most - usual) / read, words
 
 
-def _passed(data: TrialData, hosts: list[Sampled], direction: str, near: float) -> float | None:
+def _carried(data: TrialData, hosts: list[Sampled], direction: str, near: float) -> float | None:
     """What went through servers of a role: of those side by side all together, of those in series the one with most."""
     each = [part.bytes for nics in by_host(hosts) if (part := together(data, nics, direction)) is not None]
     if len(each) < len(by_host(hosts)) or not each:

@@ -81,7 +81,7 @@ def cache_content_unknown(data: TrialData, row: TrialRow) -> Measured:
 )
 def cold_cache_not_empty(data: TrialData, row: TrialRow) -> Measured:
     """What a cache of software, or of the trial's files, held before the trial for which it was to be empty."""
-    for before, after, words in _held(data, cold=True):
+    for before, after, words in _contents(data, cold=True):
         yield 100 * min(1.0, before / after) if after else 100, words
 
 
@@ -91,11 +91,11 @@ def cold_cache_not_empty(data: TrialData, row: TrialRow) -> Measured:
 )
 def warm_cache_fetched(data: TrialData, row: TrialRow) -> Measured:
     """What a cache of software, or of the trial's files, fetched, or lost, in the trial for which it was to be full."""
-    for before, after, words in _held(data, cold=False):
+    for before, after, words in _contents(data, cold=False):
         yield 100 * abs(after - before) / after if after else 100, words
 
 
-def _held(data: TrialData, *, cold: bool) -> list[tuple[int, int, str]]:
+def _contents(data: TrialData, *, cold: bool) -> list[tuple[int, int, str]]:
     """What each cache that was to be cold, or warm, held before and after the trial."""
     return [
         (

@@ -44,10 +44,10 @@ def valid(row: TrialRow) -> bool:
 
 def values_of(rows: Iterable[TrialRow], column: str) -> list[float]:
     """The values of a column, of the trials that have one."""
-    return [row[column] for row in telling(rows, column)]
+    return [row[column] for row in with_value(rows, column)]
 
 
-def telling(rows: Iterable[TrialRow], column: str) -> list[TrialRow]:
+def with_value(rows: Iterable[TrialRow], column: str) -> list[TrialRow]:
     """The trials that have a value; none of a point where one is empty for being too slow, and the others the fast."""
     rows = list(rows)
     too_slow = [row.point for row in rows if row[column] is None and row["fetches"] is not None and column in SLOWEST]
@@ -56,7 +56,7 @@ def telling(rows: Iterable[TrialRow], column: str) -> list[TrialRow]:
 
 def comparable(trials: Iterable[TrialRow], column: str) -> list[TrialRow]:
     """The usable trials that have a value of which there are ratios."""
-    return [trial for trial in telling(filter(counts, trials), column) if trial[column] > 0]
+    return [trial for trial in with_value(filter(counts, trials), column) if trial[column] > 0]
 
 
 def grouped(rows: Iterable[TrialRow], key: Callable[[TrialRow], Any]) -> Iterator[list[TrialRow]]:

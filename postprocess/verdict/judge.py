@@ -24,7 +24,7 @@ from tierbench.postprocess.wording import abridged, counted, enumerated
 from tierbench.starts import IN_TURN, OVERLAPPING
 
 Hosts = Mapping[str, Mapping[str, Any]]  # what conditions.json says of each trial's hosts, by the trial's name
-Ran = tuple[int, int, TrialRow]  # when a trial's window began and ended, by the wall clock
+TrialWindow = tuple[int, int, TrialRow]  # when a trial's window began and ended, by the wall clock
 OfTrials = Iterator[tuple[str, float, str]]  # a trial's name, a value in the rule's unit, and words
 
 FEWEST = 3  # repetitions; of two nobody knows which one is odd
@@ -105,11 +105,11 @@ def far_from_its_repetition(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrial
 
     As where trials of one repetition were submitted again the day after.
     """
-    ran = _ran(filter(counts, trials))
-    usual_h = statistics.median_low([_hours(*pair) for pair in itertools.pairwise(ran)] or [0.0])
-    for repetition in {trial.repeat: None for _, _, trial in ran}:
-        parts: list[list[Ran]] = []
-        for each in (each for each in ran if each[2].repeat == repetition):
+    windows = _windows(filter(counts, trials))
+    usual_h = statistics.median_low([_hours(*pair) for pair in itertools.pairwise(windows)] or [0.0])
+    for repetition in {trial.repeat: None for _, _, trial in windows}:
+        parts: list[list[TrialWindow]] = []
+        for each in (each for each in windows if each[2].repeat == repetition):
             if parts and _hours(parts[-1][-1], each) <= max(APART_H, TIMES_USUAL * usual_h):
                 parts[-1].append(each)
             else:
@@ -130,13 +130,14 @@ def beside_another_trial(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
 
     Two that began at the same nanosecond are copies, and others tell of these.
     """
-    ran = [  # an end is by the clock of the last client's worker
-        (begin, end - round(1e6 * max(0.0, trial.clock_offset_ms or 0.0)), trial) for begin, end, trial in _ran(trials)
+    windows = [  # an end is by the clock of the last client's worker
+        (begin, end - round(1e6 * max(0.0, trial.clock_offset_ms or 0.0)), trial)
+        for begin, end, trial in _windows(trials)
     ]
-    for begin, end, trial in ran:
+    for begin, end, trial in windows:
         others = [
             (max(begin, other[0]), min(end, other[1]))
-            for other in ran
+            for other in windows
             if other[0] != begin and other[0] < end and other[1] > begin
         ]
         both, till = 0, begin
@@ -146,13 +147,13 @@ def beside_another_trial(trials: Sequence[TrialRow], hosts: Hosts) -> OfTrials:
         yield trial.trial, share, f"{counted(len(others), 'other trial')} measured in {share:.0f} % of its window"
 
 
-def _ran(trials: Iterable[TrialRow]) -> list[Ran]:
+def _windows(trials: Iterable[TrialRow]) -> list[TrialWindow]:
     """Those that were measured, in the order in which they began."""
-    windows = ((trial.go_wall_ns, trial.end_wall_ns, trial) for trial in trials)
-    return sorted(((begin, end, trial) for begin, end, trial in windows if begin and end), key=lambda each: each[:2])
+    times = ((trial.go_wall_ns, trial.end_wall_ns, trial) for trial in trials)
+    return sorted(((begin, end, trial) for begin, end, trial in times if begin and end), key=lambda each: each[:2])
 
 
-def _hours(earlier: Ran, later: Ran) -> float:
+def _hours(earlier: TrialWindow, later: TrialWindow) -> float:
     """From the one's end to the other's begin."""
     return (later[0] - earlier[1]) / 3600e9
 

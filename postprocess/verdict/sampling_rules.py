@@ -166,7 +166,7 @@ def clock_offset(data: TrialData, row: TrialRow) -> Measured:
     """Proven difference between the wall clocks of two hosts, whatever their roles."""
     if largest := clocks.widest(data):
         periods = largest.proven_ms / 1e3 / data.trial.sample_period_s
-        yield periods, f"{_apart(largest)}, {periods:.1f} periods"
+        yield periods, f"{_offset_words(largest)}, {periods:.1f} periods"
 
 
 @worst_rule(
@@ -176,7 +176,7 @@ def clock_offset(data: TrialData, row: TrialRow) -> Measured:
 def clock_step(data: TrialData, row: TrialRow) -> Measured:
     """How far a host's wall clock was set during the trial."""
     for host, step_ms in clocks.steps_ms(data).items():
-        yield step_ms, _set(host, step_ms)
+        yield step_ms, _step_words(host, step_ms)
 
 
 @worst_rule(
@@ -188,9 +188,9 @@ def clock_error(data: TrialData, row: TrialRow) -> Measured:
     matter = clocks.reading_and_storage(data)
     for host, step_ms in clocks.steps_ms(data).items():
         if host in matter:
-            yield from of_window(row, step_ms / 1e3, _set(host, step_ms))
+            yield from of_window(row, step_ms / 1e3, _step_words(host, step_ms))
     if between := clocks.widest(data, matter):
-        yield from of_window(row, between.proven_ms / 1e3, _apart(between))
+        yield from of_window(row, between.proven_ms / 1e3, _offset_words(between))
 
 
 @rule(
@@ -228,12 +228,12 @@ def clock_comparison(data: TrialData, row: TrialRow) -> Measured:
     yield from of_window(row, possible_ms / 1e3, f"the clocks of storage and workers can be {possible_ms:.0f} ms apart")
 
 
-def _apart(between: clocks.Difference) -> str:
+def _offset_words(between: clocks.Difference) -> str:
     return (
         f"the clock of {between.ahead} is {between.milliseconds:.1f} ± {between.error_ms:.1f} ms"
         f" ahead of that of {between.behind}"
     )
 
 
-def _set(host: str, step_ms: float) -> str:
+def _step_words(host: str, step_ms: float) -> str:
     return f"the clock of {host} was set by {step_ms:.1f} ms during the trial"

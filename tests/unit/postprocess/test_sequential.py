@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.postprocess.test_uncertainty import trial
 from tierbench.dags.claims import Claim, Expected
-from tierbench.postprocess.compare.claims import Ceiling, missed
+from tierbench.postprocess.compare.claims import Ceiling, missed_ceilings
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER
 from tierbench.postprocess.compare.sequential import Question, look_at, question_of
 from tierbench.postprocess.verdict.counting import looks
@@ -225,4 +225,4 @@ def test_points_at_one_ceiling_are_told_of_together_and_those_that_hit_theirs_no
         Ceiling({"access": access, "workload": "root", "jobs": 8}, expected, Counter([label]))
         for access, label in (("direct", "storage"), ("wan", "storage"), ("lan", "latency"))
     ]
-    assert missed(ceilings) == f"{DIRECT} and {WAN} were limited by storage, not by latency"
+    assert missed_ceilings(ceilings) == f"{DIRECT} and {WAN} were limited by storage, not by latency"
