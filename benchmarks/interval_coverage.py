@@ -119,7 +119,7 @@ def false_change(chance, kind, points, repeats, runs):
     wrong = 0
     for _ in range(runs):
         made = changes(*(draw(chance, kind, points, repeats) for _ in range(2)))
-        wrong += any(not change.ratio.low <= 1 <= change.ratio.high for change in simultaneous(made.values()))
+        wrong += any(not ratio.low <= 1 <= ratio.high for ratio in simultaneous(made).values())
     return f"{100 * wrong / runs:.1f} %"
 
 

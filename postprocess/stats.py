@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import sys
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -458,11 +458,10 @@ def changes(before: Values, after: Values, *, with_strays: bool = False) -> dict
     return compared
 
 
-def simultaneous(compared: Iterable[Compared], looks: float = 1.0) -> list[Compared]:
-    """The same ratios with intervals that hold all together in 95 % of runs, looked at so often."""
-    every = list(compared)
-    number = max(sum(each.df is not None for each in every), 1) * looks
-    return [replace(each, ratio=each.at(functools.partial(student, together=number))) for each in every]
+def simultaneous(compared: Mapping[Hashable, Compared], looks: float = 1.0) -> dict[Hashable, Interval]:
+    """The ratios with intervals that hold all together in 95 % of runs, looked at so often."""
+    number = max(sum(each.df is not None for each in compared.values()), 1) * looks
+    return {key: each.at(functools.partial(student, together=number)) for key, each in compared.items()}
 
 
 @dataclass(frozen=True)

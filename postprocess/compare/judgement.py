@@ -75,28 +75,25 @@ def changes(first: Results, second: Results, metric: str) -> Iterator[Change]:
         [{at: row[metric] for at, row in rows.items() if doubtful or verdict(row) != SUSPECT} for rows in runs]
         for doubtful in (True, False)
     )
-    robust, whole = stats.changes(*values), stats.changes(*values, with_strays=True)
-    of_valid = stats.changes(*by_valid)
+    changed = stats.changes(*values), stats.changes(*values, with_strays=True), stats.changes(*by_valid)
     looks = max(run.looks for run in (first, second))
-    of_valid = dict(zip(of_valid, stats.simultaneous(of_valid.values(), looks), strict=True))
+    robust, with_strays, of_valid = (stats.simultaneous(of, looks) for of in changed)
     strays = [stats.blocks(of)[1] for of in values]
-    intervals = zip(*(stats.simultaneous(of.values(), looks) for of in (robust, whole)), strict=True)
-    for point, (compared, with_strays) in zip(robust, intervals, strict=True):
+    for point, ratio in robust.items():
         before, after = both = [{at: row for at, row in rows.items() if at[0] == point} for rows in runs]
         doubtful = any(verdict(row) == SUSPECT for rows in both for row in rows.values())
-        alone = of_valid[point].ratio if point in of_valid else Interval()
         yield Change(
             point={name: level_of(next(iter(before.values())), name) for name in first.factors},
             before=tuple(row[metric] for row in before.values()),
             after=tuple(row[metric] for row in after.values()),
-            ratio=compared.ratio,
-            by_valid=alone if doubtful else None,
+            ratio=ratio,
+            by_valid=of_valid.get(point, Interval()) if doubtful else None,
             strays=tuple(
                 f"{row.trial} of {run.name}"
                 for run, rows, far in zip((first, second), both, strays, strict=True)
                 for at, row in rows.items() if at in far
             ),
-            with_strays=with_strays.ratio,
+            with_strays=with_strays[point],
         )  # fmt: skip
 
 

@@ -311,7 +311,7 @@ def test_of_runs_in_which_nothing_changed_few_have_a_change(points):
     chance, wrong = np.random.default_rng(9), 0
     for _ in range(100):
         found = changes(drawn(chance, points, 3), drawn(chance, points, 3))
-        wrong += any(not one.ratio.low <= 1 <= one.ratio.high for one in simultaneous(found.values()))
+        wrong += any(not ratio.low <= 1 <= ratio.high for ratio in simultaneous(found).values())
     assert wrong <= 10
 
 
