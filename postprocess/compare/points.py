@@ -3,15 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tierbench.dags.levels import SAME_WITHIN
-from tierbench.postprocess.compare.claims import claims_of, expected_of
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, SLOWER
-from tierbench.postprocess.compare.sequential import Question, look_at, outcome
+from tierbench.postprocess.compare.sequential import look_at, outcome, question_of, same_within
 from tierbench.postprocess.schema.run_rows import SummaryRow
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import Panel, level_of
 from tierbench.postprocess.tables.load_run import Results
-from tierbench.postprocess.verdict.counting import looks_of
 
 
 @dataclass(frozen=True)
@@ -106,10 +103,7 @@ def deciding_place(results: Results, panel: Panel) -> str:
 def more_repetitions(results: Results, points: Sequence[RunPoint]) -> tuple[list[int | None], int]:
     """How many more would resolve 5 %, for each comparison at these points that they can answer; None where nobody can
     say. And how many of them stay open whatever is repeated."""
-    question = Question(
-        results.layout.lines, results.layout.x, results.rate, within(results), claims_of(results.experiment),
-        expected_of(results.experiment), looks_of(results.plan, results.experiment),
-    )  # fmt: skip
+    question = question_of(results.plan, results.experiment, results.layout)
     places = [results.at(point.panel, x=point.x).items() for point in points]
     here = [
         each
@@ -122,5 +116,4 @@ def more_repetitions(results: Results, points: Sequence[RunPoint]) -> tuple[list
 
 def within(results: Results) -> float:
     """How near to 1 all of a ratio's interval lies where two lines are equivalent."""
-    asked = (results.experiment.get("report") or {}).get("same_within")
-    return SAME_WITHIN if asked is None else float(asked)
+    return same_within(results.experiment)

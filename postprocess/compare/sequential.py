@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tierbench.dags.claims import NOT_TESTED, Claim, Expected
-from tierbench.dags.levels import ACCESS, JOBS, PAIR, SAME_WITHIN, WORKLOAD, no_difference
+from tierbench.dags.levels import ACCESS, JOBS, PAIR, SAME_WITHIN, WORKLOAD, Layout, no_difference
 from tierbench.postprocess import stats
 from tierbench.postprocess.compare.claims import (
     answer,
@@ -71,18 +71,25 @@ class Question:
         return stats.over_looks(number + 1) / stats.over_looks(number)
 
 
-def question_of(plan: Mapping[str, Any], experiment: Mapping[str, Any]) -> Question:
-    """What a run asks by its plan.json and experiment.json."""
+def question_of(plan: Mapping[str, Any], experiment: Mapping[str, Any], layout: Layout | None = None) -> Question:
+    """What a run asks by its plan.json and experiment.json; by a layout where its plan is older than layouts."""
+    lines, x = (layout.lines, layout.x) if layout else (plan["report"]["lines"], plan["report"]["x"])
     return Question(
-        lines=plan["report"]["lines"],
-        x=plan["report"]["x"],
+        lines=lines,
+        x=x,
         metric=RATE_OF[experiment.get("measure") or "bytes"],
-        same_within=(experiment.get("report") or {}).get("same_within", Question.same_within),
+        same_within=same_within(experiment),
         claims=claims_of(experiment),
         expects=expected_of(experiment),
         looks=looks_of(plan, experiment),
         may_grow=bool(plan.get("extended")),
     )
+
+
+def same_within(experiment: Mapping[str, Any]) -> float:
+    """How near to 1 all of a ratio's interval lies where two lines are equivalent."""
+    asked = (experiment.get("report") or {}).get("same_within")
+    return SAME_WITHIN if asked is None else float(asked)
 
 
 @dataclass(frozen=True)
