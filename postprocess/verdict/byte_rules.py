@@ -202,11 +202,10 @@ def other_servers(data: TrialData, row: TrialRow) -> Measured:
     read = bytes_reported(data)
     if data.window_ns is None or not data.other_servers or not data.storage or not read:
         return
-    begin, end = data.window_ns
-    counter, seconds = COUNTERS[data.measure.direction], (end - begin) / 1e9
-    moved = sum(counter_curve(interface, counter, begin).rise(0, seconds) for interface in data.other_servers)
+    counter, begin = COUNTERS[data.measure.direction], data.window_ns[0]
+    moved = sum(counter_curve(interface, counter, begin).rise(0, data.window_s) for interface in data.other_servers)
     hosts = sorted({interface.samples.host for interface in data.other_servers})
-    own = at_rest_bytes(len(hosts), seconds)
+    own = at_rest_bytes(len(hosts), data.window_s)
     if data.trial.copied_to in hosts:
         own += BELONGS_TO_THE_OTHER / 100 * read
     words = f"{data.trial.access} does not lead to {', '.join(hosts)}, of which {mb(moved)} were"
@@ -312,10 +311,10 @@ def background_on_the_path(data: TrialData, row: TrialRow) -> Measured:
     stages = [(data.far_end, (measure.far_direction,)), *((servers, (SENT, RECEIVED)) for servers in servers_on(data))]
     for hosts, directions in stages:
         whole = math.inf if hosts is data.far_end else near.bytes  # workers are never in series
-        parts = ((_carried(data, hosts, direction, whole), direction) for direction in directions)
-        moved = [(bytes_moved, direction) for bytes_moved, direction in parts if bytes_moved is not None]
-        if moved and min(moved)[0] >= ON_THE_PATH * near.bytes:
-            most, direction = max(moved, key=lambda pair: pair[0])
+        parts = ((direction, _carried(data, hosts, direction, whole)) for direction in directions)
+        moved = {direction: carried for direction, carried in parts if carried is not None}
+        if moved and min(moved.values()) >= ON_THE_PATH * near.bytes:
+            direction, most = max(moved.items(), key=lambda pair: pair[1])
             names = enumerated(sorted({each.samples.host for each in hosts}))
             words = f"{names} {direction} {mb(most)}, where the storage {measure.direction} {mb(near.bytes)}"
             yield 100 * (most - usual) / read, words
@@ -363,7 +362,7 @@ def other_direction(data: TrialData, row: TrialRow) -> Measured:
     back = together(data, data.storage, measure.far_direction)
     if carried is None or back is None or not carried.bytes:
         return
-    own = at_rest_bytes(len(by_host(data.storage)), (data.window_ns[1] - data.window_ns[0]) / 1e9)
+    own = at_rest_bytes(len(by_host(data.storage)), data.window_s)
     share = 100 * (back.bytes - own) / carried.bytes - BELONGS_TO_THE_OTHER
     moved = f"{mb(back.bytes)} while it {measure.direction} {mb(carried.bytes)}"
     yield share, f"the storage {measure.far_direction} {moved}"
