@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -93,7 +93,7 @@ def _file(path: Path) -> bytes:
         return f"{error.errno}".encode()
 
 
-def _digest(pieces: Sequence[bytes] | Iterator[bytes]) -> bytes:
+def _digest(pieces: Iterable[bytes]) -> bytes:
     """Of several pieces, none of which can pass for a part of its neighbour."""
     whole = hashlib.sha256()
     for piece in pieces:

@@ -25,12 +25,13 @@ NUMBERS = {
     "wall_time_s": "wall s",
     "start_skew_ms": "skew ms",
 }
-TRIALS = {"trial": "trial", "jobs_ok": "ok", "delivered_mbps": "Mb/s", **NUMBERS, "verdict": "verdict"}
+TRIALS = {"trial": "trial", "jobs_ok": "ok", SUMMED: "summed", RATE: "Mb/s", **NUMBERS, "verdict": "verdict"}
 SUMMARY = {
     "configuration": "configuration",
     "jobs": "jobs",
     "trials": "trials",
-    "delivered_mbps": "Mb/s",
+    SUMMED: "summed",
+    RATE: "Mb/s",
     "delivered_mbps_sd": "± trials",
     INTERVAL: "95 %",
     **NUMBERS,
@@ -74,10 +75,8 @@ def _why(trial: TrialRow) -> str:
 
 
 def _headed(columns: Mapping[str, str], summed: bool, directions: Collection[str]) -> Mapping[str, str]:
-    """The columns, with the sum of the clients' own rates where clients have taken turns, in the trials' words."""
-    at = list(columns).index(RATE)
-    names = [*list(columns)[:at], *([SUMMED] if summed else []), *list(columns)[at:]]
-    return {name: worded(columns.get(name, "summed"), directions) for name in names}
+    """The columns, with the sum of the clients' own rates only where clients have taken turns, in the trials' words."""
+    return {name: worded(heading, directions) for name, heading in columns.items() if summed or name != SUMMED}
 
 
 def _table(rows: Sequence[Row], columns: Mapping[str, str]) -> str:
