@@ -207,14 +207,15 @@ def _of_lines(at: Trials, usable: Trials, question: Question) -> Iterator[Compar
         others = [level if factor == WORKLOAD else f"{factor}={level}" for factor, level in shared if factor != JOBS]
         return f"{' and '.join(lines)}, {', '.join([*jobs, *others])}"
 
+    judge = functools.partial(outcome, same_within=question.same_within)
     for points in places:
         pairs = list(itertools.combinations(points, 2))
+        quantile = functools.partial(stats.tukey, len(points), together=number)
+        later = number * len(pairs) * question.later
         for pair in pairs:
-            quantile = functools.partial(stats.tukey, len(points), together=number)
-            judge = functools.partial(outcome, same_within=question.same_within)
             comparison = Comparison(*pair, name(*pair), resolves=question.same_within)
             ratio = ratios.ratio(*(usable[point] for point in pair))
-            yield _with_result(comparison, ratio, usable, quantile, number * len(pairs), question.later, judge)
+            yield _with_result(comparison, ratio, usable, quantile, later, judge)
 
 
 def _of_claims(at: Trials, usable: Trials, question: Question) -> Iterator[Comparison]:
@@ -241,7 +242,7 @@ def _of_claims(at: Trials, usable: Trials, question: Question) -> Iterator[Compa
 
         comparison = Comparison(*ends, str(claim.says), resolves=question.same_within)
         quantile = functools.partial(stats.student, together=number)
-        comparison = _with_result(comparison, compared, usable, quantile, number, question.later, judge)
+        comparison = _with_result(comparison, compared, usable, quantile, number * question.later, judge)
         others = [at for end in ends for at in ceilings_at(question.expects, usable[end], planned) if not at.hit]
         result, obstacle = (NOT_TESTED, missed_ceilings(others[:1])) if others else (comparison.result, "")
         yield dataclasses.replace(comparison, result=result, obstacle=obstacle)  # a growth has one limit
@@ -249,9 +250,9 @@ def _of_claims(at: Trials, usable: Trials, question: Question) -> Iterator[Compa
 
 def _with_result(
     comparison: Comparison, compared: Compared | None, usable: Trials, quantile: Callable[[float], float],
-    together: float, later: float, judge: Callable[[Interval], str],
+    later: float, judge: Callable[[Interval], str],
 ) -> Comparison:  # fmt: skip
-    """A comparison with what its ratio says, or what keeps it open; `later` counts a further look."""
+    """A comparison with what its ratio says, or what keeps it open; with a further look it counts as `later`."""
     if compared is None or not compared.df:
         return comparison
     these, those = usable[comparison.first], usable[comparison.second]
@@ -261,7 +262,7 @@ def _with_result(
     if result != INCONCLUSIVE:
         return dataclasses.replace(comparison, result=result, ratio=ratio, more=0)
     obstacle = _same_ceiling(these, those, comparison.resolves) if enough else ""
-    more = _repeats_to_resolve(compared, repeats, comparison.resolves, together * later)
+    more = _repeats_to_resolve(compared, repeats, comparison.resolves, later)
     return dataclasses.replace(comparison, ratio=ratio, obstacle=obstacle, more=more)
 
 

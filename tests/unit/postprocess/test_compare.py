@@ -229,8 +229,6 @@ def test_what_is_equivalent_only_without_a_stray_trial_is_inconclusive_and_says_
     assert far.strays in as_junit(made)
     assert far.strays in page_of(one, run)
     assert compare_runs(first, read_results(make(tmp_path / "c", **shape), silent), 0.05).exit_status == 0
-    with pytest.raises(ConfigError, match="given twice"):
-        compare_runs(first, first, 0.05)
 
 
 # -- one experiment at several sites -----------------------------------------------------------------------
