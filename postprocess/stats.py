@@ -25,7 +25,7 @@ OTHER_SCATTER = 0.01  # how probable it may be that scatter differs by chance, o
 FAR_NOISIER = 100.0  # times the variance: of less nobody knows by three trials which points are noisy
 STRAY = 0.01  # how often a run without a stray trial is said to have one
 DOUBT, DOUBT_OF_STRAYS = 1.5, 0.5  # standard errors by which variances may differ more than they seem to
-LEAST_TRIALS, LEAST_POINTS = 3, 3  # of a point, and in a repetition, to tell a stray trial from its neighbours
+LEAST_TRIALS, LEAST_POINTS = 3, 3  # of a point, and in a repetition, to tell a stray trial from its repeat_counts
 LEAST_DF = 0.5  # below it an interval says nothing, and its ends are no numbers
 LARGEST_DF = 1000.0  # beyond, Student's distribution is the normal one
 SUMMED = np.linspace(-8.5, 8.5, 171)  # standard deviations: the normal density in steps that leave no error to speak of
@@ -167,25 +167,25 @@ class Blocks:
         self.points = {point: place for place, point in enumerate(dict.fromkeys(key[0] for key in self.trials))}
         self.repeats = {repeat: place for place, repeat in enumerate(dict.fromkeys(key[1] for key in self.trials))}
         self.at = np.array([self.points[point] for point, _ in self.trials], dtype=int)
-        during = np.array([self.repeats[repeat] for _, repeat in self.trials], dtype=int)
-        there = np.zeros((len(self.points), len(self.repeats)))
-        there[self.at, during] = 1.0
+        repeat_of = np.array([self.repeats[repeat] for _, repeat in self.trials], dtype=int)
+        present = np.zeros((len(self.points), len(self.repeats)))
+        present[self.at, repeat_of] = 1.0
         is_noisy = np.array([point in noisy for point in self.points], dtype=bool)
         weights = np.where(is_noisy, weight, 1.0)
-        self.counts = there.sum(1)
-        self.beside = there.sum(0)[during]  # how many trials each one's repetition has
-        self.share = there / self.counts[:, None]
-        self.laplacian = np.diag(weights @ there) - there.T @ (weights[:, None] * self.share)
+        self.counts = present.sum(1)
+        self.repeat_counts = present.sum(0)[repeat_of]  # how many trials each one's repetition has
+        self.share = present / self.counts[:, None]
+        self.laplacian = np.diag(weights @ present) - present.T @ (weights[:, None] * self.share)
         self.inverse = np.linalg.pinv(self.laplacian, hermitian=True)
-        own = np.eye(len(self.repeats))[during] - self.share[self.at]
+        own = np.eye(len(self.repeats))[repeat_of] - self.share[self.at]
         self.own = weights[self.at, None] * own
         self.means = np.bincount(self.at, logs, len(self.points)) / self.counts
         self.shifts = self.inverse @ self.own.T @ logs
-        self.rest = logs - (self.means - self.share @ self.shifts)[self.at] - self.shifts[during]
+        self.rest = logs - (self.means - self.share @ self.shifts)[self.at] - self.shifts[repeat_of]
         self.free = 1 - 1 / self.counts[self.at] - np.einsum("ij,jk,ik->i", self.own, self.inverse, own)
         self.freedom = np.bincount(self.at, self.free, len(self.points)).astype(float)
         self.squares = np.bincount(self.at, self.rest**2, len(self.points)).astype(float)
-        joined = (there @ there.T) > 0
+        joined = (present @ present.T) > 0
         for _ in range(len(joined).bit_length()):
             joined = (joined.astype(float) @ joined) > 0
         self.linked = [int(row.argmax()) for row in joined]  # by points, a number of all that repetitions link
@@ -226,7 +226,7 @@ def blocks(values: Values) -> tuple[Blocks, list[Trial]]:
     used, strays = dict(values), []
     model = Blocks(used)
     for _ in range(max(1, len(used) // 20)):
-        can = (model.counts[model.at] >= LEAST_TRIALS) & (model.beside >= LEAST_POINTS) & (model.free > 1e-9)
+        can = (model.counts[model.at] >= LEAST_TRIALS) & (model.repeat_counts >= LEAST_POINTS) & (model.free > 1e-9)
         if not can.any() or not model.squares.any():
             break
         far = np.where(can, np.abs(model.rest) / np.sqrt(np.where(can, model.free, 1.0)), 0.0)

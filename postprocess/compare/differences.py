@@ -121,21 +121,19 @@ class Fact:
 def differences(first: Results, second: Results) -> list[Difference]:
     """All that differs in how two runs were made, what parts them first."""
     points = {batch_name(row.levels) for row in first.trials} & {batch_name(row.levels) for row in second.trials}
-    mine, theirs = (
-        {(fact.subject, fact.what): fact for fact in (*_asked(run, points), *_files_and_levels(run), *_measured(run))}
-        for run in (first, second)
-    )
+    facts = ((*_definitions(run, points), *_files_and_levels(run), *_measurements(run)) for run in (first, second))
+    mine, theirs = ({(fact.subject, fact.what): fact for fact in of_run} for of_run in facts)
     common = {subject for subject, _ in mine} & {subject for subject, _ in theirs}
     differing = []
     for key, fact in {**mine, **theirs}.items():
-        before, after = (facts[key].value if key in facts else fact.absent for facts in (mine, theirs))
+        before, after = (of_run[key].value if key in of_run else fact.absent for of_run in (mine, theirs))
         same = alike(before, after, *fact.noise) if fact.noise else before == after or _word(before) == _word(after)
         if fact.subject in common and not same:
             differing.append(Difference(fact.what, (_word(before), _word(after)), fact.parts))
     return sorted(differing, key=lambda difference: not difference.parts)
 
 
-def _asked(run: Results, points: Collection[str]) -> Iterator[Fact]:
+def _definitions(run: Results, points: Collection[str]) -> Iterator[Fact]:
     """What site and experiment say; and what the trials of some points were to do, beyond what names them."""
     plan, site, experiment = run.plan, run.site, run.experiment
     yield Fact("", "site", plan.get("site"))
@@ -174,7 +172,7 @@ def _files_and_levels(run: Results) -> Iterator[Fact]:
             yield Fact(f"{axis['name']}={level}", f"what {axis['name']}={level} sets", settings)
 
 
-def _measured(run: Results) -> Iterator[Fact]:
+def _measurements(run: Results) -> Iterator[Fact]:
     """What was measured of links, clients and hosts."""
     for line, link in measured_links(run.ceilings).items():
         yield Fact("", f"links measured {line}", True, parts=False, absent=False)

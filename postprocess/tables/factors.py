@@ -48,7 +48,7 @@ def axes_of_run(run: Path, say: Callable[[str], None]) -> tuple[tuple[Factor, ..
     """
     try:
         plan = json_files.read_as(Planned, run / names.PLAN)
-        axes = tuple(factor for factor in _planned(plan, run) if factor.name not in BUILT_IN)
+        axes = tuple(factor for factor in _factors_of(plan, run) if factor.name not in BUILT_IN)
         return axes, plan.report is not None and plan.report.lines == PAIR
     except FileNotFoundError:
         pass
@@ -71,7 +71,7 @@ def _axes_of_trials(run: Path) -> Iterator[Factor]:
 def run_factors(content: Mapping[str, Any], run: Path, trials: Sequence[Row]) -> list[Factor]:
     """All factors of a run: those of its plan, with whatever other levels its trials have."""
     plan = json_files.typed(Planned, content, str(run / names.PLAN))
-    planned = {factor.name: factor for factor in _planned(plan, run)}
+    planned = {factor.name: factor for factor in _factors_of(plan, run)}
     built_in = {}
     for name in BUILT_IN:  # a plan that is older than factors has them in its configurations
         levels = dict.fromkeys(str(table[name]) for table in content.get("configurations", []) if name in table)
@@ -97,7 +97,7 @@ def layout_of(content: Mapping[str, Any], run: Path, factors: Sequence[Factor]) 
     return report
 
 
-def _planned(plan: Planned, run: Path) -> list[Factor]:
+def _factors_of(plan: Planned, run: Path) -> list[Factor]:
     for factor in plan.factors:  # what accesses and workloads are called is whatever another site's files have
         if not all(
             isinstance(level, (str, int)) if factor.name in BUILT_IN else is_level(level) for level in factor.levels

@@ -243,11 +243,11 @@ def scaling_rows(
     if scaling is None:
         return []
     with_rate = [row for row in summary if row.means[RATE].value is not None]
-    measured = list(_measured(scaling.along, with_rate, ratios))
-    return [*measured, *_extrapolated(scaling, measured, summary)]
+    measured = list(_measured_rows(scaling.along, with_rate, ratios))
+    return [*measured, *_extrapolated_rows(scaling, measured, summary)]
 
 
-def _measured(along: str, summary: Sequence[SummaryRow], ratios: Sequence[RatioRow]) -> Iterator[ScalingRow]:
+def _measured_rows(along: str, summary: Sequence[SummaryRow], ratios: Sequence[RatioRow]) -> Iterator[ScalingRow]:
     ratio_at = {(row.against, _point(row)): row for row in ratios if (row.factor, row.metric) == (along, RATE)}
     for row in summary:
         least = min((other.point[along] for other in summary if _point(other, along) == _point(row, along)), key=float)
@@ -265,7 +265,7 @@ def _measured(along: str, summary: Sequence[SummaryRow], ratios: Sequence[RatioR
         )
 
 
-def _extrapolated(
+def _extrapolated_rows(
     scaling: Scaling, measured: Sequence[ScalingRow], summary: Sequence[SummaryRow]
 ) -> Iterator[ScalingRow]:
     """What the other levels of the factor would bring where the least one alone was to be measured."""

@@ -85,13 +85,13 @@ def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
     columns = [axis_column(axis) for axis in axes]
     ran = [folder for folder in folders if not was_skipped(folder)]
     further = further_columns(ran)
-    trials = sorted(_readable(run, ran, axes, further, say), key=lambda pair: pair[0].position)
+    trials = sorted(_trial_rows(run, ran, axes, further, say), key=lambda pair: pair[0].position)
     rows = [row for row, _ in trials]
     under = {row.trial: json_files.read_table(folder / names.CONDITIONS) for row, folder in trials}
     rows = judge_run(rows, under)
     _write_json(run / names.CONDITIONS, of_run(under))
     for of_trial in (SampleRow, JobRow, ResourceRow):
-        with _replaced(run / of_trial.file) as file:
+        with _replacing(run / of_trial.file) as file:
             header = _header((*columns_of(of_trial, columns), *(further if of_trial is SampleRow else ())))
             file.write(header)
             for _, folder in trials:
@@ -127,7 +127,7 @@ def _scaling(run: Path, say: Callable[[str], None]) -> Scaling | None:
         return None
 
 
-def _readable(
+def _trial_rows(
     run: Path, folders: Iterable[Path], axes: Sequence[Factor], further: Sequence[Column], say: Callable[[str], None]
 ) -> Iterator[tuple[TrialRow, Path]]:
     """Each trial's row and folder, and its tables there, made only where they are not what they would be anyway.
@@ -183,7 +183,7 @@ def trial_tables(
 
 def _write_samples(folder: Path, data: TrialData, axes: Sequence[Column], further: Sequence[Column]) -> None:
     own = columns_of(SampleRow, axes)
-    with _replaced(folder / SampleRow.file) as file:
+    with _replacing(folder / SampleRow.file) as file:
         file.write(_header((*own, *further)))
         for sampled in data.sampled:
             samples = sampled.samples
@@ -280,13 +280,13 @@ def _or_nan(values: Integers) -> Integers | Numbers:
 
 def _write(folder: Path, table: type[Row], rows: Iterable[Row], axes: Sequence[Column]) -> None:
     columns = columns_of(table, axes)
-    with _replaced(folder / table.file) as file:
+    with _replacing(folder / table.file) as file:
         file.write(_header(columns))
         file.write(csv_bytes([_field(column, row[column.name]) for column in columns] for row in rows))
 
 
 def _write_json(path: Path, content: dict[str, Any], indent: int | None = 1) -> None:
-    with _replaced(path) as file:
+    with _replacing(path) as file:
         file.write(json.dumps(content, indent=indent, ensure_ascii=False).encode() + b"\n")
 
 
@@ -320,7 +320,7 @@ def no_formula(text: str) -> str:
 
 
 @contextlib.contextmanager
-def _replaced(path: Path) -> Iterator[BinaryIO]:
+def _replacing(path: Path) -> Iterator[BinaryIO]:
     """A file to be written beside the path, which takes its place when it is whole."""
     try:
         with files.replacing(path) as file:
