@@ -1,20 +1,18 @@
 """Names what limited a trial, from the use of each resource on its path; docs/bottlenecks.md argues the rules.
 
 Something is full when its use is at its ceiling. Of several full ones the fullest is named first, then the others.
-Where nothing is full, it may be TCP's windows, or latency: clients that wait for round trips. Where each client has a
-distance of its own, each is held against its own, and the one label is for all or for none.
+Where nothing is full, it may be TCP's windows, or latency (latency.py).
 """
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tierbench.postprocess.measures.latency import Clients, clients_of, why_latency, why_not_latency
 from tierbench.postprocess.measures.resources import CARRIES, ONCE, SHARED, WINDOWS, Part, Resource, part, resources
 from tierbench.postprocess.records.ceilings import Ceiling
-from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import TrialData, by_host
 from tierbench.postprocess.schema.rows import Limit, ResourceRow
 from tierbench.postprocess.wording import listed
@@ -35,14 +33,6 @@ CLIENT_FULL = 0.80  # CPU time over run time: such a job is called CPU-bound
 MACHINE_FULL = 0.95  # of a machine that several hosts share
 MOST_OF_MACHINE = 0.5
 SENDS = 0.2  # of what a host sends: an interface that sends less is not one of those by which data leave it
-# Those of latency.
-IDLE = 0.75  # for latency to be named, nothing may be used more than this
-WAITING = 0.5  # nor the clients' own CPU more than this
-LEAST_RTT_MS = 1.0  # a shorter round trip is no longer than a server's own answering time
-LEAST_IN_FLIGHT = 512  # a client that waits for each answer has as much on the way as it asks for at a time:
-MOST_IN_FLIGHT = 16 << 20  # between a small basket and the largest read-ahead or TCP window that is usual
-A_ROUND_TRIP = (0.7, 2.0)  # round trips that a client waits for each of its reads, where it tells how many these were
-ALIKE = 1.5  # clients that wait for nothing but their distances differ by no more in what they have on the way
 
 STORAGE, WAN, LATENCY, CLIENT, UNEXPLAINED = "storage", "WAN link", "latency", "client's own CPU", "unexplained"
 WINDOW = "TCP window"
@@ -102,9 +92,9 @@ def resource_rows(data: TrialData, leading: Mapping[str, Any]) -> Iterator[Resou
 
 def not_known(data: TrialData, of: Part, used: Sequence[Resource]) -> list[str]:
     """The hosts that may be on the way, were to be sampled, and of which nothing is known."""
-    known = {r.host for r in used if r.resource.startswith("NIC ")}
+    measured = {r.host for r in used if r.resource.startswith("NIC ")}
     roles = {host: role for host, role in data.trial.roles.items() if role in ("gateway", "door") or host in of.hosts}
-    return [f"{role} {host}" for host, role in roles.items() if host not in known]
+    return [f"{role} {host}" for host, role in roles.items() if host not in measured]
 
 
 def without_ceiling(data: TrialData, used: Sequence[Resource]) -> list[str]:
@@ -242,7 +232,7 @@ def _cpu(role: str, used: Iterable[Resource]) -> Iterator[Candidate]:
             weak = name in DISKS or (role == "worker" and fullest[0].unit == "%")
             candidates.append((use / threshold, Candidate(CPU[role], use, words, is_full, weak)))
     if candidates:
-        yield max(candidates, key=lambda pair: (pair[1].full, not pair[1].weak if pair[1].full else True, pair[0]))[1]
+        yield max(candidates, key=lambda pair: (pair[1].full, not (pair[1].full and pair[1].weak), pair[0]))[1]
 
 
 def _machine(used: Sequence[Resource], cpu_bound: bool) -> Iterator[Candidate]:
@@ -361,137 +351,3 @@ def _hosts(role: str, used: Sequence[Resource]) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
-
-
-@dataclass(frozen=True)
-class Client:
-    """A client, or the mean of all, and how far it is from the storage."""
-
-    rtt_ms: float | None
-    mbps: float | None  # of each of its processes
-    computing: float | None  # its CPU time over its run time
-    link_use: float = 0.0  # of its worker's interface
-    wait_per_read_ms: float | None = None
-
-    @property
-    def in_flight(self) -> float:
-        """By Little's law, the bytes on the way at a time."""
-        return (self.mbps or 0.0) * 1e6 / 8 * (self.rtt_ms or 0.0) / 1e3
-
-    @property
-    def trips_per_read(self) -> float:
-        return (self.wait_per_read_ms or 0.0) / self.rtt_ms if self.rtt_ms else 0.0
-
-    @property
-    def may_wait(self) -> bool:
-        """Whether all of it is known, it is far, and it neither computes nor fills its link."""
-        if self.rtt_ms is None or not self.mbps or self.computing is None:
-            return False
-        return self.rtt_ms >= LEAST_RTT_MS and self.computing <= WAITING and self.link_use <= IDLE
-
-
-@dataclass(frozen=True)
-class Clients:
-    """A trial's clients: each where each has a distance of its own, else one for all."""
-
-    each: Sequence[Client]
-    cpu_efficiency: float | None
-    rtt_source: str = ""
-    processes: int = 1  # of each
-
-    @property
-    def away(self) -> str:
-        who = "clients" if self.processes == 1 else f"clients' processes ({self.processes} each)"
-        return f"{who} {_range([client.rtt_ms or 0.0 for client in self.each], 1, 'ms')} away"
-
-    @property
-    def on_the_way(self) -> str:
-        return _range([client.in_flight / 1024 for client in self.each], 0, "KiB")
-
-
-def clients_of(data: TrialData, of: Part, used: Sequence[Resource], storage_mbps: float) -> Clients:
-    """The clients of a trial whose storage had this rate in that part; all, if each has a distance of its own."""
-    computing = next((r.utilisation for r in used if r.role == "client"), None)
-    links, processes = data.ceilings, data.trial.work.processes
-    if links.rtts_ms is None:
-        each_mbps = storage_mbps / processes / of.at_work if of.at_work else None
-        client = Client(links.rtt_ms, each_mbps, computing or 0.0, wait_per_read_ms=_wait_per_read_ms(of.clients))
-        return Clients([client], computing, links.rtt_source, processes)
-    each = [
-        Client(
-            links.rtts_ms.get(job.host) if job.host in data.taking_hosts else None,
-            mbps / processes if (mbps := _mbps(job)) else None,
-            job.computing_s / job.run_s / data.trial.cores_each if job.computing_s is not None and job.run_s else None,
-            _link_use(job, data, used),
-            _wait_per_read_ms([job]),
-        )
-        for job in data.working
-    ]
-    return Clients(each, computing, links.rtt_source, processes)
-
-
-def why_latency(uses: Iterable[float], clients: Clients) -> str:
-    """Why it is latency, if it is: all waits, nothing works, and what is on its way is as much as is asked for.
-
-    Of none there is clearly less on the way than of another.
-    """
-    each = clients.each
-    if any(use > IDLE for use in uses) or (clients.cpu_efficiency or 0.0) > WAITING:
-        return ""
-    if not each or not all(client.may_wait for client in each):
-        return ""
-    who, rates = f"{clients.away} ({clients.rtt_source})", _range([client.mbps or 0.0 for client in each], 1, "Mb/s")
-    trips = [client.trips_per_read for client in each]
-    if min(trips) >= A_ROUND_TRIP[0] and max(trips) <= A_ROUND_TRIP[1]:
-        waits = _range(trips, 1, "round trips")
-        return f"nothing is busy and {who} wait {waits} for each of their reads, which so brings each {rates}"
-    if all(trips):  # they count their reads, which wait for something else, or for less
-        return ""
-    in_flight = [client.in_flight for client in each]
-    if min(in_flight) < LEAST_IN_FLIGHT or max(in_flight) > min(MOST_IN_FLIGHT, ALIKE * min(in_flight)):
-        return ""
-    return (
-        f"nothing is busy and {who} wait: each receives {rates}, so {clients.on_the_way} are on the way at a time,"
-        " as when each answer is awaited before more is asked for"
-    )
-
-
-def why_not_latency(clients: Clients) -> Iterator[str]:
-    """What speaks against, or is missing for, latency."""
-    unknown, number = sum(client.rtt_ms is None for client in clients.each), len(clients.each)
-    if unknown and number > 1:
-        yield f"the round-trip time is not one for all, and that of {unknown} of {number} clients not known"
-    elif unknown:
-        yield "the round-trip time is not known (links.rtt_ms, or iperf3 at the run's beginning)"
-    elif any(client.mbps for client in clients.each):
-        alike = " (alike where distance alone holds)" if number > 1 else ""
-        yield f"{clients.away} have {clients.on_the_way} each on the way{alike}"
-
-
-def _wait_per_read_ms(jobs: Iterable[Job]) -> float | None:
-    """What a client waits for each of its reads in the median, where clients report how many these were."""
-    waits = [
-        1e3 * (job.run_s - (job.computing_s or 0.0)) / job.reads for job in jobs if job.run_s is not None and job.reads
-    ]
-    return statistics.median(waits) if waits else None
-
-
-def _mbps(job: Job) -> float | None:
-    return 8e-6 * job.bytes_read / job.run_s if job.bytes_read and job.run_s else None
-
-
-def _link_use(job: Job, data: TrialData, used: Sequence[Resource]) -> float:
-    """How much of its worker's interface was used, as it was sampled or by what the client itself took through it.
-
-    Workers' links are added up to be called full, which hides a full one among idle ones.
-    """
-    ceiling = data.ceilings.nic(job.host, "worker")
-    own = (_mbps(job) or 0.0) / ceiling.mbps if ceiling else 0.0
-    sampled = (r.utilisation or 0.0 for r in used if r.host == job.host and r.resource.startswith("NIC "))
-    return max(own, *sampled, 0.0)
-
-
-def _range(values: Sequence[float], decimals: int, unit: str) -> str:
-    """From the least to the most of them, or the one that all are."""
-    least, most = f"{min(values):.{decimals}f}", f"{max(values):.{decimals}f}"
-    return f"{least} {unit}" if least == most else f"{least} to {most} {unit}"

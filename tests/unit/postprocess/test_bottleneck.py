@@ -9,7 +9,8 @@ from tests.unit.postprocess.test_ceilings import LINKS
 from tests.unit.synthetic_report import read_csv
 from tests.unit.synthetic_run import GATEWAY, OSS, during, steady, write_client, write_host, write_trial
 from tierbench import names
-from tierbench.postprocess.measures.bottleneck import Client, Clients, explain
+from tierbench.postprocess.measures.bottleneck import explain
+from tierbench.postprocess.measures.latency import Client, Clients
 from tierbench.postprocess.measures.resources import QUOTA, SHARED, WINDOWS, Resource
 from tierbench.postprocess.records.ceilings import STATED
 from tierbench.postprocess.tables.write import tables, trial_tables

@@ -9,7 +9,7 @@ from tests.unit.doctored_trial import arranged, edit_trial
 from tests.unit.synthetic_run import OSS, during, ticks, write_client, write_samples, write_trial
 from tests.unit.synthetic_start import in_turn
 from tierbench import names
-from tierbench.postprocess.measures.bottleneck import Client, Clients, clients_of, why_latency
+from tierbench.postprocess.measures.latency import Client, Clients, clients_of, why_latency
 from tierbench.postprocess.measures.resources import part
 from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row
