@@ -1,15 +1,18 @@
 """How much of each resource along a trial's path was used while all its clients were at work."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tierbench.postprocess.measures.traffic import Counted, counter_curve
+from tierbench.postprocess.measures.traffic import MEGABITS, Counted, counter_curve
 from tierbench.postprocess.records.jobs import Job
+from tierbench.postprocess.records.samples import Samples
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host
 
 HEAD = 0.1  # of the time in which all are active: opening the files, and TCP's slow start
@@ -36,6 +39,8 @@ OF_FLOWS = {  # that send, as the sampler has it: the column, the unit and by wh
 }
 QUOTA, SHARED = "its CPU quota", "the machine's cores"
 
+Rates = dict[str, list[float | None]]  # of each interface of a host, by the direction
+
 
 @dataclass(frozen=True)
 class Part:
@@ -46,7 +51,7 @@ class Part:
     words: str
     clients: Sequence[Job]  # who was at work then: of a trial in turn one
 
-    @property
+    @cached_property
     def hosts(self) -> set[str]:
         return {job.host for job in self.clients if job.start}
 
@@ -138,11 +143,7 @@ def part(data: TrialData) -> Part | None:
 def resources(data: TrialData, of: Part) -> list[Resource]:
     """All resources of a trial's sampled hosts, its links and its clients."""
     moved = _moved(data, of)
-    workers = of.hosts & (data.client_hosts if data.trial.on_disk else data.taking_hosts)
-    used: list[Resource] = []
-    least = _least_carried(data, of, moved)
-    for interfaces in by_host(data.sampled):
-        used += _of_host(interfaces, data, of, (moved, least), workers)
+    used = [resource for _, of_host in _of_hosts(data, of, moved) for resource in of_host]
     used += _of_workers_not_sampled(data, of)
     return [*used, *_of_links(data, of, used, moved), *_of_machine(data, of), *_of_clients(data, of)]
 
@@ -152,13 +153,10 @@ def server_cpu_s(data: TrialData) -> float | None:
     if data.window_ns is None:
         return None
     window, cores = Part(*data.window_ns, "", data.working), []
-    moved = _moved(data, window)
-    passed = (moved, _least_carried(data, window, moved))
-    for interfaces in by_host(data.sampled):
-        if interfaces[0].samples.role in SERVERS:
-            shares = 100 / (interfaces[0].samples.header.ncpu or math.nan)
-            used = [r for r in _of_host(interfaces, data, window, passed, set()) if r.on_the_way]
-            cpu = {r.resource: r.value / (shares if r.unit == "%" else 1) for r in used}
+    for here, of_host in _of_hosts(data, window, _moved(data, window)):
+        if here.role in SERVERS and here.on_the_way:
+            shares = 100 / (here.sampled.samples.header.ncpu or math.nan)
+            cpu = {r.resource: r.value / (shares if r.unit == "%" else 1) for r in of_host}
             # What is stolen counts as busy, and others have had it.
             cores += [cpu.get("CPU", math.nan) - cpu.get("CPU stolen", 0.0)] if cpu else []
     total = window.seconds * sum(cores)
@@ -167,56 +165,68 @@ def server_cpu_s(data: TrialData) -> float | None:
 
 def _moved(data: TrialData, of: Part) -> float:
     """What all storage servers carried, in Mb/s."""
-    return sum(per_second(server, data.measure.counter, of, 8 / 1e6) or 0.0 for server in data.storage)
+    return sum(per_second(server, data.measure.counter, of, MEGABITS) or 0.0 for server in data.storage)
 
 
-def _rates(interfaces: list[Sampled], of: Part) -> dict[str, list[float | None]]:
+def _of_hosts(data: TrialData, of: Part, moved: float) -> Iterator[tuple[Here, Iterator[Resource]]]:
+    """Each sampled host, and its resources, which are worked out as somebody asks for them."""
+    hosts = [(interfaces, _rates(interfaces, of)) for interfaces in by_host(data.sampled)]
+    least = _least_carried(hosts, moved)
+    for interfaces, rates in hosts:
+        sampled, samples = interfaces[0], interfaces[0].samples
+        on_the_way = _is_on_the_way(samples, data, of, _carried(rates), least[samples.role], MOST_CARRIED * moved)
+        here = Here(sampled, of, samples.host, samples.role, on_the_way)
+        yield here, _of_host(here, interfaces, rates, data)
+
+
+def _rates(interfaces: list[Sampled], of: Part) -> Rates:
     """What each interface of a host sent and received, in Mb/s."""
     return {
-        direction: [per_second(nic, f"{direction}_bytes", of, 8 / 1e6) for nic in interfaces]
+        direction: [per_second(nic, f"{direction}_bytes", of, MEGABITS) for nic in interfaces]
         for direction in ("tx", "rx")
     }
 
 
-def _carried(rates: dict[str, list[float | None]]) -> list[float]:
+def _carried(rates: Rates) -> list[float]:
     return [sum(rate or 0.0 for rate in direction) for direction in rates.values()]
 
 
-def _least_carried(data: TrialData, of: Part, moved: float) -> dict[str, float]:
+def _least_carried(hosts: Iterable[tuple[list[Sampled], Rates]], moved: float) -> dict[str, float]:
     """By role, what a host on the data's way carries at least: half of it, or of its share where several divide it."""
     by_role: dict[str, list[float]] = {}
-    for interfaces in by_host(data.sampled):
-        most = max(_carried(_rates(interfaces, of)))
+    for interfaces, rates in hosts:
+        most = max(_carried(rates))
         by_role.setdefault(interfaces[0].samples.role, []).append(most if most >= TAKES_PART * moved else 0.0)
     return {
-        role: CARRIES * moved / (int(np.count_nonzero(rates)) if _divide(rates, moved) else 1)
-        for role, rates in by_role.items()
+        role: CARRIES * moved / (int(np.count_nonzero(carried)) if _divide(carried, moved) else 1)
+        for role, carried in by_role.items()
     }
 
 
-def _divide(rates: list[float], moved: float) -> bool:
+def _divide(carried: list[float], moved: float) -> bool:
     """Whether hosts that carried so much are side by side: together it is all, and none carried all."""
-    return CARRIES * moved <= sum(rates) <= ONCE * moved and 0 < max(rates) < ALL * moved
+    return CARRIES * moved <= sum(carried) <= ONCE * moved and 0 < max(carried) < ALL * moved
 
 
-def _of_host(
-    interfaces: list[Sampled], data: TrialData, of: Part, passed: tuple[float, dict[str, float]], workers: set[str]
-) -> Iterator[Resource]:
-    sampled, (moved, least_carried) = interfaces[0], passed
-    samples = sampled.samples
-    host, role = samples.host, samples.role
-    rates = _rates(interfaces, of)
-    carried, least = _carried(rates), least_carried[role]
-    on_the_way = max(carried) >= least
-    if data.is_warm and role in SERVERS:  # the storage sends next to nothing, which anybody carries
-        on_the_way = host in {cache.host for cache in data.data_caches}
+def _is_on_the_way(
+    samples: Samples, data: TrialData, of: Part, carried: list[float], least: float, most: float
+) -> bool:
+    """Whether the data pass a host that carried so much each way, of what such a host carries at least and at most."""
+    if samples.role == "worker":
+        return samples.host in of.hosts & (data.client_hosts if data.trial.on_disk else data.taking_hosts)
+    if samples.role == "storage":
+        return samples.host in {server.samples.host for server in data.both_ends}
     if data.trial.protocol == MOUNT:  # which leads through none, or what one is sent it sends on, and no more
-        on_the_way = min(carried) >= least and max(carried) <= MOST_CARRIED * moved
-    if role in ("storage", "worker"):
-        on_the_way = host in (workers if role == "worker" else {server.samples.host for server in data.both_ends})
-    here = Here(sampled, of, host, role, on_the_way)
+        return min(carried) >= least and max(carried) <= most
+    if data.is_warm and samples.role in SERVERS:  # the storage sends next to nothing, which anybody carries
+        return samples.host in {cache.host for cache in data.data_caches}
+    return max(carried) >= least
+
+
+def _of_host(here: Here, interfaces: list[Sampled], rates: Rates, data: TrialData) -> Iterator[Resource]:
+    sampled, samples, of = here.sampled, here.sampled.samples, here.of
     for number, nic in enumerate(interfaces):
-        ceiling = data.ceilings.nic(host, role, nic.samples.card)
+        ceiling = data.ceilings.nic(here.host, here.role, nic.samples.card)
         most, source = (ceiling.mbps, ceiling.source) if ceiling else (None, "")
         for direction, words in (("tx", "NIC sent"), ("rx", "NIC received")):
             near = at_ceiling(nic, f"{direction}_bytes", of, most)
@@ -257,7 +267,7 @@ def _of_disks(here: Here) -> Iterator[Resource]:
     yield from here.counted("busiest disk", "disk_busiest_ms", "%", 0.1, 100)
     if disks := len(here.sampled.samples.header.disks or ()):
         yield from here.counted("disks busy", "disk_busy_ms", "%", 0.1 / disks, 100)
-    yield from here.counted("disk read", "disk_read_bytes", "Mb/s", 8 / 1e6)
+    yield from here.counted("disk read", "disk_read_bytes", "Mb/s", MEGABITS)
 
 
 def shares_machine(sampled: Sampled, data: TrialData) -> bool:
@@ -269,17 +279,15 @@ def shares_machine(sampled: Sampled, data: TrialData) -> bool:
 
 def _of_workers_not_sampled(data: TrialData, of: Part) -> Iterator[Resource]:
     """What the clients of a worker report to have moved, where nobody has read its interface."""
-    by_host: dict[str, float] = {}
+    mbps: dict[str, float] = defaultdict(float)
     for job in of.clients:
         if job.bytes_read and job.run_s and job.host in data.taking_hosts:
-            at_work = replace(of, clients=[job]).at_work
-            by_host[job.host] = by_host.get(job.host, 0.0) + job.bytes_read * 8 / 1e6 / job.run_s * at_work
-    for host in sorted(by_host.keys() - {sampled.samples.host for sampled in data.sampled}):
-        ceiling = data.ceilings.nic(host, "worker")
-        if ceiling:
+            mbps[job.host] += job.bytes_read * 8 / 1e6 / job.run_s * replace(of, clients=[job]).at_work
+    for host in sorted(mbps.keys() - {sampled.samples.host for sampled in data.sampled}):
+        if ceiling := data.ceilings.nic(host, "worker"):
             source = f"{ceiling.source}; not sampled, the rate is by its clients"
             resource = f"NIC {data.measure.far_direction}"
-            yield Resource(host, "worker", resource, by_host[host], "Mb/s", ceiling.mbps, source)
+            yield Resource(host, "worker", resource, mbps[host], "Mb/s", ceiling.mbps, source)
 
 
 def _of_links(data: TrialData, of: Part, used: list[Resource], moved: float) -> Iterator[Resource]:
@@ -323,13 +331,13 @@ def _of_clients(data: TrialData, of: Part) -> Iterator[Resource]:
 # -- means over the part ----------------------------------------------------------------------------------
 
 
-def per_second(sampled: Sampled, counter: str, of: Part, times_what: float = 1.0) -> float | None:
+def per_second(sampled: Sampled, counter: str, of: Part, factor: float = 1.0) -> float | None:
     """How fast a counter rose; None unless known for most of the part."""
     if counter not in sampled.intervals.differences:
         return None
     risen = counter_curve(sampled, counter, of.begin_ns)
     rate = risen.rate(0, of.seconds)
-    return None if rate is None or risen.covered_s(0, of.seconds) < LEAST_COVERED * of.seconds else times_what * rate
+    return None if rate is None or risen.covered_s(0, of.seconds) < LEAST_COVERED * of.seconds else factor * rate
 
 
 def at_ceiling(sampled: Sampled, counter: str, of: Part, ceiling_mbps: float | None) -> float:
