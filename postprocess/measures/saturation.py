@@ -128,12 +128,10 @@ class _Data:
         """The mean over each repetition's trials, along the last axis."""
         return np.stack([values[..., self.blocks == repeat].mean(axis=-1) for repeat in self.repeats], axis=-1)
 
-    def squares(self, residuals: Numbers) -> Numbers:
-        """What is left within the repetitions, along the last axis."""
-        means = self.over_blocks(residuals)
-        places = np.searchsorted(self.repeats, self.blocks)
-        squares: Numbers = np.sum((residuals - means[..., places]) ** 2, axis=-1)
-        return squares
+    def within_blocks(self, values: Numbers) -> Numbers:
+        """What is left of them without their repetition's mean."""
+        left: Numbers = values - self.over_blocks(values)[..., np.searchsorted(self.repeats, self.blocks)]
+        return left
 
 
 def _shape(clients: Numbers, points: Numbers, bends: Numbers) -> Numbers:
@@ -167,7 +165,7 @@ class _Region:
     @classmethod
     def _on(cls, data: _Data, points: Numbers) -> _Region:
         residuals = data.logs - _shape(data.clients, points, BENDS)
-        squares = data.squares(residuals)
+        squares: Numbers = np.sum(data.within_blocks(residuals) ** 2, axis=-1)
         best = np.unravel_index(int(np.argmin(squares)), squares.shape)
         least = float(squares[best])
         variance = max(least / data.freedom, LEAST_NOISE**2)
@@ -184,14 +182,18 @@ class _Region:
             quantile,
         )
 
+    def _residuals(self) -> Numbers:
+        """What the best curve leaves of the logarithms of the rates, but for its level."""
+        row, column = self.best
+        residuals: Numbers = self.data.logs - _shape(self.data.clients, self.points[[row]], BENDS[[column]])[0, 0]
+        return residuals
+
     def misfit(self) -> str:
         """Whether the batches' means lie off the best curve, by more than their scatter and by a share that matters."""
         from scipy import special  # which takes a while to load
 
         data, freedom = self.data, len(self.data.ladder) - RUNGS
-        row, column = self.best
-        residuals = data.logs - _shape(data.clients, self.points[row : row + 1], BENDS[column : column + 1])[0, 0]
-        residuals = residuals - data.over_blocks(residuals)[np.searchsorted(data.repeats, data.blocks)]
+        residuals = data.within_blocks(self._residuals())
         off = {number: float(np.mean(residuals[data.clients == number])) for number in data.ladder}
         pure = sum(float(np.sum((residuals[data.clients == n] - mean) ** 2)) for n, mean in off.items())
         of_pure = len(residuals) - len(data.ladder) - len(data.repeats) + 1
@@ -260,8 +262,6 @@ class _Region:
 
     def _over_repeats(self, share: float) -> float:
         """How far the interval of what a whole repetition has in common reaches."""
-        row, column = self.best
-        shape = _shape(self.data.clients, self.points[row : row + 1], BENDS[column : column + 1])[0, 0]
-        means = self.data.over_blocks(self.data.logs - shape)
+        means = self.data.over_blocks(self._residuals())
         quantile = student(len(means) - 1)
         return quantile * float(np.std(means, ddof=1)) * math.sqrt(share)
