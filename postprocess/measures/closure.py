@@ -81,7 +81,7 @@ def moved(sampled: Sampled, direction: str, data: TrialData) -> Moved | None:
         return None
     last = min(last + 1, len(amount) - 1) if data.trial.declared.settles else len(amount) - 1
     rise, counted = amount.known_rise(first, last), counter.replace("bytes", "packets")
-    if rise is None or counted == counter or counted not in sampled.samples.columns:
+    if rise is None or counted == counter:
         return None if rise is None else Moved(rise, 0.0)
     return Moved(rise, counter_curve(sampled, counted, begin).rise(*amount.times[[first, last]]))
 
@@ -126,12 +126,13 @@ def servers_on(data: TrialData) -> list[list[Sampled]]:
 
 def sent_again(data: TrialData, carried: Moved | None, servers: list[Sampled] | None = None) -> float:
     """Bytes in TCP segments that the storage, or others, sent again in the window; what they receive comes once."""
-    segments = 0.0
-    if data.measure.direction != SENT or data.measure.by != "interfaces":
-        return segments
-    for server, *_ in by_host(data.storage if servers is None else servers):
-        if "tcp_retrans" in server.samples.columns and data.window_ns is not None:
-            segments += counter_curve(server, "tcp_retrans", data.window_ns[0]).rise(0, data.window_s)
+    if data.measure.direction != SENT or data.measure.by != "interfaces" or data.window_ns is None:
+        return 0.0
+    curves = [
+        counter_curve(server, "tcp_retrans", data.window_ns[0])
+        for server, *_ in by_host(data.storage if servers is None else servers)
+    ]
+    segments = sum(curve.rise(0, data.window_s) for curve in curves)
     mean = carried.bytes / carried.packets if carried is not None and carried.packets else float("inf")
     return segments * min(mean, _mtu(data))
 

@@ -232,7 +232,7 @@ def _of_host(here: Here, interfaces: list[Sampled], rates: Rates, data: TrialDat
             near = at_ceiling(nic, f"{direction}_bytes", of, most)
             more = {"source": source, "at_ceiling": near, "interface": nic.samples.interface}
             yield from here.used(words, rates[direction][number], "Mb/s", most, **more)
-    if "cpu_own_ns" in samples.columns and samples.columns["cpu_own_ns"].max(initial=-1) >= 0:
+    if samples.reports("cpu_own_ns"):
         # What a host that shares its machine with others has used of it itself.
         limit = samples.header.own_cpu_limit_cores
         most, source = limit or samples.header.ncpu, QUOTA if limit else SHARED
@@ -333,8 +333,6 @@ def _of_clients(data: TrialData, of: Part) -> Iterator[Resource]:
 
 def per_second(sampled: Sampled, counter: str, of: Part, factor: float = 1.0) -> float | None:
     """How fast a counter rose; None unless known for most of the part."""
-    if counter not in sampled.intervals.differences:
-        return None
     risen = counter_curve(sampled, counter, of.begin_ns)
     rate = risen.rate(0, of.seconds)
     return None if rate is None or risen.covered_s(0, of.seconds) < LEAST_COVERED * of.seconds else factor * rate
@@ -342,7 +340,7 @@ def per_second(sampled: Sampled, counter: str, of: Part, factor: float = 1.0) ->
 
 def at_ceiling(sampled: Sampled, counter: str, of: Part, ceiling_mbps: float | None) -> float:
     """The share of the part's samples whose rate is near the ceiling."""
-    if ceiling_mbps is None or counter not in sampled.intervals.differences:
+    if ceiling_mbps is None:
         return 0.0
     risen = counter_curve(sampled, counter, of.begin_ns)
     rates = risen.rates(risen.times[(risen.times >= 0) & (risen.times <= of.seconds)])  # of whole intervals

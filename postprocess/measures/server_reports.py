@@ -90,15 +90,12 @@ def caches(data: TrialData) -> list[Cache]:
 
 def _proxies(data: TrialData) -> list[Sampled]:
     """The hosts whose proxy answered the sampler."""
-    hosts = [host for host, *_ in by_host(data.sampled) if REQUESTS in host.samples.columns]
-    return [host for host in hosts if host.samples.columns[REQUESTS].max(initial=-1) >= 0]
+    return [host for host, *_ in by_host(data.sampled) if host.samples.reports(REQUESTS)]
 
 
 def _risen(data: TrialData, hosts: list[Sampled], counter: str) -> float | None:
     """By how much a counter of all these rose from before the window to the end; None unless it is known throughout."""
     if not hosts or data.window_ns is None:
-        return None
-    if any(counter not in host.samples.columns for host in hosts):
         return None
     curves = [counter_curve(host, counter, data.window_ns[0]) for host in hosts]
     if any(len(curve) < 2 or curve.times[0] > 0 for curve in curves):
@@ -109,10 +106,7 @@ def _risen(data: TrialData, hosts: list[Sampled], counter: str) -> float | None:
 
 def bytes_per_server_read(data: TrialData) -> float | None:
     """What the servers sent over the reads and vector reads that they were asked for; None unless all is known."""
-    reporting = [
-        host for host, *_ in by_host(data.sampled)
-        if PROCESSES in host.samples.columns and host.samples.columns[PROCESSES].max(initial=-1) > 0
-    ]  # fmt: skip
+    reporting = [host for host, *_ in by_host(data.sampled) if host.samples.reports(PROCESSES, least=1)]
     risen = [rise for host in reporting if data.window_ns and (rise := rises(host, *data.window_ns)) is not None]
     reads = sum(sum(rise[name] for name in XROOTD_READS) for rise in risen)
     return sum(rise[XROOTD_SENT] for rise in risen) / reads if reads and len(risen) == len(reporting) else None

@@ -9,7 +9,6 @@ docs/statistics.md has the whole algorithm, its thresholds and what it does to k
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tierbench.postprocess.digits import Integers, Numbers
 from tierbench.postprocess.measures.delivered import Delivered
@@ -93,19 +92,20 @@ def _best(
     total, count = weights.sum(), int((weights > 0).sum())
     # The departures' heights are eliminated from the normal equations, which leaves one equation for the level.
     with np.errstate(divide="ignore", invalid="ignore"):
-        freedom = total - _outer(left.weight**2 / left.square, right.weight**2 / right.square)
-        pull = (weights * rates).sum() - _outer(
+        freedom = total - np.add.outer(left.weight**2 / left.square, right.weight**2 / right.square)
+        pull = (weights * rates).sum() - np.add.outer(
             left.weight * left.rate / left.square, right.weight * right.rate / right.square
         )
         level = pull / freedom
-        explained = _outer(left.rate**2 / left.square, right.rate**2 / right.square) + pull**2 / freedom
+        explained = np.add.outer(left.rate**2 / left.square, right.rate**2 / right.square) + pull**2 / freedom
         squares = np.maximum((weights * rates**2).sum() - explained, 0)
         least = np.maximum(LEAST_DEPTH * level, np.sqrt(squares / total))
         deep = (least <= _depth(left, level.T).T) & (_depth(right, level) >= least)
     floor = total * (FINEST * (weights * rates).sum() / total) ** 2
-    price = PRICE * np.log(count) * _outer(left.length > 0, right.length > 0)
+    price = PRICE * np.log(count) * np.add.outer(left.length > 0, right.length > 0, dtype=float)
     cost = count * np.log(squares + floor) + price
-    between = (left.edges[:, None] < right.edges) & (total - _outer(left.length, right.length) > total / count / 2)
+    inside = total - np.add.outer(left.length, right.length)
+    between = (left.edges[:, None] < right.edges) & (inside > total / count / 2)
     cost = np.where(deep & between & np.isfinite(cost), cost, np.inf)
     row, column = np.unravel_index(int(np.argmin(cost)), cost.shape)
     return int(left.edges[row]), int(right.edges[column])
@@ -142,11 +142,6 @@ def _drifts(times: Numbers, rates: Numbers, weights: Numbers) -> bool:
     residuals = rates - level - slope * (times - middle)
     error = np.sqrt((weights * residuals**2).sum() / moment / max(len(rates) - 2, 1))
     return bool(abs(slope) * np.ptp(times) > MOST_DRIFT * abs(level) and abs(slope) > CERTAIN * error)
-
-
-def _outer(left: Numbers | NDArray[np.bool_], right: Numbers | NDArray[np.bool_]) -> Numbers:
-    total: Numbers = left.astype(float)[:, None] + right.astype(float)[None, :]
-    return total
 
 
 # What interfaces carry has headers in it and what is sent again, a ceiling has not. What is beyond that has not reached

@@ -91,8 +91,13 @@ class Edge:
 
 
 def counter_curve(sampled: Sampled, counter: str, since_ns: int) -> CounterCurve:
-    """A host's counter, in seconds since a moment, by the samples in which its driver had something new to say."""
+    """A host's counter, in seconds since a moment, by the samples in which its driver had something new to say.
+
+    One that the host does not count has no samples.
+    """
     samples, intervals = sampled.samples, sampled.intervals
+    if counter not in intervals.differences:
+        return CounterCurve(np.empty(0), np.empty(0), np.empty(0))
     times: Numbers = (samples.time_ns - since_ns) / 1e9
     difference = intervals.differences[counter][1:]
     sound = np.isfinite(difference)
@@ -203,8 +208,8 @@ def by_storage(data: TrialData) -> Counted:
 
 
 def _rates(moved: list[CounterCurve], times: Numbers) -> Numbers:
-    """All servers' rate in Mb/s between each two of these times; NaN where a part of it is not known."""
-    rates: Numbers = sum((server.rates(times) for server in moved), np.zeros(max(0, len(times) - 1))) * MEGABITS
+    """All interfaces' rate in Mb/s between each two of these times; NaN where a part of it is not known."""
+    rates: Numbers = sum((curve.rates(times) for curve in moved), np.zeros(max(0, len(times) - 1))) * MEGABITS
     return rates
 
 
@@ -303,8 +308,6 @@ def bytes_late(data: TrialData) -> float | None:
 
 def _most_since(interface: Sampled, moved: CounterCurve, sample: int, since_ns: int) -> float:
     """What came after a sample at most, by the segments that TCP has counted; no limit where it counts none."""
-    if IN_SEGMENTS not in interface.intervals.differences:
-        return np.inf
     segments = counter_curve(interface, IN_SEGMENTS, since_ns)
     whole = float(segments.risen[-1] - segments.risen[0]) if len(segments) else 0.0
     if not whole > 0:

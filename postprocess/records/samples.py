@@ -144,6 +144,10 @@ class Samples:
             for card in cards
         ]  # fmt: skip
 
+    def reports(self, column: str, least: int = 0) -> bool:
+        """Whether the host has ever reported so much there, and not the kernel's -1."""
+        return column in self.columns and bool(self.columns[column].max(initial=-1) >= least)
+
     def until(self, mono_ns: int) -> Samples:
         """Those that were taken until a time of the host's monotonic clock."""
         count = int((self.columns["mono_ns"] <= mono_ns).sum())
