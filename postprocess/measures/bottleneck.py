@@ -6,12 +6,13 @@ Where nothing is full, it may be TCP's windows, or latency (latency.py).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tierbench.postprocess.measures.latency import Clients, clients_of, why_latency, why_not_latency
-from tierbench.postprocess.measures.resources import CARRIES, ONCE, SHARED, WINDOWS, Part, Resource, part, resources
+from tierbench.postprocess.measures.resources import CARRIES, ONCE, SHARED, WINDOWS, Part, Resource, part_of, resources
 from tierbench.postprocess.records.ceilings import Ceiling
 from tierbench.postprocess.records.trial import TrialData, by_host
 from tierbench.postprocess.schema.rows import Limit, ResourceRow
@@ -32,7 +33,7 @@ QUEUED, QUEUED_MS = 1.5, 1.0  # so many times the round trip at rest, and more, 
 CLIENT_FULL = 0.80  # CPU time over run time: such a job is called CPU-bound
 MACHINE_FULL = 0.95  # of a machine that several hosts share
 MOST_OF_MACHINE = 0.5
-SENDS = 0.2  # of what a host sends: an interface that sends less is not one of those by which data leave it
+SENDS = 0.2  # of what a host moves one way: an interface that moves less is not one of those by which data go
 
 STORAGE, WAN, LATENCY, CLIENT, UNEXPLAINED = "storage", "WAN link", "latency", "client's own CPU", "unexplained"
 WINDOW = "TCP window"
@@ -59,8 +60,8 @@ class Candidate:
 
 
 def limit_of(data: TrialData, delivered_mbps: float | None) -> Limit:
-    of = part(data)
-    used = resources(data, of) if of else []
+    part = part_of(data)
+    used = resources(data, part) if part else []
     lowest = min(_ceilings(data, used), key=lambda pair: pair[1].mbps, default=None)
     limit = Limit(bottleneck=UNEXPLAINED, bottleneck_evidence="there are no samples of its window")
     if lowest:
@@ -69,31 +70,31 @@ def limit_of(data: TrialData, delivered_mbps: float | None) -> Limit:
         efficiency = None if delivered_mbps is None or alone else delivered_mbps / ceiling.mbps
         source = f"{whose}, {ceiling.source}"
         limit = replace(limit, ceiling_mbps=ceiling.mbps, ceiling_from=source, efficiency=efficiency)
-    if of is None or not data.storage:
+    if part is None or not data.storage:
         return limit
-    clients = clients_of(data, of, used, _moved(data, used))
-    label, words = explain(used, clients, not_known(data, of, used), without_ceiling(data, used))
-    window_s = data.window_s or of.seconds
-    where = f"{of.words}, {of.seconds:.1f} s"
+    clients = clients_of(data, part, used, _storage_mbps(data, used))
+    label, words = explain(used, clients, not_known(data, part, used), without_ceiling(data, used))
+    window_s = data.window_s or part.seconds
+    where = f"{part.words}, {part.seconds:.1f} s"
     share, least = SHORT_PART
-    if label in (*NIC.values(), WAN) and of.seconds < share * window_s and (limit.efficiency or 1.0) < least:
+    if label in (*NIC.values(), WAN) and part.seconds < share * window_s and (limit.efficiency or 1.0) < least:
         label, where = UNEXPLAINED, f"no limit is that of the whole window of {window_s:.1f} s; {where} of it"
     return replace(limit, bottleneck=label, bottleneck_evidence=f"{where}: {words}")
 
 
 def resource_rows(data: TrialData, leading: Mapping[str, Any]) -> Iterator[ResourceRow]:
     """The trial's rows of resources.csv."""
-    of = part(data)
-    for r in resources(data, of) if of else ():
+    part = part_of(data)
+    for r in resources(data, part) if part else ():
         own = {name: value for name, value in vars(r).items() if name not in ("source", "at_ceiling", "on_the_way")}
         on_the_way = "yes" if r.on_the_way else "no"
         yield ResourceRow(**leading, **own, utilisation=r.utilisation, ceiling_from=r.source, on_the_way=on_the_way)
 
 
-def not_known(data: TrialData, of: Part, used: Sequence[Resource]) -> list[str]:
+def not_known(data: TrialData, part: Part, used: Sequence[Resource]) -> list[str]:
     """The hosts that may be on the way, were to be sampled, and of which nothing is known."""
     measured = {r.host for r in used if r.resource.startswith("NIC ")}
-    roles = {host: role for host, role in data.trial.roles.items() if role in ("gateway", "door") or host in of.hosts}
+    roles = {host: role for host, role in data.trial.roles.items() if role in ("gateway", "door") or host in part.hosts}
     return [f"{role} {host}" for host, role in roles.items() if host not in measured]
 
 
@@ -164,7 +165,8 @@ def _nic(role: str, used: Iterable[Resource]) -> Iterator[Candidate]:
     uses = {}
     for direction in ("NIC sent", "NIC received"):
         of_role = [r for r in used if r.resource == direction]
-        fullest = _fullest(role, [r for r in _carrying(role, of_role) if r.ceiling])
+        busy = _busy(of_role) if role == "worker" else of_role
+        fullest = _fullest(role, [r for r in busy if r.ceiling])
         if fullest:
             rate, most = sum(r.value for r in fullest), sum(r.ceiling or 0 for r in fullest)
             often = sum(r.at_ceiling for r in fullest) / len(fullest)
@@ -179,12 +181,12 @@ def _nic(role: str, used: Iterable[Resource]) -> Iterator[Candidate]:
     yield _link(NIC[role], use, often, f"{_hosts(role, fullest)}{which} {moved}, {fullest[0].source}{among}")
 
 
-def _carrying(role: str, used: Sequence[Resource]) -> Sequence[Resource]:
-    """Without the interfaces of workers by which next to nothing comes: idle ones would hide a full one."""
-    of_host: dict[str, float] = {}
-    for r in used:
-        of_host[r.host] = of_host.get(r.host, 0.0) + r.value
-    return [r for r in used if role != "worker" or r.value >= SENDS * of_host[r.host]]
+def _busy(nics: Sequence[Resource]) -> Sequence[Resource]:
+    """Without those by which next to nothing of what their host moves goes: idle ones would hide a full one."""
+    of_host: dict[str, float] = defaultdict(float)
+    for nic in nics:
+        of_host[nic.host] += nic.value
+    return [nic for nic in nics if nic.value >= SENDS * of_host[nic.host]]
 
 
 def _link(label: str, use: float, often: float, words: str) -> Candidate:
@@ -293,41 +295,36 @@ def _ceilings(data: TrialData, used: Sequence[Resource]) -> Iterator[tuple[str, 
     """Each known ceiling on the trial's path, in words whose it is."""
     cards = {nics[0].samples.host: [nic.samples.card for nic in nics] for nics in by_host(data.sampled)}
 
-    def nics(host: str, role: str, of: Collection[str] | None = None) -> list[Ceiling | None]:
-        """The ceilings of a host's interfaces, or of some; of one that is not sampled, as of one interface."""
-        of_host = [card for card in cards.get(host, [None]) if not of or (card and card.name in of)]
+    def nics(host: str, role: str, busy: Iterable[Resource] = ()) -> list[Ceiling | None]:
+        """The ceilings of a host's interfaces, or of these; of one that is not sampled, as of one interface."""
+        interfaces = {r.interface for r in busy if r.host == host} - {""}
+        of_host = [card for card in cards.get(host, [None]) if not interfaces or (card and card.name in interfaces)]
         return [data.ceilings.nic(host, role, card) for card in of_host]
 
-    moved = _moved(data, used)
     if "wan" in data.ceilings.links and not data.cached:
         yield "WAN link", data.ceilings.links["wan"]
     for role in () if data.cached else ("storage", "gateway", "door"):  # somewhere there is a cache
         hosts = {r.host for r in used if r.role == role and r.on_the_way}
         if not hosts and role == "storage" and role in data.ceilings.links:
             yield WHO[role], data.ceilings.links[role]
-        sent = {host: [r for r in used if (r.host, r.resource) == (host, "NIC sent")] for host in hosts}
-        sending = {  # the other side of a gateway sends acknowledgements
-            host: {r.interface for r in of if r.value >= SENDS * sum(each.value for each in of)}
-            for host, of in sent.items()
-        }
+        sent = [r for r in used if r.host in hosts and r.resource == "NIC sent"]
+        busy = _busy(sent) if role != "storage" else ()  # the other side of a gateway sends acknowledgements
         to = {data.trial.copied_to} & hosts if role == "storage" else set()  # by which all goes that the others send
-        each = [nics(host, role, sending[host] if role != "storage" else None) for host in sorted(hosts - to)]
-        carried = sum(sum(r.value for r in of) for of in sent.values())
-        if role == "storage" or carried <= ONCE * moved:  # side by side: what one does not carry another can
+        each = [nics(host, role, busy) for host in sorted(hosts - to)]
+        are_beside = sum(r.value for r in sent) <= ONCE * _storage_mbps(data, used)
+        if role == "storage" or are_beside:  # what one does not carry another can
             each = [[nic for server in each for nic in server]]
         each += [nics(str(host), role) for host in to]
         if limits := [_side_by_side(host) for host in each if host and all(host)]:
             yield WHO[role], min(limits, key=lambda ceiling: ceiling.mbps)
     workers, direction = data.taking_hosts, f"NIC {data.measure.far_direction}"
-    of_workers = _carrying("worker", [r for r in used if r.resource == direction and r.host in workers])
-    each = [
-        nics(host, "worker", {r.interface for r in of_workers if r.host == host} - {""}) for host in sorted(workers)
-    ]
+    busy = _busy([r for r in used if r.resource == direction and r.host in workers])
+    each = [nics(host, "worker", busy) for host in sorted(workers)]
     if each and all(all(host) for host in each):
         yield f"{len(each)} workers' interfaces", _side_by_side([nic for host in each for nic in host])
 
 
-def _moved(data: TrialData, used: Sequence[Resource]) -> float:
+def _storage_mbps(data: TrialData, used: Sequence[Resource]) -> float:
     """What the storage servers sent, or received, in Mb/s."""
     return sum(r.value for r in used if (r.role, r.resource) == ("storage", f"NIC {data.measure.direction}"))
 

@@ -68,13 +68,13 @@ class Clients:
         return _range([client.in_flight / 1024 for client in self.each], 0, "KiB")
 
 
-def clients_of(data: TrialData, of: Part, used: Sequence[Resource], storage_mbps: float) -> Clients:
+def clients_of(data: TrialData, part: Part, used: Sequence[Resource], storage_mbps: float) -> Clients:
     """The clients of a trial whose storage had this rate in that part; all, if each has a distance of its own."""
     computing = next((r.utilisation for r in used if r.role == "client"), None)
     links, processes = data.ceilings, data.trial.work.processes
     if links.rtts_ms is None:
-        each_mbps = storage_mbps / processes / of.at_work if of.at_work else None
-        client = Client(links.rtt_ms, each_mbps, computing or 0.0, wait_per_read_ms=_wait_per_read_ms(of.clients))
+        each_mbps = storage_mbps / processes / part.at_work if part.at_work else None
+        client = Client(links.rtt_ms, each_mbps, computing or 0.0, wait_per_read_ms=_wait_per_read_ms(part.clients))
         return Clients([client], computing, links.rtt_source, processes)
     each = [
         Client(

@@ -94,7 +94,7 @@ class Here:
     """A host, or a machine, whose resources are listed, by its samples of the part."""
 
     sampled: Sampled
-    of: Part
+    part: Part
     host: str
     role: str
     on_the_way: bool
@@ -109,15 +109,15 @@ class Here:
         self, name: str, counter: str, unit: str, factor: float = 1.0, most: float | None = None, **more: Any
     ) -> list[Resource]:
         """One whose use is how fast a counter rose."""
-        return self.used(name, per_second(self.sampled, counter, self.of, factor), unit, most, **more)
+        return self.used(name, per_second(self.sampled, counter, self.part, factor), unit, most, **more)
 
     def read(self, name: str, column: str, unit: str, factor: float = 1.0, most: float | None = None) -> list[Resource]:
         """One whose use was read at each sample."""
-        value = gauge(self.sampled, column, self.of)
+        value = gauge(self.sampled, column, self.part)
         return self.used(name, None if value is None else factor * value, unit, most)
 
 
-def part(data: TrialData) -> Part | None:
+def part_of(data: TrialData) -> Part | None:
     """The time in which all clients were at work, but for its head; the window's middle if that is too short.
 
     Of clients in turn it is the time in which that client was at work which took longest.
@@ -140,12 +140,12 @@ def part(data: TrialData) -> Part | None:
     return Part(begin + margin, end - margin, "in the middle of the window", data.working)
 
 
-def resources(data: TrialData, of: Part) -> list[Resource]:
+def resources(data: TrialData, part: Part) -> list[Resource]:
     """All resources of a trial's sampled hosts, its links and its clients."""
-    moved = _moved(data, of)
-    used = [resource for _, of_host in _of_hosts(data, of, moved) for resource in of_host]
-    used += _of_workers_not_sampled(data, of)
-    return [*used, *_of_links(data, of, used, moved), *_of_machine(data, of), *_of_clients(data, of)]
+    storage_mbps = _storage_mbps(data, part)
+    used = [resource for _, of_host in _of_hosts(data, part, storage_mbps) for resource in of_host]
+    used += _of_workers_not_sampled(data, part)
+    return [*used, *_of_links(data, part, used, storage_mbps), *_of_machine(data, part), *_of_clients(data, part)]
 
 
 def server_cpu_s(data: TrialData) -> float | None:
@@ -153,7 +153,7 @@ def server_cpu_s(data: TrialData) -> float | None:
     if data.window_ns is None:
         return None
     window, cores = Part(*data.window_ns, "", data.working), []
-    for here, of_host in _of_hosts(data, window, _moved(data, window)):
+    for here, of_host in _of_hosts(data, window, _storage_mbps(data, window)):
         if here.role in SERVERS and here.on_the_way:
             shares = 100 / (here.sampled.samples.header.ncpu or math.nan)
             cpu = {r.resource: r.value / (shares if r.unit == "%" else 1) for r in of_host}
@@ -163,26 +163,28 @@ def server_cpu_s(data: TrialData) -> float | None:
     return total if cores and math.isfinite(total) else None
 
 
-def _moved(data: TrialData, of: Part) -> float:
+def _storage_mbps(data: TrialData, part: Part) -> float:
     """What all storage servers carried, in Mb/s."""
-    return sum(per_second(server, data.measure.counter, of, MEGABITS) or 0.0 for server in data.storage)
+    return sum(per_second(server, data.measure.counter, part, MEGABITS) or 0.0 for server in data.storage)
 
 
-def _of_hosts(data: TrialData, of: Part, moved: float) -> Iterator[tuple[Here, Iterator[Resource]]]:
+def _of_hosts(data: TrialData, part: Part, storage_mbps: float) -> Iterator[tuple[Here, Iterator[Resource]]]:
     """Each sampled host, and its resources, which are worked out as somebody asks for them."""
-    hosts = [(interfaces, _rates(interfaces, of)) for interfaces in by_host(data.sampled)]
-    least = _least_carried(hosts, moved)
+    hosts = [(interfaces, _rates(interfaces, part)) for interfaces in by_host(data.sampled)]
+    least = _least_carried(hosts, storage_mbps)
     for interfaces, rates in hosts:
         sampled, samples = interfaces[0], interfaces[0].samples
-        on_the_way = _is_on_the_way(samples, data, of, _carried(rates), least[samples.role], MOST_CARRIED * moved)
-        here = Here(sampled, of, samples.host, samples.role, on_the_way)
+        on_the_way = _is_on_the_way(
+            samples, data, part, _carried(rates), least[samples.role], MOST_CARRIED * storage_mbps
+        )
+        here = Here(sampled, part, samples.host, samples.role, on_the_way)
         yield here, _of_host(here, interfaces, rates, data)
 
 
-def _rates(interfaces: list[Sampled], of: Part) -> Rates:
+def _rates(interfaces: list[Sampled], part: Part) -> Rates:
     """What each interface of a host sent and received, in Mb/s."""
     return {
-        direction: [per_second(nic, f"{direction}_bytes", of, MEGABITS) for nic in interfaces]
+        direction: [per_second(nic, f"{direction}_bytes", part, MEGABITS) for nic in interfaces]
         for direction in ("tx", "rx")
     }
 
@@ -191,29 +193,29 @@ def _carried(rates: Rates) -> list[float]:
     return [sum(rate or 0.0 for rate in direction) for direction in rates.values()]
 
 
-def _least_carried(hosts: Iterable[tuple[list[Sampled], Rates]], moved: float) -> dict[str, float]:
+def _least_carried(hosts: Iterable[tuple[list[Sampled], Rates]], storage_mbps: float) -> dict[str, float]:
     """By role, what a host on the data's way carries at least: half of it, or of its share where several divide it."""
     by_role: dict[str, list[float]] = {}
     for interfaces, rates in hosts:
         most = max(_carried(rates))
-        by_role.setdefault(interfaces[0].samples.role, []).append(most if most >= TAKES_PART * moved else 0.0)
+        by_role.setdefault(interfaces[0].samples.role, []).append(most if most >= TAKES_PART * storage_mbps else 0.0)
     return {
-        role: CARRIES * moved / (int(np.count_nonzero(carried)) if _divide(carried, moved) else 1)
+        role: CARRIES * storage_mbps / (int(np.count_nonzero(carried)) if _divide(carried, storage_mbps) else 1)
         for role, carried in by_role.items()
     }
 
 
-def _divide(carried: list[float], moved: float) -> bool:
+def _divide(carried: list[float], storage_mbps: float) -> bool:
     """Whether hosts that carried so much are side by side: together it is all, and none carried all."""
-    return CARRIES * moved <= sum(carried) <= ONCE * moved and 0 < max(carried) < ALL * moved
+    return CARRIES * storage_mbps <= sum(carried) <= ONCE * storage_mbps and 0 < max(carried) < ALL * storage_mbps
 
 
 def _is_on_the_way(
-    samples: Samples, data: TrialData, of: Part, carried: list[float], least: float, most: float
+    samples: Samples, data: TrialData, part: Part, carried: list[float], least: float, most: float
 ) -> bool:
     """Whether the data pass a host that carried so much each way, of what such a host carries at least and at most."""
     if samples.role == "worker":
-        return samples.host in of.hosts & (data.client_hosts if data.trial.on_disk else data.taking_hosts)
+        return samples.host in part.hosts & (data.client_hosts if data.trial.on_disk else data.taking_hosts)
     if samples.role == "storage":
         return samples.host in {server.samples.host for server in data.both_ends}
     if data.trial.protocol == MOUNT:  # which leads through none, or what one is sent it sends on, and no more
@@ -224,12 +226,12 @@ def _is_on_the_way(
 
 
 def _of_host(here: Here, interfaces: list[Sampled], rates: Rates, data: TrialData) -> Iterator[Resource]:
-    sampled, samples, of = here.sampled, here.sampled.samples, here.of
+    sampled, samples, part = here.sampled, here.sampled.samples, here.part
     for number, nic in enumerate(interfaces):
         ceiling = data.ceilings.nic(here.host, here.role, nic.samples.card)
         most, source = (ceiling.mbps, ceiling.source) if ceiling else (None, "")
         for direction, words in (("tx", "NIC sent"), ("rx", "NIC received")):
-            near = at_ceiling(nic, f"{direction}_bytes", of, most)
+            near = at_ceiling(nic, f"{direction}_bytes", part, most)
             more = {"source": source, "at_ceiling": near, "interface": nic.samples.interface}
             yield from here.used(words, rates[direction][number], "Mb/s", most, **more)
     if samples.reports("cpu_own_ns"):
@@ -240,24 +242,24 @@ def _of_host(here: Here, interfaces: list[Sampled], rates: Rates, data: TrialDat
         yield from here.counted("CPU throttled", "cpu_own_throttled_ns", "s/s", 1e-9)
     elif not shares_machine(sampled, data):
         yield from _of_processors(here)
-    again, out = per_second(sampled, "tcp_retrans", of), per_second(sampled, "tcp_out_segs", of)
+    again, out = per_second(sampled, "tcp_retrans", part), per_second(sampled, "tcp_out_segs", part)
     yield from here.used("TCP retransmits", again, "1/s")
     yield from here.used("TCP segments sent again", 100 * again / out if again is not None and out else None, "%")
     # How many TCP flows sent, how many of them all that their windows allow, and what these are in the median.
-    yield from here.read(WINDOWS, "tcp_flows_window_full", "flows", most=gauge(sampled, "tcp_flows", of))
+    yield from here.read(WINDOWS, "tcp_flows_window_full", "flows", most=gauge(sampled, "tcp_flows", part))
     for name, (column, unit, factor) in OF_FLOWS.items():
         yield from here.read(name, column, unit, factor)
 
 
 def _of_processors(here: Here) -> Iterator[Resource]:
     """The processors and disks of a host that has its machine to itself."""
-    sampled, of = here.sampled, here.of
-    cpu = _cpu(sampled, of)
+    sampled, part = here.sampled, here.part
+    cpu = _cpu(sampled, part)
     yield from here.used("CPU", cpu.get("busy"), "%", 100)
     yield from here.used("CPU in softirq", cpu.get("softirq"), "%", 100)
     yield from here.used("CPU stolen", cpu.get("steal"), "%", 100)
-    yield from here.used("busiest core", _single_core(sampled, of, "cpu_busiest_busy_pct", cpu.get("busy")), "%", 100)
-    softirq = _single_core(sampled, of, "softirq_busiest_pct", cpu.get("softirq"))
+    yield from here.used("busiest core", _single_core(sampled, part, "cpu_busiest_busy_pct", cpu.get("busy")), "%", 100)
+    softirq = _single_core(sampled, part, "softirq_busiest_pct", cpu.get("softirq"))
     yield from here.used("busiest core's softirq", softirq, "%", 100)
     yield from _of_disks(here)
 
@@ -277,12 +279,12 @@ def shares_machine(sampled: Sampled, data: TrialData) -> bool:
     return boot is not None and boots.count(boot) > 1
 
 
-def _of_workers_not_sampled(data: TrialData, of: Part) -> Iterator[Resource]:
+def _of_workers_not_sampled(data: TrialData, part: Part) -> Iterator[Resource]:
     """What the clients of a worker report to have moved, where nobody has read its interface."""
     mbps: dict[str, float] = defaultdict(float)
-    for job in of.clients:
+    for job in part.clients:
         if job.bytes_read and job.run_s and job.host in data.taking_hosts:
-            mbps[job.host] += job.bytes_read * 8 / 1e6 / job.run_s * replace(of, clients=[job]).at_work
+            mbps[job.host] += job.bytes_read * 8 / 1e6 / job.run_s * replace(part, clients=[job]).at_work
     for host in sorted(mbps.keys() - {sampled.samples.host for sampled in data.sampled}):
         if ceiling := data.ceilings.nic(host, "worker"):
             source = f"{ceiling.source}; not sampled, the rate is by its clients"
@@ -290,7 +292,7 @@ def _of_workers_not_sampled(data: TrialData, of: Part) -> Iterator[Resource]:
             yield Resource(host, "worker", resource, mbps[host], "Mb/s", ceiling.mbps, source)
 
 
-def _of_links(data: TrialData, of: Part, used: list[Resource], moved: float) -> Iterator[Resource]:
+def _of_links(data: TrialData, part: Part, used: list[Resource], storage_mbps: float) -> Iterator[Resource]:
     """The WAN, which is no host's: it carries what leaves the storage's site, or comes to it."""
     if data.storage and (wan := data.ceilings.links.get("wan")):  # to a disk there is none
         resource = f"NIC {data.measure.direction}"
@@ -298,28 +300,28 @@ def _of_links(data: TrialData, of: Part, used: list[Resource], moved: float) -> 
         caches = {cache.host for cache in data.data_caches}  # which may be beside the workers
         crossing = [r for r in doors_used if r.resource == resource and r.value and r.host not in caches]
         together = sum(r.value for r in crossing)
-        if len({r.host for r in crossing}) > 1 and together > ONCE * moved:  # in series
+        if len({r.host for r in crossing}) > 1 and together > ONCE * storage_mbps:  # in series
             crossing, together = [], 0.0
-        rate = together or moved
+        rate = together or storage_mbps
         doors = {r.host for r in crossing}
         across = [nic for nic in data.sampled if nic.samples.host in doors] or data.storage
-        _, rates = Counted(across, data.measure.counter).rates(of.begin_ns, of.end_ns)
+        _, rates = Counted(across, data.measure.counter).rates(part.begin_ns, part.end_ns)
         finite = rates[np.isfinite(rates)]
         near = float(np.mean(finite >= NEARLY_FULL * wan.mbps)) if len(finite) else 0.0
         yield Resource("", "wan", "link", rate, "Mb/s", wan.mbps, wan.source, near)
 
 
-def _of_machine(data: TrialData, of: Part) -> Iterator[Resource]:
+def _of_machine(data: TrialData, part: Part) -> Iterator[Resource]:
     """Where hosts share a machine, as on the testbed: how busy that is with all of them."""
     sharing = [sampled for sampled in data.sampled if shares_machine(sampled, data)]
-    if sharing and "busy" in (cpu := _cpu(sharing[0], of)):
+    if sharing and "busy" in (cpu := _cpu(sharing[0], part)):
         yield Resource("", "machine", "CPU", cpu["busy"], "%", 100.0, on_the_way=False)
     if sharing and data.trial.on_disk:
-        yield from _of_disks(Here(sharing[0], of, "", "machine", on_the_way=False))
+        yield from _of_disks(Here(sharing[0], part, "", "machine", on_the_way=False))
 
 
-def _of_clients(data: TrialData, of: Part) -> Iterator[Resource]:
-    times = [(job.computing_s, job.run_s) for job in of.clients if job.computing_s is not None and job.run_s]
+def _of_clients(data: TrialData, part: Part) -> Iterator[Resource]:
+    times = [(job.computing_s, job.run_s) for job in part.clients if job.computing_s is not None and job.run_s]
     run_s = sum(run for _, run in times if run)
     if run_s:
         share = 100 * sum(cpu for cpu, _ in times if cpu) / run_s
@@ -331,44 +333,44 @@ def _of_clients(data: TrialData, of: Part) -> Iterator[Resource]:
 # -- means over the part ----------------------------------------------------------------------------------
 
 
-def per_second(sampled: Sampled, counter: str, of: Part, factor: float = 1.0) -> float | None:
+def per_second(sampled: Sampled, counter: str, part: Part, factor: float = 1.0) -> float | None:
     """How fast a counter rose; None unless known for most of the part."""
-    risen = counter_curve(sampled, counter, of.begin_ns)
-    rate = risen.rate(0, of.seconds)
-    return None if rate is None or risen.covered_s(0, of.seconds) < LEAST_COVERED * of.seconds else factor * rate
+    risen = counter_curve(sampled, counter, part.begin_ns)
+    rate = risen.rate(0, part.seconds)
+    return None if rate is None or risen.covered_s(0, part.seconds) < LEAST_COVERED * part.seconds else factor * rate
 
 
-def at_ceiling(sampled: Sampled, counter: str, of: Part, ceiling_mbps: float | None) -> float:
+def at_ceiling(sampled: Sampled, counter: str, part: Part, ceiling_mbps: float | None) -> float:
     """The share of the part's samples whose rate is near the ceiling."""
     if ceiling_mbps is None:
         return 0.0
-    risen = counter_curve(sampled, counter, of.begin_ns)
-    rates = risen.rates(risen.times[(risen.times >= 0) & (risen.times <= of.seconds)])  # of whole intervals
+    risen = counter_curve(sampled, counter, part.begin_ns)
+    rates = risen.rates(risen.times[(risen.times >= 0) & (risen.times <= part.seconds)])  # of whole intervals
     return float(np.mean(rates >= NEARLY_FULL * ceiling_mbps * 1e6 / 8)) if len(rates) else 0.0
 
 
-def gauge(sampled: Sampled, column: str, of: Part) -> float | None:
+def gauge(sampled: Sampled, column: str, part: Part) -> float | None:
     """The mean of what was read at the samples of the part."""
     if column not in sampled.samples.columns:
         return None
-    values = sampled.samples.columns[column][_inside(sampled, of)]
+    values = sampled.samples.columns[column][_inside(sampled, part)]
     readings = values[values >= 0]
     return float(readings.mean()) if len(readings) else None
 
 
-def _inside(sampled: Sampled, of: Part) -> NDArray[np.bool_]:
+def _inside(sampled: Sampled, part: Part) -> NDArray[np.bool_]:
     """Which samples are of the part."""
     times = sampled.samples.time_ns
-    return (times >= of.begin_ns) & (times < of.end_ns)
+    return (times >= part.begin_ns) & (times < part.end_ns)
 
 
-def _single_core(sampled: Sampled, of: Part, column: str, all_pct: float | None) -> float | None:
+def _single_core(sampled: Sampled, part: Part, column: str, all_pct: float | None) -> float | None:
     """How busy one core was in the mean, at least; its index is sampled only where it is the busiest.
 
     The mean of whichever core was busiest at each sample is that of one core, or of a thread that moves between cores,
     only where no others did as much: of many that are half busy one is always full by chance.
     """
-    most = gauge(sampled, column, of)
+    most = gauge(sampled, column, part)
     if most is None or all_pct is None:
         return most
     cores = sampled.samples.header.ncpu or 1
@@ -376,15 +378,15 @@ def _single_core(sampled: Sampled, of: Part, column: str, all_pct: float | None)
         return most
     if column != "cpu_busiest_busy_pct":
         return all_pct
-    core, busy = (sampled.samples.columns[name][_inside(sampled, of)] for name in ("cpu_busiest", column))
+    core, busy = (sampled.samples.columns[name][_inside(sampled, part)] for name in ("cpu_busiest", column))
     sound = busy >= 0
     own = np.bincount(core[sound], busy[sound]) / max(1, int(sound.sum())) if sound.any() else np.zeros(1)
     return max(all_pct, float(own.max()))
 
 
-def _cpu(sampled: Sampled, of: Part) -> dict[str, float]:
+def _cpu(sampled: Sampled, part: Part) -> dict[str, float]:
     """Per cent of all cores' time that were busy, and what of it was softirq's or taken by the hypervisor."""
-    rates = {name: per_second(sampled, name, of) or 0.0 for name in (*WORKS, *RESTS)}
+    rates = {name: per_second(sampled, name, part) or 0.0 for name in (*WORKS, *RESTS)}
     total = sum(rates.values())
     if not total:
         return {}

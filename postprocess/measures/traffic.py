@@ -108,30 +108,30 @@ def counter_curve(sampled: Sampled, counter: str, since_ns: int) -> CounterCurve
     return CounterCurve(times[news], risen[news], covered[news])
 
 
-def edge(of: CounterCurve, time: float, *, ends: bool) -> Edge | None:
+def edge(curve: CounterCurve, time: float, *, ends: bool) -> Edge | None:
     """The interval in which a window begins, or ends; None where the samples do not reach so far."""
-    outer = of.after(time) if ends else of.before(time)
+    outer = curve.after(time) if ends else curve.before(time)
     inner = outer - 1 if ends else outer + 1
-    if min(inner, outer) < 0 or max(inner, outer) >= len(of):
+    if min(inner, outer) < 0 or max(inner, outer) >= len(curve):
         return None
-    within, beyond = of.times[inner], of.times[outer]
-    farther = np.clip(beyond - (within - beyond), of.times[0], of.times[-1])
-    quiet = of.rate(min(beyond, farther), max(beyond, farther)) or 0.0
-    outside_s, rise = abs(float(beyond - time)), abs(float(of.risen[inner] - of.risen[outer]))
+    within, beyond = curve.times[inner], curve.times[outer]
+    farther = np.clip(beyond - (within - beyond), curve.times[0], curve.times[-1])
+    quiet = curve.rate(min(beyond, farther), max(beyond, farther)) or 0.0
+    outside_s, rise = abs(float(beyond - time)), abs(float(curve.risen[inner] - curve.risen[outer]))
     return Edge(outside_s, rise, min(quiet * outside_s, rise))
 
 
-def with_window(of: CounterCurve, begin: float, end: float) -> CounterCurve:
+def with_window(curve: CounterCurve, begin: float, end: float) -> CounterCurve:
     """The same curve, with the window's edges in it: outside them moves only what moved there just before or after."""
-    first, last = edge(of, begin, ends=False), edge(of, end, ends=True)
-    low = of.risen[of.before(begin)] + first.outside if first else np.interp(begin, of.times, of.risen)
-    high = of.risen[of.after(end)] - last.outside if last else np.interp(end, of.times, of.risen)
+    first, last = edge(curve, begin, ends=False), edge(curve, end, ends=True)
+    low = curve.risen[curve.before(begin)] + first.outside if first else np.interp(begin, curve.times, curve.risen)
+    high = curve.risen[curve.after(end)] - last.outside if last else np.interp(end, curve.times, curve.risen)
     times = np.array([begin, end])
-    where = np.searchsorted(of.times, times, "right")
+    where = np.searchsorted(curve.times, times, "right")
     return CounterCurve(
-        np.insert(of.times, where, times),
-        np.insert(of.risen, where, [low, max(low, high)]),
-        np.insert(of.covered, where, np.interp(times, of.times, of.covered)),
+        np.insert(curve.times, where, times),
+        np.insert(curve.risen, where, [low, max(low, high)]),
+        np.insert(curve.covered, where, np.interp(times, curve.times, curve.covered)),
     )
 
 
@@ -169,31 +169,31 @@ class Counted:
         if not several.interfaces or begin_ns is None or end_ns is None:
             return np.empty(0), np.empty(0)
         resolutions = [interface.intervals.resolution_s(self.counter) for interface in several.interfaces]
-        moved = several.curves(begin_ns)
-        times = moved[resolutions.index(max(resolutions))].times
+        curves = several.curves(begin_ns)
+        times = curves[resolutions.index(max(resolutions))].times
         times = times[(times >= 0) & (times <= (end_ns - begin_ns) / 1e9)]
-        return times, _rates(moved, times)
+        return times, _rates(curves, times)
 
     def traffic(self, begin_ns: int | None, end_ns: int | None) -> Traffic:
         """What they moved between two times."""
         several = self._sampled_twice
         if not several.interfaces or begin_ns is None or end_ns is None or end_ns <= begin_ns:
             return Traffic()
-        moved = several.curves(begin_ns)
+        curves = several.curves(begin_ns)
         if self.window_ns is not None:
             begin, end = ((time - begin_ns) / 1e9 for time in self.window_ns)
-            moved = [with_window(curve, begin, end) for curve in moved]
+            curves = [with_window(curve, begin, end) for curve in curves]
         window_s = (end_ns - begin_ns) / 1e9
         times, rates = several.rates(begin_ns, end_ns)
         rates = rates[np.diff(times) >= several.resolution_s / 2]
-        covered_s = min(curve.covered_s(0, window_s) for curve in moved)
-        means = [curve.rate(0, window_s) for curve in moved]
+        covered_s = min(curve.covered_s(0, window_s) for curve in curves)
+        means = [curve.rate(0, window_s) for curve in curves]
         mbps = [mean * MEGABITS for mean in means if mean is not None]
         return Traffic(
-            bytes=sum(curve.rise(0, window_s) for curve in moved) if window_s - covered_s < LEAST_S else None,
-            mean_mbps=sum(mbps) if len(mbps) == len(moved) else None,
+            bytes=sum(curve.rise(0, window_s) for curve in curves) if window_s - covered_s < LEAST_S else None,
+            mean_mbps=sum(mbps) if len(mbps) == len(curves) else None,
             volatility_mbps=_spread(rates),
-            volatility_5s_mbps=_spread(_rates(moved, np.arange(0, window_s + LEAST_S, THESIS_INTERVAL_S))),
+            volatility_5s_mbps=_spread(_rates(curves, np.arange(0, window_s + LEAST_S, THESIS_INTERVAL_S))),
             peak_mbps=float(np.nanmax(rates)) if np.isfinite(rates).any() else None,
         )
 
@@ -207,9 +207,9 @@ def by_storage(data: TrialData) -> Counted:
     return Counted(data.storage, data.measure.counter, data.window_ns)
 
 
-def _rates(moved: list[CounterCurve], times: Numbers) -> Numbers:
+def _rates(curves: list[CounterCurve], times: Numbers) -> Numbers:
     """All interfaces' rate in Mb/s between each two of these times; NaN where a part of it is not known."""
-    rates: Numbers = sum((curve.rates(times) for curve in moved), np.zeros(max(0, len(times) - 1))) * MEGABITS
+    rates: Numbers = sum((curve.rates(times) for curve in curves), np.zeros(max(0, len(times) - 1))) * MEGABITS
     return rates
 
 
@@ -238,22 +238,22 @@ def without_clients(data: TrialData, counted: Counted, factor: float = MEGABITS)
     return max((mbps for mbps in before if mbps is not None), default=None), together(data.end_ns, _idle_after)
 
 
-def _idle_before(moved: CounterCurve, most_s: float) -> float | None:
+def _idle_before(curve: CounterCurve, most_s: float) -> float | None:
     """The rate from the first sample, or so long before, to the last one before the window, if enough is known."""
-    last = moved.before(0)
+    last = curve.before(0)
     if last < 1:
         return None
-    begin = max(moved.times[0], moved.times[last] - most_s)
-    return moved.rate(begin, moved.times[last]) if moved.covered_s(begin, moved.times[last]) >= LEAST_IDLE_S else None
+    begin = max(curve.times[0], curve.times[last] - most_s)
+    return curve.rate(begin, curve.times[last]) if curve.covered_s(begin, curve.times[last]) >= LEAST_IDLE_S else None
 
 
-def _idle_after(moved: CounterCurve) -> float | None:
+def _idle_after(curve: CounterCurve) -> float | None:
     """The rate from the window's end to the last sample, or from where what came late had come, if that is less."""
-    first = moved.after(SETTLE_S)
-    samples = slice(first, max(first, moved.before(LATE_S)) + 1)
-    if not len(moved):
+    first = curve.after(SETTLE_S)
+    samples = slice(first, max(first, curve.before(LATE_S)) + 1)
+    if not len(curve):
         return None
-    rise, seconds = moved.risen[-1] - moved.risen[samples], moved.covered[-1] - moved.covered[samples]
+    rise, seconds = curve.risen[-1] - curve.risen[samples], curve.covered[-1] - curve.covered[samples]
     enough = seconds >= LEAST_IDLE_S
     return float((rise[enough] / seconds[enough]).min()) if enough.any() else None
 
@@ -306,13 +306,13 @@ def bytes_late(data: TrialData) -> float | None:
     return late
 
 
-def _most_since(interface: Sampled, moved: CounterCurve, sample: int, since_ns: int) -> float:
+def _most_since(interface: Sampled, curve: CounterCurve, sample: int, since_ns: int) -> float:
     """What came after a sample at most, by the segments that TCP has counted; no limit where it counts none."""
     segments = counter_curve(interface, IN_SEGMENTS, since_ns)
     whole = float(segments.risen[-1] - segments.risen[0]) if len(segments) else 0.0
     if not whole > 0:
         return np.inf
-    return float(moved.risen[-1] - moved.risen[0]) * segments.rise(moved.times[sample], segments.times[-1]) / whole
+    return float(curve.risen[-1] - curve.risen[0]) * segments.rise(curve.times[sample], segments.times[-1]) / whole
 
 
 def mean_error_mbps(data: TrialData, excess_bytes: float | None) -> float | None:
@@ -342,9 +342,9 @@ def mean_error_mbps(data: TrialData, excess_bytes: float | None) -> float | None
     return (beside + late + counted_late + handed) * MEGABITS / window_s
 
 
-def _counted_late(moved: CounterCurve, sample: int) -> float:
+def _counted_late(curve: CounterCurve, sample: int) -> float:
     """What came in the interval after this sample, beyond what came thereafter."""
-    if sample + 2 >= len(moved):
+    if sample + 2 >= len(curve):
         return 0.0
-    begin, end, after = map(float, moved.times[sample : sample + 3])
-    return max(0.0, moved.rise(begin, end) - (moved.rate(end, after) or 0.0) * (end - begin))
+    begin, end, after = map(float, curve.times[sample : sample + 3])
+    return max(0.0, curve.rise(begin, end) - (curve.rate(end, after) or 0.0) * (end - begin))

@@ -10,7 +10,7 @@ from tests.unit.synthetic_run import OSS, during, ticks, write_client, write_sam
 from tests.unit.synthetic_start import in_turn
 from tierbench import names
 from tierbench.postprocess.measures.latency import Client, Clients, clients_of, why_latency
-from tierbench.postprocess.measures.resources import part
+from tierbench.postprocess.measures.resources import part_of
 from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row
 from tierbench.wrappers import client as shipped
@@ -119,7 +119,7 @@ def test_who_moves_nothing_takes_no_share_of_the_rate(tmp_path, each):
     for client, (begin_s, end_s, size) in enumerate(each):
         write_client(folder / f"clients/{client}.jsonl", begin_s=begin_s, end_s=end_s, size=size)
     data = read_trial(folder)
-    (client,) = clients_of(data, part(data), [], 20).each
+    (client,) = clients_of(data, part_of(data), [], 20).each
     assert client.mbps == pytest.approx(20, rel=0.01)
 
 
@@ -178,6 +178,4 @@ def test_of_what_servers_copy_among_themselves_the_clients_distances_say_nothing
     folder = trial_of(tmp_path, BY_DISTANCE, RTTS_MS)
     edit_trial(folder, traits=type("Copies", (shipped.Client,), {"does": "copies"}).traits())
     data = read_trial(folder)
-    of = part(data)
-    assert of is not None
-    assert [client.rtt_ms for client in clients_of(data, of, [], 40.0).each] == [None] * 4
+    assert [client.rtt_ms for client in clients_of(data, part_of(data), [], 40.0).each] == [None] * 4
