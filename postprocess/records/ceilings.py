@@ -59,10 +59,9 @@ class Ceilings:
         if not servers or not self.rtt_from or self.rtt_from in servers:
             return self
         rtts_ms: Mapping[str, float] | None = None if self.rtts_ms is None else {}
-        links = {
-            link: ceiling for link, ceiling in self.links.items() if link != "storage" or ceiling.source != MEASURED
-        }
-        links = {**{link: self.stated[link] for link in self.stated if link == "storage"}, **links}
+        stated = {link: ceiling for link, ceiling in self.stated.items() if link == "storage"}
+        own = {link: known for link, known in self.links.items() if link != "storage" or known.source != MEASURED}
+        links = {**stated, **own}
         return dataclasses.replace(self, links=links, rtt_ms=None, rtt_source="", over_wan=True, rtts_ms=rtts_ms)
 
     def on_the_way(self) -> Ceilings:
@@ -167,14 +166,12 @@ def ceilings(
     for line in lines:
         link = limiting_link(line, lines, stated)
         if link == "worker":
-            hosts |= {host: Ceiling(seen["mbps"], MEASURED) for host, seen in line["hosts"].items()}
+            hosts |= {host: Ceiling(carried["mbps"], MEASURED) for host, carried in line["hosts"].items()}
         elif link and (link not in links or links[link].source == STATED or line["mbps"] > links[link].mbps):
             links[link] = Ceiling(line["mbps"], MEASURED)
-    rtts = [line["rtt_ms"] for line in lines if line["pool"] == pool and line["rtt_ms"] is not None]
-    if rtts:
-        return Ceilings(links, hosts, min(rtts), "measured", stated=of_site)
-    rtt_ms = stated.get("rtt_ms")
-    return Ceilings(links, hosts, rtt_ms, "stated" if rtt_ms is not None else "", stated=of_site)
+    rtts_ms = [line["rtt_ms"] for line in lines if line["pool"] == pool and line["rtt_ms"] is not None]
+    rtt_ms, source = (min(rtts_ms), "measured") if rtts_ms else (stated.get("rtt_ms"), "stated")
+    return Ceilings(links, hosts, rtt_ms, source if rtt_ms is not None else "", stated=of_site)
 
 
 def limiting_link(
@@ -186,25 +183,24 @@ def limiting_link(
     several have not and nothing is stated of them.
     """
 
-    def capacity(link: str, of: Mapping[str, Any]) -> float:
-        return (stated.get(link) or float("inf")) * (len(of["hosts"]) if link == "worker" else 1)
+    def capacity(link: str) -> float:
+        return (stated.get(link) or float("inf")) * (len(line["hosts"]) if link == "worker" else 1)
 
-    def suspects(of: Mapping[str, Any]) -> list[str]:
+    def suspects(slow: Mapping[str, Any]) -> list[str]:
         """Those that have not carried clearly more in another measurement."""
-        cleared = {link for other in lines if of["mbps"] < AGREES * other["mbps"] for link in LINKS[other["role"]]} - {
-            "worker"
-        }
-        return [link for link in LINKS[of["role"]] if link not in cleared]
+        faster = [other for other in lines if slow["mbps"] < AGREES * other["mbps"]]
+        cleared = {link for other in faster for link in LINKS[other["role"]]} - {"worker"}
+        return [link for link in LINKS[slow["role"]] if link not in cleared]
 
     candidates = suspects(line)
-    expected = min(capacity(link, line) for link in LINKS[line["role"]])
+    expected = min(map(capacity, LINKS[line["role"]]))
     if line["mbps"] < AGREES * expected:  # one carries less than stated: the same one that holds up other lines
         for other in lines:
             if other is not line and AGREES < other["mbps"] / line["mbps"] < 1 / AGREES:
                 common = [link for link in candidates if link in suspects(other)]
                 candidates = common or candidates
-    narrowest = min(candidates, key=lambda link: capacity(link, line), default=None)
-    unstated = [link for link in candidates if capacity(link, line) == float("inf")]
+    narrowest = min(candidates, key=capacity, default=None)
+    unstated = [link for link in candidates if capacity(link) == float("inf")]
     # What together carries less than is stated of it may be held up by one of the unstated links.
     may_share = (narrowest != "worker" or len(line["hosts"]) > 1) and line["mbps"] < AGREES * expected
     if narrowest and len(candidates) > 1 and (narrowest in unstated or (unstated and may_share)):

@@ -84,10 +84,10 @@ def definition(content: Mapping[str, Any], where: str) -> Definition:
     missing = [name for name in NEEDED if name not in content]
     if missing:
         raise Damaged(f"{where} is damaged: {', '.join(f'{name}: missing' for name in missing[:3])}")
-    said: dict[str, Any] = {"limits": {}, **{name: value for name, value in content.items() if value is not None}}
-    if isinstance(said["limits"], dict):
-        said["limits"] = UNLIMITED_ALL | said["limits"]
-    return json_files.typed(Definition, said, where)
+    values: dict[str, Any] = {"limits": {}, **{name: value for name, value in content.items() if value is not None}}
+    if isinstance(values["limits"], dict):
+        values["limits"] = UNLIMITED_ALL | values["limits"]
+    return json_files.typed(Definition, values, where)
 
 
 def read_definition(path: Path) -> Definition:

@@ -28,7 +28,7 @@ def host_settings(data: TrialData) -> dict[str, Any]:
         "digest": digest(hosts),
         "hosts": hosts,
         "boot_ids": boots,
-        "arranged": {host: sorted(asked) for host, asked in data.arranged_on.items()},
+        "arranged": {host: sorted(conditions) for host, conditions in data.arranged_on.items()},
     }
 
 
@@ -110,8 +110,8 @@ def _usual(
             for name, value in settings.items():
                 values[group(trial, host)][name].append(value)
     return {
-        alike: {name: Counter(seen).most_common(1)[0][0] for name, seen in settings.items()}
-        for alike, settings in values.items()
+        hosts: {name: Counter(of_trials).most_common(1)[0][0] for name, of_trials in settings.items()}
+        for hosts, settings in values.items()
     }
 
 

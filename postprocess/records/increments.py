@@ -100,9 +100,9 @@ def intervals(samples: Samples) -> Intervals:
         for name in in_ticks.intersection(present):
             differences[name] = np.maximum(_difference(samples.columns[name]), 0)
     gap = seconds > 1.5 * samples.period_s
-    news = {direction: _freshness(samples, differences, direction) for direction in ("rx", "tx")}
-    fresh = {direction: of[0] for direction, of in news.items()}
-    resolution = {direction: of[1] for direction, of in news.items()}
+    fresh, resolution = {}, {}
+    for direction in ("rx", "tx"):
+        fresh[direction], resolution[direction] = _freshness(samples, differences, direction)
     return Intervals(seconds, differences, gap, wraps, resets, anew, fresh, resolution, samples.period_s)
 
 

@@ -260,8 +260,8 @@ class Job:
     @property
     def cpu_s(self) -> float | None:
         times = [self.end.cpu_user_s, self.end.cpu_system_s] if self.end else []
-        known = [float(time) for time in times if time is not None]
-        return sum(known) if known else None
+        seconds = [float(time) for time in times if time is not None]
+        return sum(seconds) if seconds else None
 
 
 def read_jobs(trial: Path, count: int) -> list[Job]:

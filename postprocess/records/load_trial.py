@@ -75,6 +75,20 @@ def _flush_doubt(reports: Mapping[str, FlushReport], begin_ns: int | None) -> st
     return f"the clients began {waited_s / 60:.0f} min after the flush, {since}" if waited_s > PROOF_S else ""
 
 
+def _resident_bytes(trial: Definition, reports: Mapping[str, FlushReport]) -> int | None:
+    """What the flushes have left in the page caches; None unless all have looked, and at all of the files."""
+    # What emptied nothing proves at most that a cache is warm.
+    usable = [report for report in reports.values() if report.status not in REFUSED or report.resident_after_bytes]
+    resident = [left for report in usable if (left := report.resident_after_bytes) is not None]
+    # By fadvise a server forgets but the files that it sees itself, whatever the workers see of its storage.
+    by_file = trial.flush.strategy == "fadvise"
+    servers = [report for host, report in reports.items() if by_file and host not in trial.workers]
+    with_files = [report for report in servers or usable if report.files]
+    # Of several servers each may have some of the files; one that sees none may look in the wrong place.
+    enough = len(with_files) >= len(servers) or sum(report.bytes or 0 for report in with_files) >= (trial.bytes or 0)
+    return sum(resident) if len(resident) == len(set(trial.flush.hosts)) and with_files and enough else None
+
+
 def read_trial(folder: Path) -> TrialData:
     """All that is in a trial's folder."""
     try:
@@ -95,25 +109,16 @@ def read_trial(folder: Path) -> TrialData:
     submitted, submit_error_s = submission
     go = _go(folder / names.GO, troubles)
     troubles += _other_go_times(go, jobs)
-    outcome, asked = read_outcome(folder), defaultdict(list)
+    outcome = read_outcome(folder)
     conditions = condition_states(folder, trial.conditions) if any(job.starts for job in jobs) else []
     troubles += [trouble for state in conditions if (trouble := state.trouble() or state.unproven())]
+    arranged_on = defaultdict(list)
     for state in conditions:
-        asked[state.condition.host].append(f"{state.condition.condition}: {state.condition.value}")
+        arranged_on[state.condition.host].append(f"{state.condition.condition}: {state.condition.value}")
     starts = [job.go_wall_ns for job in jobs if job.go_wall_ns]
     place = read(PlaceReport, folder / names.CLEARED)
     flushes = {host: read(FlushReport, folder / names.flush_report(host)) for host in trial.flush.hosts}
     reports = {host: report for host, report in flushes.items() if report}
-    # What emptied nothing proves at most that a cache is warm.
-    looked = [report for report in reports.values() if report.status not in REFUSED or report.resident_after_bytes]
-    resident = [left for report in looked if (left := report.resident_after_bytes) is not None]
-    # By fadvise a server forgets but the files that it sees itself, whatever the workers see of its storage.
-    by_file = trial.flush.strategy == "fadvise"
-    servers = [report for host, report in reports.items() if by_file and host not in trial.workers]
-    saw = [report for report in servers or looked if report.files]
-    # Of several servers each may have some of the files; one that sees none may look in the wrong place.
-    enough = len(saw) >= len(servers) or sum(report.bytes or 0 for report in saw) >= (trial.bytes or 0)
-    measured = len(resident) == len(flushes) and bool(saw) and enough
     begin_ns = go.go_wall_ns if go else min(starts, default=None)
     return TrialData(
         trial,
@@ -122,7 +127,7 @@ def read_trial(folder: Path) -> TrialData:
         go_wall_ns=begin_ns,
         submit_wall_ns=submitted,
         submit_error_s=submit_error_s,
-        resident_bytes=sum(resident) if measured else None,
+        resident_bytes=_resident_bytes(trial, reports),
         saw_nothing=frozenset(host for host, report in reports.items() if not report.files),
         flush_doubt=_flush_doubt(reports, min((j.begin_wall_ns for j in jobs if j.begin_wall_ns), default=begin_ns)),
         outcome=_outcome_reasons(outcome or Outcome()),
@@ -136,7 +141,7 @@ def read_trial(folder: Path) -> TrialData:
         begin_clock=begin_clock,
         ceilings=_ceilings(folder, trial, conditions, optional),
         arranged=[f"{state.name}: {state.now} {state.condition.unit}".strip() for state in conditions],
-        arranged_on=asked,
+        arranged_on=arranged_on,
         caches=_caches(conditions),
         mounts={host: report.mounts for host, report in reports.items()},
         beside=read(Overlap, folder / names.BESIDE),
@@ -254,8 +259,8 @@ def pools_of_run(run: Path) -> list[tuple[str, list[str]]]:
     records = (
         read_or_report(OfPool, path, lambda _: None) for path in sorted((run / names.TRIALS).glob(f"*/{names.TRIAL}"))
     )
-    said = [(each.pool, list(each.workers)) for each in records if each]
-    return [each for place, each in enumerate(said) if each not in said[place + 1 :]]
+    pools = [(record.pool, list(record.workers)) for record in records if record]
+    return [pool for place, pool in enumerate(pools) if pool not in pools[place + 1 :]]
 
 
 def _read_all_samples(
