@@ -126,7 +126,7 @@ def explain(
     shared = [
         f"the machine that all hosts share is {r.value:.0f} % busy, {sum(cores):.2f} cores of it by sampled hosts"
         for r in used
-        if r.role == "machine" and (r.utilisation or 0) >= MACHINE_FULL
+        if (r.role, r.resource) == ("machine", "CPU") and (r.utilisation or 0) >= MACHINE_FULL
     ]
     waiting = why_latency((candidate.use for candidate in candidates), clients)
     # Or one of those may be what is full, and a machine without its hosts' own CPU may be full of any of them.
@@ -239,7 +239,7 @@ def _cpu(role: str, used: Iterable[Resource]) -> Iterator[Candidate]:
 
 def _machine(used: Sequence[Resource], cpu_bound: bool) -> Iterator[Candidate]:
     """Where hosts share a machine and it is full: the role that uses most of it, if one does."""
-    machine = next((r for r in used if r.role == "machine" and r.utilisation is not None), None)
+    machine = next((r for r in used if (r.role, r.resource) == ("machine", "CPU")), None)
     if machine is None or (machine.utilisation or 0) < MACHINE_FULL:
         return
     by_role = {  # a virtual machine has processors of its own, of which it says a share
