@@ -7,7 +7,7 @@ from tierbench.dags.levels import named_levels
 
 GO_NS = 1_800_000_000_000_000_000
 MONO_NS = 5_000_000_000_000  # the monotonic clock at go
-OSS, GATEWAY = "oss.uf.test", "dgt.fiu.test"
+OSS, GATEWAY, WORKER = "oss.uf.test", "dgt.fiu.test", "wn01.private.fiu.test"
 WIDTHS = {
     "mono_ns": 18, "wall_ns": 19, "rx_bytes": 19, "tx_bytes": 19, "rx_packets": 16, "tx_packets": 16,
     "rx_dropped": 14, "tx_dropped": 14, "tcp_retrans": 14, "tcp_in_segs": 16, "tcp_out_segs": 16,
@@ -103,12 +103,19 @@ def trailer(records, late_ticks=0, ahead_ms=0.0):
     return json.dumps(line).encode() + b"\n"
 
 
+def sample_file(times, counters, widths=WIDTHS, end=None, **head):
+    """The lines of a sampler's file: its header, a record of the counters for each time, and its trailer."""
+    yield json.dumps(header(widths, **head)).encode() + b"\n"
+    for time in times:
+        yield record(time, widths, **{name: count(time) for name, count in counters.items()})
+    yield json.dumps({**json.loads(trailer(len(times))), **(end or {})}).encode() + b"\n"
+
+
 def write_samples(path, times, tx_bytes, *, cut=False, **changes):
     """A sampler's file; cut off in its last record, as of a killed sampler, if so asked."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    records = b"".join(record(time, tx_bytes=tx_bytes(time)) for time in times)
-    head = json.dumps(header(**changes)).encode() + b"\n"
-    path.write_bytes(head + (records[:-50] if cut else records + trailer(len(times))))
+    lines = list(sample_file(times, {"tx_bytes": tx_bytes}, **changes))
+    path.write_bytes(b"".join(lines[:-1])[:-50] if cut else b"".join(lines))
 
 
 def write_host(
@@ -118,26 +125,20 @@ def write_host(
     """A host's samples of a trial, of counters by their names, which may be others than all hosts have."""
     widths = {**dict.fromkeys([*WIDTHS, *counters], FURTHER_WIDTH), **WIDTHS}
     times = ticks(begin, until, period) if times is None else times
-    said = {"host": host, "role": role, "period_s": period, **(head or {})}
-    first = json.dumps(header(widths, **said)).encode() + b"\n"
-    records = [record(time, widths, **{name: count(time) for name, count in counters.items()}) for time in times]
-    last = json.dumps({**json.loads(trailer(len(times))), **(end or {})}).encode() + b"\n"
-    (folder / f"samples/{host}.samples").write_bytes(b"".join([first, *records, last]))
+    head = {"host": host, "role": role, "period_s": period, **(head or {})}
+    (folder / f"samples/{host}.samples").write_bytes(b"".join(sample_file(times, counters, widths, end, **head)))
 
 
-def write_interfaces(path, times, tx_bytes, **changes):
-    """A sampler's file of one or several interfaces, each of which sends in its own way."""
+def write_interfaces(path, times, tx_bytes, counters=None, **changes):
+    """A sampler's file of one or several interfaces, each of which sends in its own way, and counters of their host."""
     suffixes = {interface: f".{interface}" if len(tx_bytes) > 1 else "" for interface in tx_bytes}
     widths = {name: width for name, width in WIDTHS.items() if name not in COUNTED}
     widths |= {f"{name}{suffix}": WIDTHS[name] for suffix in suffixes.values() for name in COUNTED}
     cards = [{"name": interface, "link_speed_mbps": 10_000, "link_speed_real": False} for interface in tx_bytes]
-    several = {"host": path.stem, "interface": "+".join(tx_bytes), "interfaces": cards, **changes}
-    lines = [json.dumps(header(widths, **several)).encode() + b"\n"]
-    for time in times:
-        sent = {f"tx_bytes{suffixes[interface]}": total(time) for interface, total in tx_bytes.items()}
-        lines.append(record(time, widths, **sent))
+    head = {"host": path.stem, "interface": "+".join(tx_bytes), "interfaces": cards, **changes}
+    counters = {**(counters or {}), **{f"tx_bytes{suffixes[name]}": total for name, total in tx_bytes.items()}}
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"".join(lines) + trailer(len(times)))
+    path.write_bytes(b"".join(sample_file(times, counters, widths, **head)))
 
 
 def times(time):
@@ -145,7 +146,7 @@ def times(time):
     return {"wall_ns": GO_NS + round(time * 1e9), "mono_ns": MONO_NS + round(time * 1e9)}
 
 
-def write_client(path, *, begin_s, end_s, size, host="wn01.private.fiu.test", **end):
+def write_client(path, *, begin_s, end_s, size, host=WORKER, **end):
     """A client that read its file between these times since go."""
     path.parent.mkdir(parents=True, exist_ok=True)
     index = int(path.stem)
@@ -189,7 +190,12 @@ def edit_events(path, event, change):
 
 def edit_clients(folder, event, **changes):
     for path in (folder / "clients").iterdir():
-        edit_events(path, event, lambda told: {**told, **changes})
+        edit_events(path, event, lambda record: {**record, **changes})
+
+
+def samplers(roles):
+    """A definition's samplers of these hosts."""
+    return [{"host": host, "interface": "eth0", "role": role, "via": "pool"} for host, role in roles.items()]
 
 
 def write_trial(
@@ -207,8 +213,7 @@ def write_trial(
         "configuration": configuration, "access": access, "workload": workload, "client": "root", "jobs": jobs,
         "levels": {"access": access, "workload": workload, "jobs": jobs, **(levels or {})},
         "repeat": repeat, "index": index, "pool": "private", "requirements": "synthetic", "protocol": "xrootd",
-        "workers": ["wn01.private.fiu.test"], "flush": {"strategy": "fadvise", "hosts": []},
-        "samplers": [{"host": OSS, "interface": "eth0", "role": "storage", "via": "pool"}],
+        "workers": [WORKER], "flush": {"strategy": "fadvise", "hosts": []}, "samplers": samplers({OSS: "storage"}),
         "sample_period_s": 1.0, "start": {"kind": "together", "every_s": 0.0},
         "placement": {"asked": "as-matched"},
         "options": {}, "bytes": size * jobs, **changes,

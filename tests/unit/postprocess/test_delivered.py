@@ -8,6 +8,7 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tests.unit.postprocess.test_uncertainty import ratio_of, trial
 from tests.unit.synthetic_report import Shape, read_csv, write_csv, write_run
+from tests.unit.synthetic_run import WORKER
 from tierbench.postprocess.compare.points import point_at
 from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.report.answer import answer
@@ -17,7 +18,6 @@ from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.metrics import trial_row
 from tierbench.postprocess.tables.run_tables import ratio_rows, summary_rows
 
-WORKER = "wn01.private.fiu.test"
 READ_MBPS = 400 / 1.02  # what the four synthetic clients read together in their window of 20 s
 
 

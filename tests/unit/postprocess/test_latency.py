@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.doctored_trial import arranged, edit_trial
-from tests.unit.synthetic_run import OSS, during, ticks, write_client, write_samples, write_trial
+from tests.unit.synthetic_run import WORKER, during, write_client, write_host, write_trial
 from tests.unit.synthetic_start import in_turn
 from tierbench import names
 from tierbench.postprocess.measures.latency import Client, Clients, clients_of, why_latency
@@ -92,10 +92,9 @@ def trial_of(run, rates, each):
     """A trial whose clients read for 20 s, each on a worker at a distance of its own, as the arranging host says."""
     folder = write_trial(run, mbps=sum(rates))
     for client, (rate, host) in enumerate(zip(rates, RTTS_MS, strict=True)):
-        path = folder / f"clients/{client}.jsonl"
-        write_client(path, begin_s=0.001, end_s=20, size=round(rate * 1e6 / 8 * 20))
-        path.write_text(path.read_text().replace("wn01.private.fiu.test", host))
-    write_samples(folder / f"samples/{OSS}.samples", ticks(-2, 23), during(sum(rates), 20))
+        size = round(rate * 1e6 / 8 * 20)
+        write_client(folder / f"clients/{client}.jsonl", begin_s=0.001, end_s=20, size=size, host=host)
+    write_host(folder, tx_bytes=during(sum(rates), 20))
     record = {"event": "arranged", "before": "alike", "now": "5-14-47-60", **({"each": each} if each else {})}
     arranged(folder, "worker-rtts", "5-14-47-60", record, **DISTANCE)
     (run / names.SITE).write_text(json.dumps({"links": {"storage": 800, "wan": 1000, "worker": 100, "rtt_ms": 14.0}}))
@@ -160,7 +159,7 @@ def test_clients_in_turn_are_each_held_against_their_own_too(tmp_path, rates, la
     alike = json.loads((folder / names.TRIAL).read_text())["bytes"] // 4
     for client, (rate, host) in enumerate(zip(rates, RTTS_MS, strict=True)):
         path = folder / f"clients/{client}.jsonl"
-        text = path.read_text().replace("wn01.private.fiu.test", host)
+        text = path.read_text().replace(WORKER, host)
         path.write_text(text.replace(f": {alike}", f": {round(rate * 1e6 / 8 * 20)}"))
     named, evidence = limit(folder)
     assert named == label

@@ -1,12 +1,12 @@
 """What proxies, XRootD's servers and caches report of themselves must be proven, or their trial is not VALID."""
 
 import dataclasses
-import json
 
 import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.doctored_trial import arranged, edit_trial, work_done
+from tests.unit.synthetic_run import WORKER
 from tierbench import names
 from tierbench.postprocess.measures.server_reports import caches
 from tierbench.postprocess.measures.stalls import longest_at_an_edge
@@ -17,6 +17,7 @@ from tierbench.postprocess.verdict import byte_rules, cache_rules
 from tierbench.postprocess.verdict.counting import INVALID, SUSPECT, VALID
 from tierbench.postprocess.verdict.judge import evidence
 
+ORIGIN = "vmuf.uf.test"
 PROXIED = 200_000_000  # by the four clients of the trial, ten times what the storage sent
 FILE = 500_000
 FETCHED = 20_000_000
@@ -29,17 +30,14 @@ def rising(total):
 
 def proxy(folder, **risen):
     counters = {f"squid_{name}": rising(total) for name, total in risen.items()}
-    synthetic.write_host(folder, "dgt.fiu.test", "gateway", **counters)
+    synthetic.write_host(folder, synthetic.GATEWAY, "gateway", **counters)
 
 
 @pytest.fixture
 def through_a_proxy(tmp_path):
     folder = synthetic.write_trial(tmp_path, mbps=8.0)
-    hosts = [
-        {"host": host, "interface": "eth0", "role": role, "via": "pool"}
-        for host, role in ((synthetic.OSS, "storage"), ("dgt.fiu.test", "gateway"), ("vmuf.uf.test", "door"))
-    ]
-    more = {"options": {"proxy": "dgt.private.fiu.test:3128"}, "work": {"for_s": 20}, "samplers": hosts}
+    samplers = synthetic.samplers({synthetic.OSS: "storage", synthetic.GATEWAY: "gateway", ORIGIN: "door"})
+    more = {"options": {"proxy": "dgt.private.fiu.test:3128"}, "work": {"for_s": 20}, "samplers": samplers}
     edit_trial(folder, **more, protocol="http", client="http")
     latencies = {"latency_s": dict.fromkeys(("p50", "p95", "p99", "max"), 0.1), "latency_classes": {"581": 100}}
     work = work_done(processes=2, fetches=100, cut=2, bytes_once=FILE, **latencies)
@@ -61,7 +59,7 @@ def told(folder, **changes):
     squid |= changes
     kilobytes = {"sent_kb": squid["sent"] / 1024, "fetched_kb": squid["fetched"] / 1024}
     proxy(folder, requests=squid["requests"], hits=squid["hits"], **kilobytes)
-    synthetic.write_host(folder, "vmuf.uf.test", "door", tx_bytes=rising(squid["origin"]))
+    synthetic.write_host(folder, ORIGIN, "door", tx_bytes=rising(squid["origin"]))
     return {finding.rule.name: finding.value for finding in of_proxies(folder)}
 
 
@@ -84,7 +82,7 @@ def test_what_does_not_agree_is_seen(through_a_proxy, changes, rule, more_than):
 
 
 def test_a_door_of_another_access_method_is_not_its_origin(through_a_proxy):
-    edit_trial(through_a_proxy, path=["vmuf.uf.test"])
+    edit_trial(through_a_proxy, path=[ORIGIN])
     synthetic.write_host(through_a_proxy, "other.uf.test", "door", tx_bytes=rising(3 * FETCHED))
     assert told(through_a_proxy)["origin apart"] < 1
 
@@ -109,16 +107,14 @@ SENT, READS, VECTOR_READS = 50_000_000, 8, 2
 def bytes_per_read(tmp_path):
     """What the table has of a server that reports as given, by seconds since the window's begin."""
     folder = synthetic.write_trial(tmp_path)
-    roles = {synthetic.OSS: "storage", "vmuf.uf.test": "door"}
-    hosts = [{"host": host, "interface": "eth0", "role": role, "via": "pool"} for host, role in roles.items()]
-    edit_trial(folder, samplers=hosts)
+    edit_trial(folder, samplers=synthetic.samplers({synthetic.OSS: "storage", ORIGIN: "door"}))
 
     def of(until=23, **gauges):
         counters = {"sent_bytes": SENT, "reads": READS, "vector_reads": VECTOR_READS}
         rising = {f"xrootd_{name}": lambda t, n=total: n if t > END_S else 0 for name, total in counters.items()}
         gauges = {"processes": lambda _: 2, "report_age_ms": lambda _: 900} | gauges
         named = {f"xrootd_{name}": of_time for name, of_time in gauges.items()}
-        synthetic.write_host(folder, "vmuf.uf.test", "door", until=until, **rising, **named)
+        synthetic.write_host(folder, ORIGIN, "door", until=until, **rising, **named)
         return trial_row(read_trial(folder)).bytes_per_server_read
 
     return of
@@ -151,6 +147,7 @@ def test_the_first_record_by_which_all_have_reported_is_enough(bytes_per_read):
 
 
 FOLDER = "/cvmfs/sft.cern.ch"
+CACHE, CACHE_2 = "cache.fiu.test", "cache2.fiu.test"
 SOFTWARE = 300_000_000
 DOOR = "root://synthetic/"
 READ = 400e6 / 8 * 20 / 1.02  # by the clients of a synthetic trial
@@ -161,7 +158,7 @@ def judged(folder, value, before, after, library="", **of_data):
 
     It is of software, on the worker of all its clients; of data it is on a host of its own.
     """
-    host = "cache.fiu.test" if of_data else next(iter(read_trial(folder).client_hosts))
+    host = CACHE if of_data else WORKER
     records = {"event": "arranged", "before": "cold", "now": value}, {"event": "restored", "now": "cold"}
     for record, held in zip(records, (before, after), strict=True):
         if held is not None:
@@ -204,14 +201,13 @@ def test_what_the_cache_held_decides(folder, value, before, after, library, verd
         ("warm", READ, READ, 12, "", SUSPECT, "from a warm cache"),
         ("warm", READ, READ, 400, "", INVALID, "from a warm cache"),
         ("warm", READ / 2, READ, 0.01, "", INVALID, "held 490.2 MB before"),
-        ("warm", READ, None, 0.01, "", SUSPECT, "what the cache held of cache.fiu.test"),
+        ("warm", READ, None, 0.01, "", SUSPECT, f"what the cache held of {CACHE}"),
     ],
 )
 def test_a_cache_of_data_is_proven_by_what_the_storage_sent_and_by_what_it_held(
     folder, value, before, after, sent_mbps, trouble, verdict, words
 ):
-    sent = synthetic.during(sent_mbps, 20)
-    synthetic.write_samples(folder / f"samples/{synthetic.OSS}.samples", synthetic.ticks(-2, 23), sent)
+    synthetic.write_host(folder, tx_bytes=synthetic.during(sent_mbps, 20))
     held_after = None if after is None else int(after)
     said, reasons = judged(folder, value, int(before), held_after, cache={"folder": DOOR, "trouble": trouble})
     assert said == verdict, reasons
@@ -222,67 +218,59 @@ def test_a_cache_of_data_is_proven_by_what_the_storage_sent_and_by_what_it_held(
 def test_each_cache_of_data_that_clients_read_through_counts(folder, second, is_warm):
     judged(folder, "warm", int(READ), int(READ), cache={"folder": DOOR, "trouble": ""})
     data = read_trial(folder)
-    other = dataclasses.replace(data.caches[0], host="cache2.fiu.test", value=second)
+    other = dataclasses.replace(data.caches[0], host=CACHE_2, value=second)
     unused = dataclasses.replace(other, folder="root://nobody/")
     data = dataclasses.replace(data, caches=[*data.caches, other, unused])
-    assert [cache.host for cache in caches(data)] == ["cache.fiu.test", "cache2.fiu.test"]
+    assert [cache.host for cache in caches(data)] == [CACHE, CACHE_2]
     assert data.is_warm is is_warm
 
 
-def through(folder, server, share):
+def through(folder, server, share, further=None, **planned):
     """A trial whose worker received what its clients read, while the storage, and a server on the way, moved more."""
-    (worker,) = read_trial(folder).client_hosts
-    hosts = {synthetic.OSS: "storage", server: "door", worker: "worker"}
-    moved, read = synthetic.during(400 * share, 20), synthetic.during(400, 20)
-    for host, role in hosts.items():
-        tx, rx = {"storage": (moved, None), "door": (moved, moved), "worker": (None, read)}[role]
-        counters = {"tx_bytes": tx, "rx_bytes": rx}
-        synthetic.write_host(folder, host, role, **{name: count for name, count in counters.items() if count})
-    samplers = [{"host": h, "role": r, "via": "pool"} for h, r in hosts.items()]
-    synthetic.edit_json(folder / "trial.json", samplers=samplers)
+    moved = synthetic.during(400 * share, 20)
+    synthetic.write_host(folder, tx_bytes=moved)
+    synthetic.write_host(folder, server, "door", tx_bytes=moved, rx_bytes=moved)
+    synthetic.write_host(folder, WORKER, "worker", rx_bytes=synthetic.during(400, 20))
+    roles = {synthetic.OSS: "storage", server: "door", WORKER: "worker", **(further or {})}
+    edit_trial(folder, samplers=synthetic.samplers(roles), **planned)
+
+
+def background_mb(data):
+    [(share_pct, _)] = byte_rules.background_bytes.measure(data, trial_row(data))
+    return share_pct / 100 * READ / 1e6
 
 
 @pytest.mark.parametrize(("share", "verdict"), [(1.0, VALID), (1.4, INVALID)])
 def test_who_else_reads_through_a_cold_cache_or_a_door_on_the_way_is_seen_by_what_it_sent_on(folder, share, verdict):
     """And is no read-ahead: that stays in the cache."""
-    through(folder, "cache.fiu.test", share)
+    through(folder, CACHE, share)
     of_cache = judged(folder, "cold", 0, int(READ), cache={"folder": DOOR, "trouble": ""})
-    synthetic.edit_json(folder / "trial.json", path=["cache.fiu.test"], conditions=[])
+    edit_trial(folder, path=[CACHE], conditions=[])
     row = trial_tables(folder)
     for said, reasons in (of_cache, (row.verdict, row["verdict_reasons"])):
         assert said == verdict, reasons
         assert ("reached none of the trial's own hosts" in reasons) is (verdict == INVALID)
 
 
-@pytest.mark.parametrize(("share", "background_mb"), [(0.5, 0), (0.7, 400)])
-def test_what_others_read_through_several_caches_is_what_these_sent_together(folder, share, background_mb):
-    through(folder, "cache.fiu.test", 1.0)
-    samplers = json.loads((folder / "trial.json").read_text())["samplers"]
-    samplers.append({"host": "cache2.fiu.test", "role": "door", "via": "pool"})
-    synthetic.edit_json(folder / "trial.json", samplers=samplers)
-    for host in ("cache.fiu.test", "cache2.fiu.test"):
-        moved = synthetic.during(400 * share, 20)
+@pytest.mark.parametrize(("share", "expected_mb"), [(0.5, 0), (0.7, 400)])
+def test_what_others_read_through_several_caches_is_what_these_sent_together(folder, share, expected_mb):
+    through(folder, CACHE, 1.0, further={CACHE_2: "door"})
+    moved = synthetic.during(400 * share, 20)
+    for host in (CACHE, CACHE_2):
         synthetic.write_host(folder, host, "door", tx_bytes=moved, rx_bytes=moved)
     judged(folder, "cold", 0, int(READ), cache={"folder": DOOR, "trouble": ""})
     data = read_trial(folder)
-    data = dataclasses.replace(data, caches=[*data.caches, dataclasses.replace(data.caches[0], host="cache2.fiu.test")])
-    [(lost, _)] = byte_rules.background_bytes.measure(data, trial_row(data))
-    assert lost / 100 * READ / 1e6 == pytest.approx(background_mb, abs=10)
+    data = dataclasses.replace(data, caches=[*data.caches, dataclasses.replace(data.caches[0], host=CACHE_2)])
+    assert background_mb(data) == pytest.approx(expected_mb, abs=10)
 
 
-@pytest.mark.parametrize(("others", "background_mb"), [(0.0, 0), (0.3, 300)])
-def test_a_cache_that_reads_whole_blocks_through_a_door_is_not_somebody_else(folder, others, background_mb):
-    blocks = synthetic.during(800, 20)
-    through(folder, "vmuf.uf.test", 2 + others)
-    trial = json.loads((folder / "trial.json").read_text())
-    cache = {"host": "cache.fiu.test", "role": "gateway", "via": "pool"}
-    samplers = [*trial["samplers"], cache]
-    synthetic.edit_json(folder / "trial.json", samplers=samplers, path=["vmuf.uf.test"])
-    synthetic.write_host(folder, cache["host"], "gateway", tx_bytes=synthetic.during(400, 20), rx_bytes=blocks)
+@pytest.mark.parametrize(("others", "expected_mb"), [(0.0, 0), (0.3, 300)])
+def test_a_cache_that_reads_whole_blocks_through_a_door_is_not_somebody_else(folder, others, expected_mb):
+    through(folder, ORIGIN, 2 + others, further={CACHE: "gateway"}, path=[ORIGIN])
+    read, blocks = synthetic.during(400, 20), synthetic.during(800, 20)
+    synthetic.write_host(folder, CACHE, "gateway", tx_bytes=read, rx_bytes=blocks)
     judged(folder, "cold", 0, int(2 * READ), cache={"folder": DOOR, "trouble": ""})
-    data = read_trial(folder)
-    [(lost, _)] = byte_rules.background_bytes.measure(data, trial_row(data))
-    assert lost / 100 * READ / 1e6 == pytest.approx(background_mb, abs=10)
+    assert background_mb(read_trial(folder)) == pytest.approx(expected_mb, abs=10)
 
 
 def test_what_the_caches_took_in_is_in_the_table(folder):
@@ -297,8 +285,7 @@ def test_what_starting_took_is_no_waiting_after_all_has_come(tmp_path, opened_s,
     opened_ns = synthetic.GO_NS + round(opened_s * 1e9)
     client = {"opened_wall_ns": opened_ns, "detail": {"computed_s": 10.0}}
     synthetic.write_client(folder / names.client_output(0), begin_s=0, end_s=20, size=500_000_000, **client)
-    samples = folder / f"samples/{synthetic.OSS}.samples"
-    synthetic.write_samples(samples, synthetic.ticks(-2, 23), synthetic.during(400, 10))
+    synthetic.write_host(folder, tx_bytes=synthetic.during(400, 10))
     pause = longest_at_an_edge(read_trial(folder), 0.0)
     assert pause is not None
     assert pause.seconds == pytest.approx(waited_s, abs=0.3)

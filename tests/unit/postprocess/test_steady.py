@@ -121,12 +121,7 @@ def test_the_truth_is_recovered_from_counters_with_ramps_gaps_wraps_and_backgrou
     ramps, steadily = synthetic.ramps(8000, up_s=4, level_s=12, down_s=4), synthetic.steady(background)
     times = [time for time in synthetic.ticks(-2.3, 22.7, 0.2) if mishap != "gap" or not 9 < time < 11]
     wrap = 2**32 if mishap == "wrap" else 2**63
-    synthetic.write_samples(
-        folder / f"samples/{synthetic.OSS}.samples",
-        times,
-        lambda time: (ramps(time) + steadily(time)) % wrap,
-        period_s=0.2,
-    )
+    synthetic.write_host(folder, period=0.2, times=times, tx_bytes=lambda time: (ramps(time) + steadily(time)) % wrap)
     row = trial_row(read_trial(folder))
     assert row["mean_mbps"] == pytest.approx(8000 * 16 / 20 + background, rel=0.005)
     assert (row["steady_begin_s"], row["steady_end_s"]) == pytest.approx((4, 16), abs=0.2)

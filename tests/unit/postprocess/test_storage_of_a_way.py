@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.doctored_trial import edit_trial, work_done
+from tests.unit.synthetic_run import WORKER
 from tierbench import names
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.hosts import flushed_hosts, sampled_hosts
@@ -26,7 +27,6 @@ from tierbench.submit.trial.trial_monitor import OF_DISKS, OF_INTERFACES, Moving
 MBPS, SECONDS, JOBS = 400.0, 20, 4
 SIZE = round(MBPS * 1e6 / 8 * SECONDS / 1.02 / JOBS)  # what each client of a synthetic trial reads
 FAR = "oss2.uf.test"
-WORKER = "wn01.private.fiu.test"
 TIMES = synthetic.ticks(-2, 23)
 READ = synthetic.during(MBPS / 1.02, SECONDS)
 NOTHING = synthetic.during(0, SECONDS)
@@ -34,7 +34,7 @@ NOTHING = synthetic.during(0, SECONDS)
 
 def two_servers(run, near, far):
     """A trial by a way that leads to the far server alone, of two that send so much."""
-    samplers = [{"host": host, "interface": "eth0", "role": "storage", "via": "pool"} for host in (synthetic.OSS, FAR)]
+    samplers = synthetic.samplers({synthetic.OSS: "storage", FAR: "storage"})
     folder = synthetic.write_trial(run, mbps=MBPS, samplers=samplers, servers=[FAR], access="far-pool")
     synthetic.write_host(folder, synthetic.OSS, "storage", tx_bytes=synthetic.during(near, SECONDS))
     synthetic.write_host(folder, FAR, "storage", tx_bytes=synthetic.during(far, SECONDS))
@@ -43,10 +43,7 @@ def two_servers(run, near, far):
 
 def on_disk(run, *, fetched=SIZE, sent=NOTHING, **counters):
     """A trial whose storage is the worker's disk, by its samples' counters and the kernel's count for each client."""
-    samplers = [
-        {"host": synthetic.OSS, "interface": "eth0", "role": "storage", "via": "pool"},
-        {"host": WORKER, "interface": "eth0", "role": "worker", "via": "pool"},
-    ]
+    samplers = synthetic.samplers({synthetic.OSS: "storage", WORKER: "worker"})
     folder = synthetic.write_trial(
         run, mbps=MBPS, samplers=samplers, on_disk=True, access="local-disk", protocol="file"
     )
@@ -121,11 +118,8 @@ def test_a_worker_of_several_interfaces_counts_its_disks_once(tmp_path):
     on_disk(tmp_path)
     folder = next((tmp_path / "trials").iterdir())
     one = trial_tables(folder)
-    usual = synthetic.record_values
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(synthetic, "record_values", lambda time, **sent: usual(time, disk_read_bytes=READ(time), **sent))
-        nics = {"eth0": NOTHING, "eth1": synthetic.during(0.1, SECONDS)}
-        synthetic.write_interfaces(folder / f"samples/{WORKER}.samples", TIMES, nics, role="worker")
+    nics, path = {"eth0": NOTHING, "eth1": synthetic.during(0.1, SECONDS)}, folder / f"samples/{WORKER}.samples"
+    synthetic.write_interfaces(path, TIMES, nics, {"disk_read_bytes": READ}, role="worker")
     two = trial_tables(folder)
     assert (two.mean_mbps, two.bytes_by_server, two.verdict) == (one.mean_mbps, one.bytes_by_server, one.verdict)
 

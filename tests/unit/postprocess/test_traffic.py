@@ -5,7 +5,6 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.postprocess.test_truth import both, moving
-from tierbench.postprocess.measures.traffic import by_storage
 from tierbench.postprocess.records.increments import refresh_distance_s
 from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.tables.metrics import trial_row
@@ -26,24 +25,19 @@ def refreshed(total, every):
 
 @pytest.mark.parametrize("samples", [10, 20, 50, 200])
 @pytest.mark.parametrize("phase", [0.1, 0.5, 0.9])
-@pytest.mark.parametrize("edge", ["sharp", "soft", "beside a background"])
+@pytest.mark.parametrize("edge", ["sharp", "soft", "beside a background", "none, as it goes on"])
 def test_the_mean_has_no_bias_whatever_the_edges(folder, edge, phase, samples):
     total, truth = {
         "sharp": (synthetic.during(MBPS, 20), MBPS),
         "soft": (synthetic.ramps(MBPS, 4, 12, 4), MBPS * 0.8),
         "beside a background": (both(synthetic.during(MBPS, 20), synthetic.steady(9)), MBPS + 9),
+        "none, as it goes on": (synthetic.steady(MBPS), MBPS),
     }[edge]
     sampled(folder, total, 20 / samples, phase)
     row = trial_tables(folder)
     assert row["mean_mbps"] == pytest.approx(truth, rel=1e-5)
     assert edge != "sharp" or row["all_active_mbps"] == pytest.approx(MBPS, rel=1e-3)  # which begins with the window
     assert row["peak_mbps"] == pytest.approx(MBPS + (9 if edge == "beside a background" else 0), rel=1e-5)
-
-
-def test_where_traffic_goes_on_nothing_is_taken_to_begin(folder):
-    sampled(folder, synthetic.steady(MBPS), 2.0, 0.3)
-    data = read_trial(folder)
-    assert by_storage(data).traffic(data.begin_ns, data.end_ns).mean_mbps == pytest.approx(MBPS)
 
 
 def test_a_counter_that_began_anew_outside_costs_no_edge(folder):
@@ -103,9 +97,8 @@ def test_an_interface_at_rest_on_which_frames_come_in_time_has_no_slow_driver():
 
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_a_server_with_hardly_a_sample_is_no_error(folder, count):
-    path = folder / f"samples/{synthetic.OSS}.samples"
-    synthetic.write_samples(path, [-1.0, 3.0][:count], synthetic.during(MBPS, 20))
-    synthetic.write_samples(path.with_name("wn.samples"), [0.0], synthetic.during(MBPS, 20), host="wn", role="worker")
+    synthetic.write_host(folder, times=[-1.0, 3.0][:count], tx_bytes=synthetic.during(MBPS, 20))
+    synthetic.write_host(folder, "wn", "worker", times=[0.0], tx_bytes=synthetic.during(MBPS, 20))
     row = trial_tables(folder)
     assert (row["verdict"], row["bytes_server"], row["mean_error_mbps"]) == ("INVALID", None, None)
 
@@ -130,28 +123,22 @@ def test_the_numbers_of_a_trial_of_a_steady_rate_are_recovered(folder):
 def test_volatility_is_the_standard_deviation_of_the_samples_rates(folder):
     rates = np.random.default_rng(1).uniform(100, 700, 26)
     totals = dict(zip(synthetic.ticks(-3, 22), np.cumsum(rates * MB).astype(int).tolist(), strict=True))
-    synthetic.write_samples(folder / f"samples/{synthetic.OSS}.samples", list(totals), totals.__getitem__)
+    synthetic.write_host(folder, times=list(totals), tx_bytes=totals.__getitem__)
     row = trial_row(read_trial(folder))
     assert row["volatility_mbps"] == pytest.approx(np.std(rates[4:24], ddof=1), rel=1e-5)
     assert row["volatility_5s_mbps"] == pytest.approx(np.std(rates[4:24].reshape(4, 5).mean(axis=1), ddof=1), rel=1e-5)
 
 
 def test_a_stepped_wall_clock_does_not_move_the_samples(folder):
-    path = folder / f"samples/{synthetic.OSS}.samples"
     before = trial_row(read_trial(folder))
-    lines = path.read_bytes().splitlines(keepends=True)
-    stepped = []
-    for time in synthetic.ticks(-2, 23):
-        wall_ns = synthetic.GO_NS + round(time * 1e9) + (10**12 if time > 3 else 0)
-        stepped.append(synthetic.record(time, tx_bytes=synthetic.during(400, 20)(time), wall_ns=wall_ns))
-    path.write_bytes(b"".join([lines[0], *stepped, lines[-1]]))
+    stepped = lambda time: synthetic.times(time + 1000 * (time > 3))["wall_ns"]  # noqa: E731 - as a counter is
+    synthetic.write_host(folder, tx_bytes=synthetic.during(400, 20), wall_ns=stepped)
     assert trial_row(read_trial(folder)) == before
 
 
 @pytest.mark.parametrize(("host", "role", "mbps"), [("oss2", "storage", 500), ("dgt", "gateway", 400)])
 def test_storage_servers_are_added_up_and_other_hosts_are_not(folder, host, role, mbps):
-    times = synthetic.ticks(-4.7, 24.3)
-    synthetic.write_samples(folder / f"samples/{host}.samples", times, synthetic.steady(100), host=host, role=role)
+    synthetic.write_host(folder, host, role, begin=-4.7, until=24.3, tx_bytes=synthetic.steady(100))
     row = trial_row(read_trial(folder))
     assert row["mean_mbps"] == row["peak_mbps"] == pytest.approx(mbps, rel=1e-6)
     assert row["bytes_server"] == pytest.approx(mbps * MB * 20, rel=1e-6)

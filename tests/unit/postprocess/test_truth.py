@@ -6,9 +6,9 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.doctored_trial import READ, TICKS, apart, compare_clock, edit_client, edit_trial, sampled
+from tests.unit.synthetic_run import WORKER
 from tierbench.postprocess.tables.write import tables, trial_tables
 
-WORKER = "wn01.private.fiu.test"
 MTU = 1500
 
 
