@@ -143,18 +143,15 @@ def edit(path, old, new):
     path.write_text(text.replace(old, new), encoding="utf-8")
 
 
-def in_client(pattern, new):
-    def damage(run):
-        path = run.trial / names.client_output(1)
-        text, count = re.subn(pattern, new, path.read_text())
-        assert count
-        path.write_text(text)
-
-    return damage
+def in_client(run, pattern, new):
+    path = run.trial / names.client_output(1)
+    text, count = re.subn(pattern, new, path.read_text())
+    assert count
+    path.write_text(text)
 
 
-def in_header(old, new):
-    return lambda run: edit(run.trial / names.sample_file("oss.uf.test"), old, new)
+def in_header(run, old, new):
+    edit(run.trial / names.sample_file("oss.uf.test"), old, new)
 
 
 def put_folder(path):
@@ -163,45 +160,47 @@ def put_folder(path):
 
 
 SEEN = {
-    "a number that is none":
-        (in_client(r'"cpu_user_s": [\d.]+', '"cpu_user_s": NaN'),
-         "client 1: a record is damaged: NaN is no finite number"),
-    "a record without its monotonic time":
-        (in_client(r'("event": "end", "wall_ns": \d+), "mono_ns": \d+', r"\1"),
-         'client 1: its record "end" is damaged: mono_ns: missing'),
-    "doubled digits of a time":
-        (in_client(r'("event": "end", "wall_ns": )(\d{6})', r"\1\2\2"), "client 1: a record is damaged: 179528179528"),
-    "an end of another attempt":
-        (in_client(r'({"event": "end", .*)', r"\1\n\1"), 'client 1: its record "end" is damaged: stands there twice'),
-    "records of another trial":
-        (in_client('"trial": "', '"trial": "other.'), 'client 1: its record "start" is of the trial other.direct'),
-    "samples of another trial":
-        (in_header('"trial": "', '"trial": "other.'), "samples of oss.uf.test: are of the trial other.direct"),
-    "columns that are none":
-        (in_header('"width": 18, ', '"width": null, '), "columns[0].width: must be a whole number, not null"),
-    "a column without a width": (in_header('"width": 18, ', ""), "columns[0].width: missing"),
-    "a period of nothing": (in_header('"period_s": 0.2', '"period_s": 0'), "a period of 0 s"),
-    "a counter of another name":
-        (in_header('"name": "rx_bytes"', '"name": "rx_bytez"'), "has no column rx_bytes"),
-    "a counter of no known kind":
-        (in_header('"name": "tx_bytes", "width": 19, "unit": "B", "kind": "counter"',
-                   '"name": "tx_bytes", "width": 19, "unit": "B", "source": "net", "kind": "cnunter"'),
-         "its header is damaged: tx_bytes is a counter, and not 'cnunter'"),
-    "a clock that is a text":
-        (in_header('"clock_mono_ns": ', '"clock_mono_ns": "soon", "was": '),
-         'clock_mono_ns: must be a whole number, not "soon"'),
-    "a definition that is damaged":
-        (lambda run: edit(run.trial / names.TRIAL, '"jobs": 4', '"jobs": "four"'),
-         'jobs: must be a whole number, not "four"'),
+    "a number that is none": (
+        lambda run: in_client(run, r'"cpu_user_s": [\d.]+', '"cpu_user_s": NaN'),
+        "client 1: a record is damaged: NaN is no finite number",
+    ),
+    "a record without its monotonic time": (
+        lambda run: in_client(run, r'("event": "end", "wall_ns": \d+), "mono_ns": \d+', r"\1"),
+        'client 1: its record "end" is damaged: mono_ns: missing',
+    ),
+    "doubled digits of a time": (
+        lambda run: in_client(run, r'("event": "end", "wall_ns": )(\d{6})', r"\1\2\2"),
+        "client 1: a record is damaged: 179528179528",
+    ),
+    "an end of another attempt": (
+        lambda run: in_client(run, r'({"event": "end", .*)', r"\1\n\1"),
+        'client 1: its record "end" is damaged: stands there twice',
+    ),
+    "records of another trial": (
+        lambda run: in_client(run, '"trial": "', '"trial": "other.'),
+        'client 1: its record "start" is of the trial other.direct',
+    ),
+    "samples of another trial": (
+        lambda run: in_header(run, '"trial": "', '"trial": "other.'),
+        "samples of oss.uf.test: are of the trial other.direct",
+    ),
+    "a period of nothing": (lambda run: in_header(run, '"period_s": 0.2', '"period_s": 0'), "a period of 0 s"),
+    "a definition that is damaged": (
+        lambda run: edit(run.trial / names.TRIAL, '"jobs": 4', '"jobs": "four"'),
+        'jobs: must be a whole number, not "four"',
+    ),
     "a definition that is gone": (lambda run: (run.trial / names.TRIAL).unlink(), "trial.json is not there"),
     "an outcome that is none": (lambda run: (run.trial / names.OUTCOME).write_text("null"), "outcome.json is damaged"),
-    "a folder in a file's place":
-        (lambda run: put_folder(run.trial / names.GO), "go.json cannot be read: Is a directory"),
+    "a folder in a file's place": (
+        lambda run: put_folder(run.trial / names.GO),
+        "go.json cannot be read: Is a directory",
+    ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("damage", "reason"), SEEN.values(), ids=SEEN)
-def test_a_damaged_file_is_a_reason_on_its_trial(run, damage, reason):
+@pytest.mark.parametrize("seen", SEEN)
+def test_a_damaged_file_is_a_reason_on_its_trial(run, seen):
+    damage, reason = SEEN[seen]
     damage(run)
     tables(run.directory, pytest.fail)
     (row,) = rows(run.directory / names.TRIALS_CSV)

@@ -110,18 +110,34 @@ def test_records_that_are_nearer_than_the_headers_period_are_damage(path, period
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [
-        (b"", "is empty"),
-        (b"Traceback (most recent call last):\n", "does not begin with the header"),
-        (json.dumps(synthetic.header(format=9)).encode() + b"\n", "has format 9"),
-        (json.dumps(synthetic.header(columns=[])).encode() + b"\n", "has no column mono_ns, rx_bytes, tx_bytes"),
-        (json.dumps(synthetic.header(record_bytes=7)).encode() + b"\n", "do not add up"),
-    ],
+    [(b"", "is empty"), (b"Traceback (most recent call last):\n", "does not begin with the header")],
 )
 def test_a_file_without_samples_is_refused_with_the_reason(path, content, words):
     path.write_bytes(content)
     with pytest.raises(UnreadableSamples, match=words):
         read_samples(path)
+
+
+COLUMNS = synthetic.header()["columns"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"format": 9}, "has format 9"),
+        ({"columns": []}, "has no column mono_ns, rx_bytes, tx_bytes"),
+        ({"columns": [{"name": "mono_ns", "width": None}]}, r"columns\[0\].width: must be a whole number, not null"),
+        ({"columns": [{"name": "mono_ns"}]}, r"columns\[0\].width: missing"),
+        ({"columns": [*COLUMNS, {"name": "tx_bytes", "width": 1, "source": "net", "kind": "cnunter"}]},
+         "is damaged: tx_bytes is a counter, and not 'cnunter'"),
+        ({"record_bytes": 7}, "do not add up"),
+        ({"clock_mono_ns": "soon"}, 'clock_mono_ns: must be a whole number, not "soon"'),
+        ({"clock_wall_ns": -1}, "its clocks are no times"),
+    ],
+)  # fmt: skip
+def test_a_header_that_cannot_be_is_refused_with_the_reason(path, changes, words):
+    with pytest.raises(UnreadableSamples, match=words):
+        write(path, **changes)
 
 
 def test_a_header_alone_is_a_file_of_no_samples(path):
