@@ -22,7 +22,7 @@ PLAN = expand(SITE, find_experiment("quick"), {"private": ["wn01", "wn02"], "pub
 RATES = {"dgt.fiu.test": 765.0, "vmuf.uf.test": 764.0, "wn01": 95.0, "wn02": 96.0, "wn03": 94.0}
 
 
-def left(run):
+def content_of(run):
     return json.loads((run / names.CEILINGS).read_text(encoding="utf-8"))
 
 
@@ -48,8 +48,8 @@ def test_a_server_that_no_job_reaches_is_told_and_stops_nothing(tmp_path):
     by_ssh = {name: replace(sampler, via="ssh") for name, sampler in SITE.samplers.items()}
     said = []
     links.leave_ceilings(replace(SITE, samplers=by_ssh), PLAN, tmp_path, said.append)
-    assert left(tmp_path)["measured"] == []
-    assert set(left(tmp_path)["not_measured"]) == {"pool private", "pool public"}
+    assert content_of(tmp_path)["measured"] == []
+    assert set(content_of(tmp_path)["not_measured"]) == {"pool private", "pool public"}
     assert "not in the pool" in said[-1]
 
 
@@ -69,8 +69,8 @@ def test_of_hosts_that_measure_beside_each_other_the_time_counts_that_they_have_
 @pytest.mark.usefixtures("iperf3")
 def test_what_could_not_be_measured_is_left_with_the_reason(tmp_path):
     links.leave_ceilings(SITE, PLAN, tmp_path, lambda _: None)
-    assert left(tmp_path)["not_measured"] == {"pool public": "wn03: there is no iperf3"}
-    assert [line["to"] for line in left(tmp_path)["measured"]] == ["dgt.fiu.test", "vmuf.uf.test", "pool private"]
+    assert content_of(tmp_path)["not_measured"] == {"pool public": "wn03: there is no iperf3"}
+    assert [line["to"] for line in content_of(tmp_path)["measured"]] == ["dgt.fiu.test", "vmuf.uf.test", "pool private"]
 
 
 @pytest.mark.usefixtures("iperf3")
@@ -127,13 +127,13 @@ def lines(door, gateway, *workers):
     return [line("door", door), line("gateway", gateway), line("worker", *workers)]
 
 
-def measured(known):
-    found = {link: ceiling.mbps for link, ceiling in known.links.items() if ceiling.source == MEASURED}
-    return {**found, **{host: ceiling.mbps for host, ceiling in known.hosts.items()}}
+def measured_rates(ceilings):
+    of_links = {link: ceiling.mbps for link, ceiling in ceilings.links.items() if ceiling.source == MEASURED}
+    return {**of_links, **{host: ceiling.mbps for host, ceiling in ceilings.hosts.items()}}
 
 
 @pytest.mark.parametrize(
-    ("seen", "expected"),
+    ("measured", "expected"),
     [
         (lines(765, 765, 95, 95), {"storage": 765, "worker0": 95, "worker1": 95}),  # all as stated
         (lines(765, 29, 14, 15), {"storage": 765, "wan": 29}),  # slow WAN
@@ -142,8 +142,8 @@ def measured(known):
         (lines(765, 955, 95, 95), {"door": 765, "storage": 955, "worker0": 95, "worker1": 95}),  # faster than stated
     ],
 )
-def test_a_measurement_is_the_ceiling_of_the_link_that_limited_it(seen, expected):
-    assert measured(links_from(LINKS, seen, "private")) == expected
+def test_a_measurement_is_the_ceiling_of_the_link_that_limited_it(measured, expected):
+    assert measured_rates(links_from(LINKS, measured, "private")) == expected
 
 
 def test_what_is_stated_counts_where_nothing_was_measured_to_this_pool():

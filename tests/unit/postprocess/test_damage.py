@@ -159,7 +159,7 @@ def put_folder(path):
     path.mkdir()
 
 
-SEEN = {
+REASONS = {
     "a number that is none": (
         lambda run: in_client(run, r'"cpu_user_s": [\d.]+', '"cpu_user_s": NaN'),
         "client 1: a record is damaged: NaN is no finite number",
@@ -198,9 +198,9 @@ SEEN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("seen", SEEN)
-def test_a_damaged_file_is_a_reason_on_its_trial(run, seen):
-    damage, reason = SEEN[seen]
+@pytest.mark.parametrize("case", REASONS)
+def test_a_damaged_file_is_a_reason_on_its_trial(run, case):
+    damage, reason = REASONS[case]
     damage(run)
     tables(run.directory, pytest.fail)
     (row,) = rows(run.directory / names.TRIALS_CSV)

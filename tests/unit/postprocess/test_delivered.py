@@ -113,7 +113,7 @@ def test_ratios_and_gains_are_of_what_was_delivered():
 PANEL = Panel({"workload": "root"})
 
 
-def said(run, summary=None, ratios=None):
+def answer_of(run, summary=None, ratios=None):
     """The answer of a run of which some ways' rows are changed."""
     return answer(results_of(run, summary, ratios), PANEL)
 
@@ -126,7 +126,7 @@ def results_of(run, summary=None, ratios=None):
 
 
 def test_the_wasteful_way_does_not_win_and_is_named(tmp_path):
-    found = said(tmp_path / "run", {"lan-xrootd": {"amplification": "1.43", "mean_mbps": "900"}})
+    found = answer_of(tmp_path / "run", {"lan-xrootd": {"amplification": "1.43", "mean_mbps": "900"}})
     assert "direct is the fastest" in found.sentence
     notes = " ".join(found.notes)
     assert "the storage sent more than was delivered over lan-xrootd 1.43" in notes
@@ -156,13 +156,13 @@ def test_what_is_written_is_not_read_in_vain(tmp_path):
 
 
 def test_headers_are_no_waste(tmp_path):
-    assert not any("sent more" in note for note in said(tmp_path / "run").notes)
+    assert not any("sent more" in note for note in answer_of(tmp_path / "run").notes)
 
 
 @pytest.mark.parametrize(("ratio", "low", "high", "clear"), [(1.02, 0.9, 1.2, False), (1.9, 1.5, 2.4, True)])
 def test_an_answer_that_only_suspect_trials_give_is_not_clear(tmp_path, ratio, low, high, clear):
     alone = {"valid_pairs": 2, "valid_ratio": ratio, "valid_low": low, "valid_high": high}
-    found = said(tmp_path / "run", ratios={"direct": alone})
+    found = answer_of(tmp_path / "run", ratios={"direct": alone})
     assert found.clear is clear
     assert ("rests on SUSPECT trials" in found.sentence) is not clear
     assert (f"against lan-xrootd {ratio}" in found.sentence) is not clear

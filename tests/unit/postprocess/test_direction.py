@@ -28,7 +28,7 @@ def moves(folder, there, here, storage_way):
     samples(folder, host=WORKER, role="worker", **far)
 
 
-def mirrored(tmp_path, there, here):
+def rows_both_ways(tmp_path, there, here):
     """The tables of a trial that reads and of one that writes, in which all moves the other way."""
     rows = []
     for what, way in (("reads", "tx"), ("writes", "rx")):
@@ -41,7 +41,7 @@ def mirrored(tmp_path, there, here):
 
 @pytest.mark.parametrize("course", [WIRE, STALLED, both(WIRE, moving(50, -2, 23))])
 def test_a_trial_that_writes_has_the_numbers_of_one_that_reads(tmp_path, course):
-    reading, writing = mirrored(tmp_path, course, WIRE)
+    reading, writing = rows_both_ways(tmp_path, course, WIRE)
     worded = {"bytes_late", "verdict_reasons", "bottleneck_evidence", "bottleneck", "direction"}
     assert (reading.direction, writing.direction, writing["steady_from"]) == ("sent", "received", "delivered")
     same = places(TrialRow).keys() - worded
@@ -69,7 +69,7 @@ def test_a_rate_that_is_set_for_what_is_read_limits_no_writer(tmp_path, what, re
     ids=["what is still in a cache is missing", "somebody else who writes is background"],
 )
 def test_what_was_written_and_what_arrived_must_agree(tmp_path, there, here, words):
-    _, writing = mirrored(tmp_path, there, here)
+    _, writing = rows_both_ways(tmp_path, there, here)
     assert writing["verdict"] == "INVALID"
     assert all(each in writing["verdict_reasons"] for each in words)
 
@@ -91,7 +91,7 @@ def test_somebody_who_reads_meanwhile(tmp_path):
     assert "the storage sent" in trial_tables(folder)["verdict_reasons"]
 
 
-def copied(folder, sent, received, role="storage"):
+def copy_row(folder, sent, received, role="storage"):
     """One storage server sends, another server receives, and the clients only steer."""
     does(folder, "copies")
     sampler = {"interface": "eth0", "via": "pool"}
@@ -107,7 +107,7 @@ def copied(folder, sent, received, role="storage"):
 
 @pytest.mark.parametrize("role", ["storage", "gateway"])  # or wherever the way leads to
 def test_copies_are_closed_by_both_ends(folder, role):
-    row = copied(folder, WIRE, WIRE, role)
+    row = copy_row(folder, WIRE, WIRE, role)
     assert (row["verdict"], row["verdict_reasons"]) == ("VALID", "")
     assert row["mean_mbps"] == pytest.approx(400 / 1.02 * MTU / 1434, rel=1e-3)
     assert row["delivered_mbps"] == pytest.approx(400 / 1.02, rel=1e-3)
@@ -117,7 +117,7 @@ def test_copies_are_closed_by_both_ends(folder, role):
 @pytest.mark.parametrize(("back", "verdict"), [(0.025, "VALID"), (1.0, "INVALID")])
 def test_what_the_server_that_is_copied_to_sends_is_no_part_of_the_rate(folder, servers, back, verdict):
     """Its acknowledgements are 2 % where packets are as small as the wire's; more is somebody else's."""
-    copied(folder, WIRE, WIRE)
+    copy_row(folder, WIRE, WIRE)
     edit(folder, copied_to=OTHER, servers=servers)
     sent = moving(back * 200, 0, 20)
     samples(folder, host=OTHER, role="storage", rx_bytes=WIRE, rx_packets=packets(WIRE), tx_bytes=sent)
@@ -136,7 +136,7 @@ def test_what_the_server_that_is_copied_to_sends_is_no_part_of_the_rate(folder, 
 )
 def test_the_clock_of_the_server_that_is_copied_to_dates_bytes_too(folder, role, compared, verdict, words):
     compare_clock(folder)
-    copied(folder, WIRE, WIRE, role)
+    copy_row(folder, WIRE, WIRE, role)
     edit(folder, copied_to=OTHER)
     counted = {"rx_bytes": WIRE, "rx_packets": packets(WIRE)}
     synthetic.write_host(folder, OTHER, role, period=0.25, head={"boot_id": "far"}, end={"clocks": compared}, **counted)
@@ -145,7 +145,7 @@ def test_the_clock_of_the_server_that_is_copied_to_dates_bytes_too(folder, role,
 
 
 def test_what_is_copied_is_read_from_caches_too(folder):
-    copied(folder, WIRE, WIRE)
+    copy_row(folder, WIRE, WIRE)
     edit(folder, flush={"strategy": "none", "hosts": []})
     row = trial_tables(folder)
     assert (row["verdict"], "no cache was flushed" in row["verdict_reasons"]) == ("SUSPECT", True)
@@ -155,13 +155,13 @@ def test_what_workers_can_receive_limits_no_copy_between_servers(folder):
     (folder.parents[1] / "site.json").write_text(json.dumps({"links": {"worker": 10}}))
     does(folder, "reads")
     assert "workers" in trial_tables(folder)["ceiling_from"]
-    assert "workers" not in copied(folder, WIRE, WIRE)["ceiling_from"]
+    assert "workers" not in copy_row(folder, WIRE, WIRE)["ceiling_from"]
 
 
 def test_the_server_that_is_copied_to_may_be_what_limits(folder):
     site = {"links": {"storage": 4000, "metadata": 420}, "samplers": {"to": {"host": OTHER, "link": "metadata"}}}
     (folder.parents[1] / "site.json").write_text(json.dumps(site))
-    copied(folder, WIRE, WIRE)
+    copy_row(folder, WIRE, WIRE)
     edit(folder, copied_to=OTHER)
     row = trial_tables(folder)
     assert (row["bottleneck"], row["ceiling_mbps"]) == ("storage", 420)
@@ -175,7 +175,7 @@ UNLIKE += [(*ends, "reached none of the trial's own hosts") for ends in ((WIRE, 
 @pytest.mark.parametrize("role", ["storage", "gateway"])
 @pytest.mark.parametrize(("sent", "received", "words"), UNLIKE)
 def test_what_only_one_end_of_the_copies_moved_is_missing_or_background(folder, sent, received, words, role):
-    row = copied(folder, sent, received, role)
+    row = copy_row(folder, sent, received, role)
     assert row["verdict"] == "INVALID"
     assert words in row["verdict_reasons"]
 
@@ -187,7 +187,7 @@ def test_who_counts_operations_needs_no_bytes(folder):
     assert "storage" not in reasons
 
 
-def written(folder, arrived, *, settles=True, looked_at=4):
+def write_row(folder, arrived, *, settles=True, looked_at=4):
     """A trial that wrote, of which the storage received so much in time."""
     does(folder, "writes", settles=settles)
     edit(folder, writes={"url": "/writes/run/trial"})
@@ -203,7 +203,7 @@ LATE = both(moving(200 / 1.02 * 1500 / 1434, 0, 20), moving(2000 / 1.02 * 1500 /
 
 
 def test_what_was_looked_at_is_told(folder):
-    row = written(folder, WIRE)
+    row = write_row(folder, WIRE)
     assert (row["verdict"], row["verdict_reasons"]) == ("VALID", "")
     assert (row["looked_at"], row["left_behind"]) == ("size of 4 files", "")
     assert row["closure"] == pytest.approx(1500 / 1434 - 1, rel=1e-3)
@@ -223,7 +223,7 @@ def one_writes(folder, others_begin_s):
 @pytest.mark.parametrize("others_begin_s", [-0.5, 0, 25])
 def test_where_one_client_writes_for_all_a_client_has_its_rate_and_the_others_make_no_window(folder, others_begin_s):
     one_writes(folder, others_begin_s)
-    row = written(folder, WIRE)
+    row = write_row(folder, WIRE)
     assert (row["window_s"], row["verdict"], row["verdict_reasons"]) == (20, "VALID", "")
     assert row["wall_time_s"] == pytest.approx(29.5, abs=0.01)
     assert row["client_mbps"] == row["summed_mbps"] == pytest.approx(row["delivered_mbps"])
@@ -247,14 +247,14 @@ def test_who_waits_beside_the_one_that_writes_hides_no_standstill(folder):
     ],
 )  # fmt: skip
 def test_what_is_not_known_to_be_there_is_not_valid(folder, arrived, looked_at, words):
-    row = written(folder, arrived, looked_at=looked_at)
+    row = write_row(folder, arrived, looked_at=looked_at)
     assert row["verdict"] == "SUSPECT"
     assert words in row["verdict_reasons"]
 
 
 def arrives(folder, what, arrived, phase, period=1.0, **counters):
     """A trial of 20 s, or copies, of which this reaches its storage, sampled so often and so long after the begin."""
-    host, _ = (synthetic.OSS, written(folder, WIRE)) if what == "writes" else (OTHER, copied(folder, WIRE, WIRE))
+    host, _ = (synthetic.OSS, write_row(folder, WIRE)) if what == "writes" else (OTHER, copy_row(folder, WIRE, WIRE))
     edit(folder, sample_period_s=period, **({"copied_to": OTHER} if what == "copies" else {}))
     times = [phase + period * number for number in range(round(-3 / period), round(25 / period))]
     samples(folder, host=host, period=period, times=times, rx_bytes=arrived, rx_packets=packets(arrived), **counters)
@@ -307,7 +307,7 @@ def test_in_a_window_of_one_interval_nothing_is_called_late(folder):
 
 
 def test_what_a_client_leaves_to_a_cache_is_counted_when_it_comes(folder):
-    row = written(folder, LATE, settles=False)
+    row = write_row(folder, LATE, settles=False)
     assert row["bytes_late"] == pytest.approx(4000 / 1.02 * 1500 / 1434 * 1e6 / 8, rel=0.1)
     assert "missing" not in row["verdict_reasons"]
     assert "the clients wrote" not in row["verdict_reasons"]
@@ -315,18 +315,18 @@ def test_what_a_client_leaves_to_a_cache_is_counted_when_it_comes(folder):
 
 @pytest.mark.parametrize(("settles", "others"), [(False, False), (True, True)])
 def test_what_clients_leave_to_a_cache_and_comes_to_the_end_is_nobody_elses(folder, settles, others):
-    row = written(folder, both(moving(200 / 1.02 * 1500 / 1434, 0, 20), moving(400, 20, 30)), settles=settles)
+    row = write_row(folder, both(moving(200 / 1.02 * 1500 / 1434, 0, 20), moving(400, 20, 30)), settles=settles)
     assert ("somebody else uses the storage" in row["verdict_reasons"]) is others
 
 
 def test_what_has_not_come_by_the_end_of_sampling_cannot_be_told(folder):
-    row = written(folder, moving(200, 0, 20), settles=False)
+    row = write_row(folder, moving(200, 0, 20), settles=False)
     assert "in a cache still when the sampling ended" in row["verdict_reasons"]
 
 
 def test_what_is_left_on_the_storage_is_told(folder):
     (folder / "outcome.json").write_text(json.dumps({"state": "complete", "left": ["2 of the files: /w/1, /w/2"]}))
-    assert written(folder, WIRE)["left_behind"] == "2 of the files: /w/1, /w/2"
+    assert write_row(folder, WIRE)["left_behind"] == "2 of the files: /w/1, /w/2"
 
 
 @pytest.mark.parametrize(

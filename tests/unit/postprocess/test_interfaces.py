@@ -42,7 +42,7 @@ def even(*interfaces, of):
 
 
 @pytest.fixture
-def one(tmp_path):
+def one_interface(tmp_path):
     """The row of the same trial through one interface."""
     return trial_tables(synthetic.write_trial(tmp_path / "one", mbps=MBPS))
 
@@ -56,11 +56,13 @@ def one(tmp_path):
     ],
     ids=["four interfaces", "two servers", "two servers with two each"],
 )
-def test_what_several_send_is_what_one_would_have_sent(tmp_path, one, servers):
+def test_what_several_send_is_what_one_would_have_sent(tmp_path, one_interface, servers):
     row = trial_tables(trial(tmp_path / "run", servers))
     same = {name: row[name] for name in ALIKE if name not in ("samples", "gaps", "late_ticks")}
-    assert same == {name: pytest.approx(one[name]) if one[name] else one[name] for name in same}
-    assert row["samples"] == len(servers) * one["samples"]
+    assert same == {
+        name: pytest.approx(one_interface[name]) if one_interface[name] else one_interface[name] for name in same
+    }
+    assert row["samples"] == len(servers) * one_interface["samples"]
 
 
 def test_each_interface_is_seen_by_itself(tmp_path):

@@ -52,7 +52,7 @@ def test_clients_that_wait_a_round_trip_of_their_own_for_each_read_do_too():
 
 
 @pytest.mark.parametrize(
-    "one",
+    "odd",
     [
         pytest.param(replace(apart(5), rtt_ms=None), id="distance not known"),
         pytest.param(apart(0.5), id="next door"),
@@ -64,13 +64,13 @@ def test_clients_that_wait_a_round_trip_of_their_own_for_each_read_do_too():
     ],
 )
 @pytest.mark.parametrize("reads_told", [False, True])
-def test_one_client_that_waits_for_something_else_speaks_for_none(one, reads_told):
+def test_one_client_that_waits_for_something_else_speaks_for_none(odd, reads_told):
     others = WAITING[1:]
     if reads_told:  # a round trip each for the others, and as many for this one as its rate says
-        slow = by_distance(5) / one.mbps if one.mbps else 1
-        one = replace(one, wait_per_read_ms=5 * 2 * slow)
+        slow = by_distance(5) / odd.mbps if odd.mbps else 1
+        odd = replace(odd, wait_per_read_ms=5 * 2 * slow)
         others = [replace(other, wait_per_read_ms=other.rtt_ms) for other in others]
-    assert why(one, *others) == ""
+    assert why(odd, *others) == ""
 
 
 MEASURED = ((5, 71), (14, 63), (47, 49), (60, 39))  # ROOT over a mount, each alone: most of its waiting is for else

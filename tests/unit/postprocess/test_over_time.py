@@ -16,7 +16,7 @@ from tierbench.postprocess.tables.write import trial_tables
 SMALL = Shape(rates={"direct": 400.0}, batches=(4,), repeats=2)
 
 
-def moved(rate):
+def megabits(rate):
     return float((rate.values * np.diff(rate.edges)).sum())
 
 
@@ -28,10 +28,10 @@ def trial(tmp_path):
 
 def test_what_is_kept_is_what_the_storage_sent(trial, tmp_path):
     _, row = trial
-    kept = read_over_time(tmp_path, row.trial_id)
-    assert moved(kept.storage) == pytest.approx(400 * 20, rel=1e-6)
-    assert kept.storage.edges[0] <= -1
-    assert kept.storage.edges[-1] >= 21
+    series = read_over_time(tmp_path, row.trial_id)
+    assert megabits(series.storage) == pytest.approx(400 * 20, rel=1e-6)
+    assert series.storage.edges[0] <= -1
+    assert series.storage.edges[-1] >= 21
 
 
 @pytest.mark.parametrize("steps", [1, 4, 7, 300])
@@ -41,7 +41,7 @@ def test_in_fewer_steps_the_same_has_moved_in_the_same_time(trial, tmp_path, ste
     few = whole.thinned(steps).storage
     assert len(few.values) <= steps
     assert (few.edges[0], few.edges[-1]) == (whole.storage.edges[0], whole.storage.edges[-1])
-    assert moved(few) == pytest.approx(moved(whole.storage))
+    assert megabits(few) == pytest.approx(megabits(whole.storage))
 
 
 def test_a_step_with_an_unknown_part_is_unknown():

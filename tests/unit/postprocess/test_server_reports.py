@@ -53,7 +53,7 @@ def of_proxies(folder):
     return [finding for finding in evidence(data, trial_row(data)) if finding.rule in rules]
 
 
-def told(folder, **changes):
+def findings(folder, **changes):
     """What the rules see of a proxy with a hit for nine requests of ten, changed so."""
     squid = {"requests": 400, "hits": 360, "sent": PROXIED + 8 * FILE / 2, "fetched": FETCHED, "origin": 1.03 * FETCHED}
     squid |= changes
@@ -64,7 +64,7 @@ def told(folder, **changes):
 
 
 def test_a_sound_proxy_agrees_with_its_clients_and_the_origin(through_a_proxy):
-    assert max(told(through_a_proxy).values()) < 1
+    assert max(findings(through_a_proxy).values()) < 1
 
 
 @pytest.mark.parametrize(
@@ -78,17 +78,17 @@ def test_a_sound_proxy_agrees_with_its_clients_and_the_origin(through_a_proxy):
     ],
 )
 def test_what_does_not_agree_is_seen(through_a_proxy, changes, rule, more_than):
-    assert told(through_a_proxy, **changes)[rule] > more_than
+    assert findings(through_a_proxy, **changes)[rule] > more_than
 
 
 def test_a_door_of_another_access_method_is_not_its_origin(through_a_proxy):
     edit_trial(through_a_proxy, path=[ORIGIN])
     synthetic.write_host(through_a_proxy, "other.uf.test", "door", tx_bytes=rising(3 * FETCHED))
-    assert told(through_a_proxy)["origin apart"] < 1
+    assert findings(through_a_proxy)["origin apart"] < 1
 
 
 def test_a_trial_whose_clients_went_past_the_proxy_is_invalid(through_a_proxy):
-    told(through_a_proxy, sent=0.5 * PROXIED, origin=FETCHED + 0.5 * PROXIED)
+    findings(through_a_proxy, sent=0.5 * PROXIED, origin=FETCHED + 0.5 * PROXIED)
     row = trial_tables(through_a_proxy)
     assert row.verdict == "INVALID"
     assert "the proxy says that it sent 100.00 MB of 200.00 MB that the clients read" in row["verdict_reasons"]
@@ -153,7 +153,7 @@ DOOR = "root://synthetic/"
 READ = 400e6 / 8 * 20 / 1.02  # by the clients of a synthetic trial
 
 
-def judged(folder, value, before, after, library="", **of_data):
+def verdict_of(folder, value, before, after, library="", **of_data):
     """The verdict, and its reasons, of a trial with a cache that held so much.
 
     It is of software, on the worker of all its clients; of data it is on a host of its own.
@@ -185,8 +185,8 @@ def judged(folder, value, before, after, library="", **of_data):
     ],
 )
 def test_what_the_cache_held_decides(folder, value, before, after, library, verdict, words):
-    said, reasons = judged(folder, value, before, after, library)
-    assert said == verdict, reasons
+    verdict_there, reasons = verdict_of(folder, value, before, after, library)
+    assert verdict_there == verdict, reasons
     assert words in reasons
 
 
@@ -209,14 +209,16 @@ def test_a_cache_of_data_is_proven_by_what_the_storage_sent_and_by_what_it_held(
 ):
     synthetic.write_host(folder, tx_bytes=synthetic.during(sent_mbps, 20))
     held_after = None if after is None else int(after)
-    said, reasons = judged(folder, value, int(before), held_after, cache={"folder": DOOR, "trouble": trouble})
-    assert said == verdict, reasons
+    verdict_there, reasons = verdict_of(
+        folder, value, int(before), held_after, cache={"folder": DOOR, "trouble": trouble}
+    )
+    assert verdict_there == verdict, reasons
     assert words in reasons
 
 
 @pytest.mark.parametrize(("second", "is_warm"), [("warm", True), ("cold", False)])
 def test_each_cache_of_data_that_clients_read_through_counts(folder, second, is_warm):
-    judged(folder, "warm", int(READ), int(READ), cache={"folder": DOOR, "trouble": ""})
+    verdict_of(folder, "warm", int(READ), int(READ), cache={"folder": DOOR, "trouble": ""})
     data = read_trial(folder)
     other = dataclasses.replace(data.caches[0], host=CACHE_2, value=second)
     unused = dataclasses.replace(other, folder="root://nobody/")
@@ -244,11 +246,11 @@ def background_mb(data):
 def test_who_else_reads_through_a_cold_cache_or_a_door_on_the_way_is_seen_by_what_it_sent_on(folder, share, verdict):
     """And is no read-ahead: that stays in the cache."""
     through(folder, CACHE, share)
-    of_cache = judged(folder, "cold", 0, int(READ), cache={"folder": DOOR, "trouble": ""})
+    of_cache = verdict_of(folder, "cold", 0, int(READ), cache={"folder": DOOR, "trouble": ""})
     edit_trial(folder, path=[CACHE], conditions=[])
     row = trial_tables(folder)
-    for said, reasons in (of_cache, (row.verdict, row["verdict_reasons"])):
-        assert said == verdict, reasons
+    for verdict_there, reasons in (of_cache, (row.verdict, row["verdict_reasons"])):
+        assert verdict_there == verdict, reasons
         assert ("reached none of the trial's own hosts" in reasons) is (verdict == INVALID)
 
 
@@ -258,7 +260,7 @@ def test_what_others_read_through_several_caches_is_what_these_sent_together(fol
     moved = synthetic.during(400 * share, 20)
     for host in (CACHE, CACHE_2):
         synthetic.write_host(folder, host, "door", tx_bytes=moved, rx_bytes=moved)
-    judged(folder, "cold", 0, int(READ), cache={"folder": DOOR, "trouble": ""})
+    verdict_of(folder, "cold", 0, int(READ), cache={"folder": DOOR, "trouble": ""})
     data = read_trial(folder)
     data = dataclasses.replace(data, caches=[*data.caches, dataclasses.replace(data.caches[0], host=CACHE_2)])
     assert background_mb(data) == pytest.approx(expected_mb, abs=10)
@@ -269,12 +271,12 @@ def test_a_cache_that_reads_whole_blocks_through_a_door_is_not_somebody_else(fol
     through(folder, ORIGIN, 2 + others, further={CACHE: "gateway"}, path=[ORIGIN])
     read, blocks = synthetic.during(400, 20), synthetic.during(800, 20)
     synthetic.write_host(folder, CACHE, "gateway", tx_bytes=read, rx_bytes=blocks)
-    judged(folder, "cold", 0, int(2 * READ), cache={"folder": DOOR, "trouble": ""})
+    verdict_of(folder, "cold", 0, int(2 * READ), cache={"folder": DOOR, "trouble": ""})
     assert background_mb(read_trial(folder)) == pytest.approx(expected_mb, abs=10)
 
 
 def test_what_the_caches_took_in_is_in_the_table(folder):
-    judged(folder, "cold", 1_000_000, SOFTWARE)
+    verdict_of(folder, "cold", 1_000_000, SOFTWARE)
     assert trial_tables(folder).software_bytes == SOFTWARE - 1_000_000
 
 

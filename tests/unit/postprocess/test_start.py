@@ -117,9 +117,9 @@ def test_clients_in_turn_have_no_steady_state_and_are_looked_at_one_by_one(turns
     assert longest_stall(read_trial(turns), 0.0) is None  # between two of them nothing has to move
 
 
-@pytest.mark.parametrize("begun", [in_turn, lambda folder: every(folder, 3.0)], ids=["in turn", "every 3 s"])
-def test_the_skew_is_against_when_each_was_to_begin(tmp_path, begun):
-    row = trial_row(read_trial(begun(synthetic.write_trial(tmp_path))))
+@pytest.mark.parametrize("start", [in_turn, lambda folder: every(folder, 3.0)], ids=["in turn", "every 3 s"])
+def test_the_skew_is_against_when_each_was_to_begin(tmp_path, start):
+    row = trial_row(read_trial(start(synthetic.write_trial(tmp_path))))
     assert row["start_skew_ms"] == pytest.approx(0, abs=0.01)
     assert row["state"] == "complete"
 

@@ -39,7 +39,7 @@ def samples(
     synthetic.write_host(folder, host, role, period=period, until=until, head=header, end=end, **counters)
 
 
-def judged(folder):
+def verdict_of(folder):
     row = trial_tables(folder)
     return row["verdict"], row["verdict_reasons"], row["mean_mbps"]
 
@@ -181,7 +181,7 @@ TRIALS = {
 @pytest.mark.parametrize(("change", "verdict", "said", "unsaid"), TRIALS.values(), ids=TRIALS)
 def test_what_is_wrong_is_told_and_what_is_right_is_let_be(folder, change, verdict, said, unsaid):
     change(folder)
-    found, reasons, _ = judged(folder)
+    found, reasons, _ = verdict_of(folder)
     assert found == (verdict or found), reasons
     assert said in reasons
     assert not unsaid or unsaid not in reasons
@@ -191,11 +191,11 @@ def test_what_is_wrong_is_told_and_what_is_right_is_let_be(folder, change, verdi
 def test_a_server_that_has_read_ahead_serves_while_the_storage_rests(folder):
     ahead = both(moving(800, 0, 9.9), moving(400, 19.6, 20))
     samples(folder, tx_bytes=ahead)
-    assert judged(folder)[0] == "SUSPECT"  # nobody knows what the workers received
+    assert verdict_of(folder)[0] == "SUSPECT"  # nobody knows what the workers received
     samples(folder, host=WORKER, role="worker", rx_bytes=SENT)
-    assert judged(folder)[:2] == ("VALID", "")
+    assert verdict_of(folder)[:2] == ("VALID", "")
     samples(folder, host=WORKER, role="worker", rx_bytes=ahead)
-    assert judged(folder)[0] == "INVALID"
+    assert verdict_of(folder)[0] == "INVALID"
 
 
 @pytest.mark.parametrize("other_mbps", [0, 26])
@@ -203,14 +203,14 @@ def test_what_else_workers_receive_all_the_time_hides_no_standstill(folder, othe
     edit_trial(folder, **FILE)
     pauses = both(moving(2 * 400, 0, 5), moving(2 * 400, 15, 20))
     with_worker(folder, pauses, both(pauses, moving(other_mbps, -100, 100)))
-    assert judged(folder)[0] == "INVALID"
+    assert verdict_of(folder)[0] == "INVALID"
 
 
 @pytest.mark.parametrize(("mbps", "verdict"), [(2, "SUSPECT"), (10, "SUSPECT"), (25, "VALID")])
 def test_a_trial_as_slow_as_a_server_at_rest_is_not_valid(tmp_path, mbps, verdict):
     folder = synthetic.write_trial(tmp_path, mbps=mbps)
     samples(folder, tx_bytes=both(synthetic.during(mbps, 20), moving(0.45, -100, 100)))
-    found, reasons, _ = judged(folder)
+    found, reasons, _ = verdict_of(folder)
     assert found == verdict
     assert ("the storage sent 0.45 Mb/s" in reasons and "the trial, at rest" in reasons) == (verdict == "SUSPECT")
 
@@ -225,7 +225,7 @@ def test_what_moves_around_a_trial_and_not_in_it_is_no_background_in_it(tmp_path
     read = synthetic.during((10 - (0.9 * in_it if warm else 0)) / 1.02 * MTU / (MTU - 66), 20)
     sent = both(read, moving(around, -100, 0), moving(in_it, 0, 20), moving(around, 20, 100))
     with_worker(folder, sent, read)
-    found, reasons, _ = judged(folder)
+    found, reasons, _ = verdict_of(folder)
     assert found == verdict, reasons
     assert ("Mb/s" in reasons and "of its rate in it" in reasons) == (verdict != "VALID")
 
@@ -238,7 +238,7 @@ def test_others_that_use_a_host_of_the_path(folder, role, share, verdict):
     with_worker(folder, WIRE, others if role == "worker" else WIRE)
     if role != "worker":
         samples(folder, host=f"{role}.test", role=role, tx_bytes=others, rx_bytes=others)
-    found, reasons, _ = judged(folder)
+    found, reasons, _ = verdict_of(folder)
     assert (found, "somebody else uses these hosts" in reasons) == (verdict, verdict != "VALID")
 
 
@@ -320,7 +320,7 @@ def test_a_clock_set_before_the_last_end_moves_no_edge_and_is_told(folder, step_
     samples(folder, tx_bytes=SENT)
     end = json.loads((folder / "clients/0.jsonl").read_text().splitlines()[-1])  # of the last client to end
     edit_client(folder, 0, "end", wall_ns=end["wall_ns"] + round(step_s * 1e9))
-    verdict, reasons, mean = judged(folder)
+    verdict, reasons, mean = verdict_of(folder)
     assert mean == pytest.approx(400, rel=1e-3)
     assert verdict != "VALID"
     assert f"the clock of {WORKER} was set by" in reasons
@@ -334,7 +334,7 @@ def test_a_clock_that_was_set_before_the_begin_and_back_moves_the_windows_begin_
     for index in range(4):
         begun = {"go_wall_ns": None, "wall_ns": synthetic.times(index * 1e-3 - 0.3)["wall_ns"]}
         edit_client(folder, index, "go", **begun)
-    verdict, reasons, mean = judged(folder)
+    verdict, reasons, mean = verdict_of(folder)
     assert mean == pytest.approx(394, abs=0.1)
     assert (verdict, f"the clock of {WORKER} was set by 300.0 ms" in reasons) == ("SUSPECT", True)
 
@@ -380,9 +380,9 @@ def test_a_wall_time_that_cannot_be_is_none(folder):
 def test_a_comparison_with_wide_bounds_is_none(folder):
     compare_clock(folder)
     samples(folder, tx_bytes=SENT, bounds_ms=20)
-    assert judged(folder)[0] == "VALID"
+    assert verdict_of(folder)[0] == "VALID"
     samples(folder, tx_bytes=SENT, bounds_ms=500)
-    verdict, reasons, _ = judged(folder)
+    verdict, reasons, _ = verdict_of(folder)
     assert verdict == "SUSPECT"
     assert "the clocks of storage and workers can be 502 ms apart, 2.5 % of the window" in reasons
 
