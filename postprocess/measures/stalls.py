@@ -117,10 +117,10 @@ def _flow(data: TrialData, at_rest_mbps: float) -> _Flow | None:
 
 def _at_work(data: TrialData) -> list[tuple[Job, float, float]]:
     """The clients that began, and between which times since the window's begin each was active."""
-    begin_ns, ends = data.begin_ns or 0, [job.ended_wall_ns or math.inf for job in data.working]
+    begin_ns = data.begin_ns or 0
     return [
-        (job, (job.go.wall_ns - begin_ns) / 1e9, (end - begin_ns) / 1e9)
-        for job, end in zip(data.working, ends, strict=True)
+        (job, (job.go.wall_ns - begin_ns) / 1e9, ((job.ended_wall_ns or math.inf) - begin_ns) / 1e9)
+        for job in data.working
         if job.go
     ]
 

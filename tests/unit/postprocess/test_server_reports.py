@@ -153,21 +153,20 @@ DOOR = "root://synthetic/"
 READ = 400e6 / 8 * 20 / 1.02  # by the clients of a synthetic trial
 
 
-def verdict_of(folder, value, before, after, library="", **of_data):
-    """The verdict, and its reasons, of a trial with a cache that held so much.
-
-    It is of software, on the worker of all its clients; of data it is on a host of its own.
-    """
-    host = CACHE if of_data else WORKER
+def verdict_of(folder, value, before, after, host=WORKER, cache=None):
+    """The verdict, and its reasons, of a trial whose clients' worker has a cache of software that held so much."""
     records = {"event": "arranged", "before": "cold", "now": value}, {"event": "restored", "now": "cold"}
-    for record, held in zip(records, (before, after), strict=True):
-        if held is not None:
-            record["cache"] = {"bytes": held, "folder": FOLDER, **of_data.get("cache", {})}
+    for record, size in zip(records, (before, after), strict=True):
+        if size is not None:
+            record["cache"] = {"bytes": int(size), **(cache or {"folder": FOLDER})}
     arranged(folder, "software-cache", value, *records, host=host)
-    if library:
-        synthetic.edit_clients(folder, "end", detail={"root_library": library})
     row = trial_tables(folder)
     return row.verdict, row["verdict_reasons"]
+
+
+def verdict_of_data(folder, value, before, after, trouble=""):
+    """The same of a cache of data, on a host of its own."""
+    return verdict_of(folder, value, before, after, CACHE, {"folder": DOOR, "trouble": trouble})
 
 
 @pytest.mark.parametrize(
@@ -185,7 +184,8 @@ def verdict_of(folder, value, before, after, library="", **of_data):
     ],
 )
 def test_what_the_cache_held_decides(folder, value, before, after, library, verdict, words):
-    verdict_there, reasons = verdict_of(folder, value, before, after, library)
+    synthetic.edit_clients(folder, "end", detail={"root_library": library})
+    verdict_there, reasons = verdict_of(folder, value, before, after)
     assert verdict_there == verdict, reasons
     assert words in reasons
 
@@ -208,17 +208,14 @@ def test_a_cache_of_data_is_proven_by_what_the_storage_sent_and_by_what_it_held(
     folder, value, before, after, sent_mbps, trouble, verdict, words
 ):
     synthetic.write_host(folder, tx_bytes=synthetic.during(sent_mbps, 20))
-    held_after = None if after is None else int(after)
-    verdict_there, reasons = verdict_of(
-        folder, value, int(before), held_after, cache={"folder": DOOR, "trouble": trouble}
-    )
+    verdict_there, reasons = verdict_of_data(folder, value, before, after, trouble)
     assert verdict_there == verdict, reasons
     assert words in reasons
 
 
 @pytest.mark.parametrize(("second", "is_warm"), [("warm", True), ("cold", False)])
 def test_each_cache_of_data_that_clients_read_through_counts(folder, second, is_warm):
-    verdict_of(folder, "warm", int(READ), int(READ), cache={"folder": DOOR, "trouble": ""})
+    verdict_of_data(folder, "warm", READ, READ)
     data = read_trial(folder)
     other = dataclasses.replace(data.caches[0], host=CACHE_2, value=second)
     unused = dataclasses.replace(other, folder="root://nobody/")
@@ -246,7 +243,7 @@ def background_mb(data):
 def test_who_else_reads_through_a_cold_cache_or_a_door_on_the_way_is_seen_by_what_it_sent_on(folder, share, verdict):
     """And is no read-ahead: that stays in the cache."""
     through(folder, CACHE, share)
-    of_cache = verdict_of(folder, "cold", 0, int(READ), cache={"folder": DOOR, "trouble": ""})
+    of_cache = verdict_of_data(folder, "cold", 0, READ)
     edit_trial(folder, path=[CACHE], conditions=[])
     row = trial_tables(folder)
     for verdict_there, reasons in (of_cache, (row.verdict, row["verdict_reasons"])):
@@ -260,7 +257,7 @@ def test_what_others_read_through_several_caches_is_what_these_sent_together(fol
     moved = synthetic.during(400 * share, 20)
     for host in (CACHE, CACHE_2):
         synthetic.write_host(folder, host, "door", tx_bytes=moved, rx_bytes=moved)
-    verdict_of(folder, "cold", 0, int(READ), cache={"folder": DOOR, "trouble": ""})
+    verdict_of_data(folder, "cold", 0, READ)
     data = read_trial(folder)
     data = dataclasses.replace(data, caches=[*data.caches, dataclasses.replace(data.caches[0], host=CACHE_2)])
     assert background_mb(data) == pytest.approx(expected_mb, abs=10)
@@ -271,7 +268,7 @@ def test_a_cache_that_reads_whole_blocks_through_a_door_is_not_somebody_else(fol
     through(folder, ORIGIN, 2 + others, further={CACHE: "gateway"}, path=[ORIGIN])
     read, blocks = synthetic.during(400, 20), synthetic.during(800, 20)
     synthetic.write_host(folder, CACHE, "gateway", tx_bytes=read, rx_bytes=blocks)
-    verdict_of(folder, "cold", 0, int(2 * READ), cache={"folder": DOOR, "trouble": ""})
+    verdict_of_data(folder, "cold", 0, 2 * READ)
     assert background_mb(read_trial(folder)) == pytest.approx(expected_mb, abs=10)
 
 

@@ -44,9 +44,9 @@ def verdict_of(folder):
     return row["verdict"], row["verdict_reasons"], row["mean_mbps"]
 
 
-def with_worker(folder, tx_bytes, rx_bytes, size=MTU, **more):
-    samples(folder, tx_bytes=tx_bytes, tx_packets=packets(tx_bytes, size), **more)
-    samples(folder, host=WORKER, role="worker", rx_bytes=rx_bytes, rx_packets=packets(rx_bytes, size))
+def with_worker(folder, tx_bytes, rx_bytes):
+    samples(folder, tx_bytes=tx_bytes, tx_packets=packets(tx_bytes))
+    samples(folder, host=WORKER, role="worker", rx_bytes=rx_bytes, rx_packets=packets(rx_bytes))
 
 
 def sends(*totals, planned=None, wrote=None, ended=None, **more):
