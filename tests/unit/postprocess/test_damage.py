@@ -137,21 +137,15 @@ def test_no_damage_ends_the_tables_or_goes_into_a_valid_trials_rate(run, part):
     assert sum(verdicts.values()) == len(range(part, DAMAGES, PARTS))
 
 
-def edit(path, old, new):
-    text = path.read_text(encoding="utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new), encoding="utf-8")
+def replaced(pattern, new):
+    """A file with something else in place of this."""
 
+    def damage(path):
+        text, count = re.subn(pattern, new, path.read_text(encoding="utf-8"))
+        assert count
+        path.write_text(text, encoding="utf-8")
 
-def in_client(run, pattern, new):
-    path = run.trial / names.client_output(1)
-    text, count = re.subn(pattern, new, path.read_text())
-    assert count
-    path.write_text(text)
-
-
-def in_header(run, old, new):
-    edit(run.trial / names.sample_file("oss.uf.test"), old, new)
+    return damage
 
 
 def put_folder(path):
@@ -159,49 +153,32 @@ def put_folder(path):
     path.mkdir()
 
 
+CLIENT, SAMPLES = names.client_output(1), names.sample_file("oss.uf.test")
 REASONS = {
-    "a number that is none": (
-        lambda run: in_client(run, r'"cpu_user_s": [\d.]+', '"cpu_user_s": NaN'),
-        "client 1: a record is damaged: NaN is no finite number",
-    ),
-    "a record without its monotonic time": (
-        lambda run: in_client(run, r'("event": "end", "wall_ns": \d+), "mono_ns": \d+', r"\1"),
-        'client 1: its record "end" is damaged: mono_ns: missing',
-    ),
-    "doubled digits of a time": (
-        lambda run: in_client(run, r'("event": "end", "wall_ns": )(\d{6})', r"\1\2\2"),
-        "client 1: a record is damaged: 179528179528",
-    ),
-    "an end of another attempt": (
-        lambda run: in_client(run, r'({"event": "end", .*)', r"\1\n\1"),
-        'client 1: its record "end" is damaged: stands there twice',
-    ),
-    "records of another trial": (
-        lambda run: in_client(run, '"trial": "', '"trial": "other.'),
-        'client 1: its record "start" is of the trial other.direct',
-    ),
-    "samples of another trial": (
-        lambda run: in_header(run, '"trial": "', '"trial": "other.'),
-        "samples of oss.uf.test: are of the trial other.direct",
-    ),
-    "a period of nothing": (lambda run: in_header(run, '"period_s": 0.2', '"period_s": 0'), "a period of 0 s"),
-    "a definition that is damaged": (
-        lambda run: edit(run.trial / names.TRIAL, '"jobs": 4', '"jobs": "four"'),
-        'jobs: must be a whole number, not "four"',
-    ),
-    "a definition that is gone": (lambda run: (run.trial / names.TRIAL).unlink(), "trial.json is not there"),
-    "an outcome that is none": (lambda run: (run.trial / names.OUTCOME).write_text("null"), "outcome.json is damaged"),
-    "a folder in a file's place": (
-        lambda run: put_folder(run.trial / names.GO),
-        "go.json cannot be read: Is a directory",
-    ),
+    "a number that is none": (CLIENT, replaced(r'"cpu_user_s": [\d.]+', '"cpu_user_s": NaN'),
+        "client 1: a record is damaged: NaN is no finite number"),
+    "a record without its monotonic time": (CLIENT, replaced(r'("end", "wall_ns": \d+), "mono_ns": \d+', r"\1"),
+        'client 1: its record "end" is damaged: mono_ns: missing'),
+    "doubled digits of a time": (CLIENT, replaced(r'("end", "wall_ns": )(\d{6})', r"\1\2\2"),
+        "client 1: a record is damaged: 179528179528"),
+    "an end of another attempt": (CLIENT, replaced(r'({"event": "end", .*)', r"\1\n\1"),
+        'client 1: its record "end" is damaged: stands there twice'),
+    "records of another trial": (CLIENT, replaced('"trial": "', '"trial": "other.'),
+        'client 1: its record "start" is of the trial other.direct'),
+    "samples of another trial": (SAMPLES, replaced('"trial": "', '"trial": "other.'),
+        "samples of oss.uf.test: are of the trial other.direct"),
+    "a period of nothing": (SAMPLES, replaced('"period_s": 0.2', '"period_s": 0'), "a period of 0 s"),
+    "a definition that is damaged": (names.TRIAL, replaced('"jobs": 4', '"jobs": "four"'),
+        'jobs: must be a whole number, not "four"'),
+    "a definition that is gone": (names.TRIAL, Path.unlink, "trial.json is not there"),
+    "an outcome that is none": (names.OUTCOME, replaced("(?s).+", "null"), "outcome.json is damaged"),
+    "a folder in a file's place": (names.GO, put_folder, "go.json cannot be read: Is a directory"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", REASONS)
-def test_a_damaged_file_is_a_reason_on_its_trial(run, case):
-    damage, reason = REASONS[case]
-    damage(run)
+@pytest.mark.parametrize(("file", "damage", "reason"), REASONS.values(), ids=REASONS)
+def test_a_damaged_file_is_a_reason_on_its_trial(run, file, damage, reason):
+    damage(run.trial / file)
     tables(run.directory, pytest.fail)
     (row,) = rows(run.directory / names.TRIALS_CSV)
     assert (row["trial"], row["verdict"], row["jobs"]) == ("direct/root ×4 #1", "INVALID", "4")  # noqa: RUF001
@@ -210,15 +187,14 @@ def test_a_damaged_file_is_a_reason_on_its_trial(run, case):
 
 @pytest.mark.parametrize("factor", [0, 0.1, 0.6, 0.85, 1.15, 2])
 def test_a_count_that_is_wrong_is_in_no_valid_trials_rate(run, factor):
-    path = run.trial / names.client_output(1)
-    path.write_text(re.sub(r'(?<="bytes_app": )\d+', lambda found: str(int(int(found[0]) * factor)), path.read_text()))
+    replaced(r'(?<="bytes_app": )\d+', lambda match: str(int(int(match[0]) * factor)))(run.trial / CLIENT)
     row = trial_tables(run.trial)
     assert row["verdict"] == "SUSPECT"
     assert "client 1 read" in row["verdict_reasons"]
 
 
 def test_a_card_that_is_damaged_leaves_the_rate_but_not_the_evidence(run):
-    edit(run.directory / names.CEILINGS, '"measured": [', '"measured": 3, "was": [')
+    replaced(r'"measured": \[', '"measured": 3, "was": [')(run.directory / names.CEILINGS)
     row = trial_tables(run.trial)
     assert row["verdict"] == "SUSPECT"
     assert "ceilings.json is damaged: measured: must be a list, not 3" in row["verdict_reasons"]
