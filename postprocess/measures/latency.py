@@ -79,7 +79,7 @@ def clients_of(data: TrialData, part: Part, used: Sequence[Resource], storage_mb
     each = [
         Client(
             links.rtts_ms.get(job.host) if job.host in data.taking_hosts else None,
-            mbps / processes if (mbps := _mbps(job)) else None,
+            job.mbps / processes if job.mbps else None,
             job.computing_s / job.run_s / data.trial.cores_each if job.computing_s is not None and job.run_s else None,
             _link_use(job, data, used),
             _wait_per_read_ms([job]),
@@ -135,17 +135,13 @@ def _wait_per_read_ms(jobs: Iterable[Job]) -> float | None:
     return statistics.median(waits) if waits else None
 
 
-def _mbps(job: Job) -> float | None:
-    return 8e-6 * job.bytes_read / job.run_s if job.bytes_read and job.run_s else None
-
-
 def _link_use(job: Job, data: TrialData, used: Sequence[Resource]) -> float:
     """How much of its worker's interface was used, as it was sampled or by what the client itself took through it.
 
     Workers' links are added up to be called full, which hides a full one among idle ones.
     """
     ceiling = data.ceilings.nic(job.host, "worker")
-    own = (_mbps(job) or 0.0) / ceiling.mbps if ceiling else 0.0
+    own = (job.mbps or 0.0) / ceiling.mbps if ceiling else 0.0
     sampled = (r.utilisation or 0.0 for r in used if r.host == job.host and r.resource.startswith("NIC "))
     return max(own, *sampled, 0.0)
 

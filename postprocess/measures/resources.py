@@ -283,8 +283,8 @@ def _of_workers_not_sampled(data: TrialData, part: Part) -> Iterator[Resource]:
     """What the clients of a worker report to have moved, where nobody has read its interface."""
     mbps: dict[str, float] = defaultdict(float)
     for job in part.clients:
-        if job.bytes_read and job.run_s and job.host in data.taking_hosts:
-            mbps[job.host] += job.bytes_read * 8 / 1e6 / job.run_s * replace(part, clients=[job]).at_work
+        if job.mbps and job.host in data.taking_hosts:
+            mbps[job.host] += job.mbps * replace(part, clients=[job]).at_work
     for host in sorted(mbps.keys() - {sampled.samples.host for sampled in data.sampled}):
         if ceiling := data.ceilings.nic(host, "worker"):
             source = f"{ceiling.source}; not sampled, the rate is by its clients"

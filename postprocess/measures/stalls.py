@@ -98,8 +98,7 @@ def _flow(data: TrialData, at_rest_mbps: float) -> _Flow | None:
     for job, begin, end in _at_work(data):
         then = (middles >= begin) & (middles < end)
         active |= then
-        if job.bytes_read and job.run_s:  # what it would take, at its own mean rate
-            expected[then] += job.bytes_read * MEGABITS / job.run_s
+        expected[then] += job.mbps or 0.0  # what it would take, at its own mean rate
     far, far_rest = np.full(len(rates), np.nan), 0.0  # what the other end had; NaN where that is not known
     if data.far_end:
         counted = Counted(data.far_end, data.measure.far_counter)

@@ -225,6 +225,11 @@ class Job:
         """What it moved from or to storage: the smaller of two counts, since either can have other things in it."""
         return min((count for count in (self.bytes_app, self.bytes_client) if count), default=None)
 
+    @property
+    def mbps(self) -> float | None:
+        """Its own rate, over its run."""
+        return 8e-6 * self.bytes_read / self.run_s if self.bytes_read and self.run_s else None
+
     def on_the_wire(self, count: int | None) -> int | None:
         """A count without what a program for each file reads to start, but no less than what the application moved."""
         if not count or self.bytes_app is None or self.work is None:
