@@ -38,17 +38,9 @@ def edit_trial(folder, /, **changes):
 def arranged(folder, name, value, *records, host=OSS, **condition):
     """Have a host arrange a condition for the trial, and leave these records of that."""
     full, path = f"{name}.{host}", folder / names.ARRANGED / f"{name}.{host}.jsonl"
-    asked = {
-        "name": full,
-        "condition": name,
-        "host": host,
-        "value": value,
-        "unit": "",
-        "tolerance_pct": 0.0,
-        **condition,
-    }
+    asked = {"name": full, "condition": name, "host": host, "value": value, "unit": "", "tolerance_pct": 0.0}
     others = json.loads((folder / names.TRIAL).read_text()).get("conditions", [])
-    edit_trial(folder, conditions=[*others, asked])
+    edit_trial(folder, conditions=[*others, {**asked, **condition}])
     path.parent.mkdir(exist_ok=True)
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
 

@@ -172,10 +172,10 @@ def test_what_is_named(used, clients, named, words):
     assert (label, words in evidence) == (named, True)
 
 
-def tables_of(run, trial, **links):
-    (run / names.SITE).write_text(json.dumps({"links": {**LINKS, "worker": 2000, **links}}))
-    trial_tables(trial)
-    return read_csv(trial / names.TRIALS_CSV)[0], read_csv(trial / names.RESOURCES_CSV)
+def tables_of(folder, **links):
+    (folder.parents[1] / names.SITE).write_text(json.dumps({"links": {**LINKS, "worker": 2000, **links}}))
+    trial_tables(folder)
+    return read_csv(folder / names.TRIALS_CSV)[0], read_csv(folder / names.RESOURCES_CSV)
 
 
 def write_batches(run, **mbps):
@@ -231,16 +231,15 @@ def test_what_many_processes_computed_does_not_hide_that_all_of_them_waited(tmp_
     assert "nothing moved for 8.0 s from the go on" in trial_tables(folder)["verdict_reasons"]
 
 
-def test_efficiency_is_the_delivered_rate_over_the_tightest_ceiling(tmp_path):
-    row, _ = tables_of(tmp_path, write_trial(tmp_path, mbps=400))
+def test_efficiency_is_the_delivered_rate_over_the_tightest_ceiling(folder):
+    row, _ = tables_of(folder)
     assert (row["ceiling_mbps"], row["ceiling_from"]) == ("800.000", "storage server, stated in [links]")
     assert float(row["efficiency"]) == pytest.approx(0.5 / 1.02, abs=1e-4)
 
 
-def test_a_row_for_each_resource_with_its_use(tmp_path):
-    trial = write_trial(tmp_path, mbps=400)
-    write_host(trial, GATEWAY, "gateway", begin=-2.3, until=22.7, head={"boot_id": "other"}, tx_bytes=steady(390))
-    _, found = tables_of(tmp_path, trial)
+def test_a_row_for_each_resource_with_its_use(folder):
+    write_host(folder, GATEWAY, "gateway", begin=-2.3, until=22.7, head={"boot_id": "other"}, tx_bytes=steady(390))
+    _, found = tables_of(folder)
     use = {(row["role"], row["resource"]): row["utilisation"] for row in found}
     assert use["storage", "NIC sent"] == "0.5000"
     assert use["gateway", "NIC sent"] == "0.3900"
@@ -248,24 +247,22 @@ def test_a_row_for_each_resource_with_its_use(tmp_path):
     assert {row["on_the_way"] for row in found if row["role"] == "gateway"} == {"yes"}
 
 
-def test_hosts_of_one_boot_have_no_cpu_of_their_own(tmp_path):
-    trial = write_trial(tmp_path, mbps=400)
-    write_host(trial, GATEWAY, "gateway", begin=-2.3, until=22.7, tx_bytes=steady(390))
-    row, found = tables_of(tmp_path, trial)
+def test_hosts_of_one_boot_have_no_cpu_of_their_own(folder):
+    write_host(folder, GATEWAY, "gateway", begin=-2.3, until=22.7, tx_bytes=steady(390))
+    row, found = tables_of(folder)
     assert {row["role"] for row in found if row["resource"] == "CPU"} == {"machine"}
     assert row["server_cpu_s_per_gb"] == ""
 
 
 @pytest.mark.parametrize("stolen", [0, 40])
 @pytest.mark.parametrize(("carried", "servers"), [(390, 2), (0, 1)])
-def test_the_cpu_time_of_the_servers_that_the_data_passed_is_counted(tmp_path, carried, servers, stolen):
-    trial = write_trial(tmp_path, mbps=400)
+def test_the_cpu_time_of_the_servers_that_the_data_passed_is_counted(folder, carried, servers, stolen):
     rest = {"cpu_idle": 100 - stolen, "cpu_steal": stolen}
     write_host(
-        trial, GATEWAY, "door", begin=-2.3, until=22.7, head={"boot_id": "other"}, tx_bytes=steady(carried),
+        folder, GATEWAY, "door", begin=-2.3, until=22.7, head={"boot_id": "other"}, tx_bytes=steady(carried),
         **{name: lambda time, rate=rate: round((time + 1000) * rate) for name, rate in rest.items()},
     )  # fmt: skip
-    row, _ = tables_of(tmp_path, trial)
+    row, _ = tables_of(folder)
     of_each = 20.0  # half of two cores
     assert float(row["server_cpu_s_per_gb"]) == pytest.approx(
         servers * of_each / (int(row["bytes_app"]) / 1e9), rel=0.01
@@ -290,7 +287,7 @@ def test_one_core_is_full_by_its_own_mean(tmp_path, each_pct, step, label, words
         cpu_busiest_busy_pct=lambda _: 98,
         **{name: lambda time, pct=pct: round(round((time + 100) * 6400) * pct / 100) for name, pct in spent.items()},
     )  # fmt: skip
-    row, _ = tables_of(tmp_path, trial)
+    row, _ = tables_of(trial)
     assert row["bottleneck"] == label
     assert words in row["bottleneck_evidence"]
 
@@ -299,7 +296,7 @@ def test_an_idle_disk_hides_no_busy_one(tmp_path):
     trial = write_trial(tmp_path, mbps=200)
     busy = {name: during(ms * 8e-6, 20) for name, ms in (("disk_busy_ms", 1000), ("disk_busiest_ms", 980))}
     write_host(trial, head={"disks": ["sda", "sdb"]}, tx_bytes=during(200, 20), **busy)
-    row, _ = tables_of(tmp_path, trial)
+    row, _ = tables_of(trial)
     assert (row["bottleneck"], "busiest disk 98 %" in row["bottleneck_evidence"]) == ("storage", True)
 
 
@@ -314,26 +311,24 @@ def test_an_idle_disk_hides_no_busy_one(tmp_path):
         ((400, 120), "door NIC", "door, stated in [links]: 140", 400),  # the second is somebody else's
     ],
 )
-def test_doors_side_by_side_are_each_on_the_way(tmp_path, carried, label, ceiling, wan):
-    trial = write_trial(tmp_path, mbps=400)
+def test_doors_side_by_side_are_each_on_the_way(folder, carried, label, ceiling, wan):
     for number, mbps in enumerate(carried):
         head = {"boot_id": f"other-{number}"}
         rates = {"rx_bytes": steady(mbps), "tx_bytes": steady(mbps)}
-        write_host(trial, f"door{number}.uf.test", "door", begin=-2.3, until=22.7, head=head, **rates)
-    row, used = tables_of(tmp_path, trial, door=140, wan=1000)
+        write_host(folder, f"door{number}.uf.test", "door", begin=-2.3, until=22.7, head=head, **rates)
+    row, used = tables_of(folder, door=140, wan=1000)
     assert row["bottleneck"] == label
     assert f"{row['ceiling_from']}: {float(row['ceiling_mbps']):.0f}" == ceiling
     assert [float(each["value"]) for each in used if each["role"] == "wan"] == [pytest.approx(wan, rel=0.01)]
 
 
 @pytest.mark.parametrize(("carried", "others"), [((410, 410), False), ((410, 300), True), ((640, 410), True)])
-def test_what_doors_in_series_carry_is_not_added_up(tmp_path, carried, others):
+def test_what_doors_in_series_carry_is_not_added_up(folder, carried, others):
     """But what others have through one of them is seen."""
-    trial = write_trial(tmp_path, mbps=400)
     for number, mbps in enumerate(carried):
         rates = {"rx_bytes": during(mbps, 20), "tx_bytes": during(mbps, 20)}
-        write_host(trial, f"door{number}.uf.test", "door", begin=-2.3, until=22.7, **rates)
-    assert ("somebody else uses these hosts" in trial_tables(trial)["verdict_reasons"]) == others
+        write_host(folder, f"door{number}.uf.test", "door", begin=-2.3, until=22.7, **rates)
+    assert ("somebody else uses these hosts" in trial_tables(folder)["verdict_reasons"]) == others
 
 
 GAUGES = {
@@ -386,7 +381,7 @@ def without_samples(trial):
 def test_what_limited_a_trial_is_named_in_its_row(tmp_path, mbps, change, links, label, words):
     trial = write_trial(tmp_path, mbps=mbps)
     change(trial)
-    row, used = tables_of(tmp_path, trial, **links)
+    row, used = tables_of(trial, **links)
     assert (row["bottleneck"], words in row["bottleneck_evidence"]) == (label, True)
     assert {each["utilisation"] for each in used if each["resource"] == WINDOWS} <= {"1.0000"}
 
@@ -405,7 +400,7 @@ def test_latency_is_not_named_where_a_server_on_the_way_was_to_be_sampled_and_wa
     trial = write_trial(tmp_path, mbps=40, samplers=planned)
     if end_s:
         write_host(trial, GATEWAY, "gateway", begin=-2.3, until=end_s, rx_bytes=steady(40), tx_bytes=steady(40))
-    row, _ = tables_of(tmp_path, trial)
+    row, _ = tables_of(trial)
     assert (row["bottleneck"], words in row["bottleneck_evidence"]) == (label, True)
 
 
@@ -423,6 +418,6 @@ def test_latency_is_not_named_where_a_server_on_the_way_was_to_be_sampled_and_wa
 def test_a_door_that_others_use_meanwhile_does_not_limit_a_mount(tmp_path, received, sent, protocol, label, on_the_way):
     trial = write_trial(tmp_path, mbps=400, protocol=protocol)
     write_host(trial, GATEWAY, "door", begin=-2.3, until=22.7, rx_bytes=steady(received), tx_bytes=steady(sent))
-    row, used = tables_of(tmp_path, trial, door=1000, wan=900)
+    row, used = tables_of(trial, door=1000, wan=900)
     assert row["bottleneck"] == label
     assert {each["on_the_way"] for each in used if each["role"] == "door"} == {on_the_way}

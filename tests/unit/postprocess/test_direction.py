@@ -50,8 +50,7 @@ def test_a_trial_that_writes_has_the_numbers_of_one_that_reads(tmp_path, course)
 
 @pytest.mark.parametrize("what", ["reads", "writes"])
 @pytest.mark.parametrize("reads_only", [True, False])
-def test_a_rate_that_is_set_for_what_is_read_limits_no_writer(tmp_path, what, reads_only):
-    folder = synthetic.write_trial(tmp_path)
+def test_a_rate_that_is_set_for_what_is_read_limits_no_writer(folder, what, reads_only):
     does(folder, what)
     moves(folder, WIRE, WIRE, "tx" if what == "reads" else "rx")
     told = {"event": "arranged", "now": "410"}
@@ -83,8 +82,7 @@ def test_a_trial_that_writes_is_compared_with_its_repetitions_in_its_words(tmp_p
     assert "the storage received +8.5% beyond what was written, its repetitions +4.0%" in reasons
 
 
-def test_somebody_who_reads_meanwhile(tmp_path):
-    folder = synthetic.write_trial(tmp_path)
+def test_somebody_who_reads_meanwhile(folder):
     does(folder, "writes")
     reads = moving(300, 0, 20)
     samples(folder, rx_bytes=WIRE, rx_packets=packets(WIRE), tx_bytes=reads, tx_packets=packets(reads))

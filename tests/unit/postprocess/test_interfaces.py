@@ -21,8 +21,8 @@ TIMES = synthetic.ticks(-2, 23)
 # What no two numbers of the same bytes can differ in, however many interfaces they went through.
 ALIKE = (
     "delivered_mbps", "mean_mbps", "mean_error_mbps", "amplification", "volatility_mbps", "volatility_5s_mbps",
-    "peak_mbps", "steady_mbps", "all_active_mbps", "bytes_server", "closure", "samples", "gaps", "resolution_s",
-    "idle_before_mbps", "idle_after_mbps", "state", "verdict", "late_ticks", "samplers_cut",
+    "peak_mbps", "steady_mbps", "all_active_mbps", "bytes_server", "closure", "resolution_s",
+    "idle_before_mbps", "idle_after_mbps", "state", "verdict", "samplers_cut",
 )  # fmt: skip
 
 
@@ -41,12 +41,6 @@ def even(*interfaces, of):
     return {interface: synthetic.during(MBPS / of, SECONDS) for interface in interfaces}
 
 
-@pytest.fixture
-def one_interface(tmp_path):
-    """The row of the same trial through one interface."""
-    return trial_tables(synthetic.write_trial(tmp_path / "one", mbps=MBPS))
-
-
 @pytest.mark.parametrize(
     "servers",
     [
@@ -56,39 +50,29 @@ def one_interface(tmp_path):
     ],
     ids=["four interfaces", "two servers", "two servers with two each"],
 )
-def test_what_several_send_is_what_one_would_have_sent(tmp_path, one_interface, servers):
-    row = trial_tables(trial(tmp_path / "run", servers))
-    same = {name: row[name] for name in ALIKE if name not in ("samples", "gaps", "late_ticks")}
-    assert same == {
-        name: pytest.approx(one_interface[name]) if one_interface[name] else one_interface[name] for name in same
-    }
-    assert row["samples"] == len(servers) * one_interface["samples"]
+def test_what_several_send_is_what_one_would_have_sent(tmp_path, folder, servers):
+    row, single = trial_tables(trial(tmp_path / "run", servers)), trial_tables(folder)
+    expected = {name: pytest.approx(single[name]) if single[name] else single[name] for name in ALIKE}
+    assert {name: row[name] for name in ALIKE} == expected
+    assert row["samples"] == len(servers) * single["samples"]
 
 
 def test_each_interface_is_seen_by_itself(tmp_path):
     sent = {"eth0": synthetic.during(300, SECONDS), "eth1": synthetic.during(100, SECONDS)}
     folder = trial(tmp_path, {synthetic.OSS: sent})
     tables(tmp_path)
-    of = {
-        interface: [
-            float(row["tx_mbps"])
-            for row in rows(tmp_path / names.SAMPLES_CSV)
-            if row["interface"] == interface and 1 <= float(row["time_s"]) <= 19
-        ]
-        for interface in ("eth0", "eth1")
-    }
-    assert of["eth0"] == pytest.approx([300.0] * 19)
-    assert of["eth1"] == pytest.approx([100.0] * 19)
+    inside = [row for row in rows(tmp_path / names.SAMPLES_CSV) if 1 <= float(row["time_s"]) <= 19]
+    for interface, mbps in (("eth0", 300.0), ("eth1", 100.0)):
+        rates = [float(row["tx_mbps"]) for row in inside if row["interface"] == interface]
+        assert rates == pytest.approx([mbps] * 19)
     used = [
         (row["resource"], row["interface"], round(float(row["value"]))) for row in rows(folder / names.RESOURCES_CSV)
     ]
     assert [each for each in used if each[0] == "NIC sent"] == [("NIC sent", "eth0", 300), ("NIC sent", "eth1", 100)]
     assert [each for each in used if each[0] == "CPU"] == [("CPU", "", 50)]  # the host's, once
-    found = read_over_time(tmp_path, tables(tmp_path).trials[0].trial_id)
-    assert [host.host for host in found.hosts] == [f"{synthetic.OSS} eth0", f"{synthetic.OSS} eth1"]
-    whole = found.storage
-    assert whole is not None
-    assert whole.values[len(whole.values) // 2] == pytest.approx(400)
+    series = read_over_time(tmp_path, folder.name)
+    assert [host.host for host in series.hosts] == [f"{synthetic.OSS} eth0", f"{synthetic.OSS} eth1"]
+    assert series.storage.values[len(series.storage.values) // 2] == pytest.approx(400)
 
 
 # Of two drivers, one of which says it late.
@@ -102,7 +86,6 @@ def test_interfaces_whose_drivers_differ_are_drawn_with_one_step(tmp_path):
     times = synthetic.ticks(-2, 23, 0.2)
     synthetic.write_interfaces(folder / f"samples/{synthetic.OSS}.samples", times, DIFFERING, period_s=0.2)
     whole = read_over_time(tmp_path, trial_tables(folder).trial_id).storage
-    assert whole is not None
     inside = (whole.edges[:-1] >= 0) & (whole.edges[1:] <= SECONDS)
     assert whole.values[inside].mean() == pytest.approx(MBPS, rel=0.02)
 

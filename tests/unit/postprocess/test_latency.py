@@ -166,8 +166,7 @@ def test_clients_in_turn_are_each_held_against_their_own_too(tmp_path, rates, la
     assert evidence.startswith("while client ")
 
 
-def test_two_conditions_that_disagree_leave_the_round_trip_time_open(tmp_path):
-    folder = write_trial(tmp_path)
+def test_two_conditions_that_disagree_leave_the_round_trip_time_open(folder):
     for value in ("5", "60"):
         arranged(folder, f"rtt-{value}", value, {"event": "arranged", "before": "0", "now": value}, **DISTANCE)
     assert read_trial(folder).ceilings.rtt_ms is None

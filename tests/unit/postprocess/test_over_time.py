@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 
-from tests.unit import synthetic_run as synthetic
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench import names
 from tierbench.postprocess.measures.over_time import OverTime, TimeSeries, read_over_time
@@ -21,23 +20,19 @@ def megabits(rate):
 
 
 @pytest.fixture
-def trial(tmp_path):
-    folder = synthetic.write_trial(tmp_path)
-    return folder, trial_tables(folder)
+def whole(folder, tmp_path):
+    """A synthetic trial over time, as its tables leave it."""
+    return read_over_time(tmp_path, trial_tables(folder).trial_id)
 
 
-def test_what_is_kept_is_what_the_storage_sent(trial, tmp_path):
-    _, row = trial
-    series = read_over_time(tmp_path, row.trial_id)
-    assert megabits(series.storage) == pytest.approx(400 * 20, rel=1e-6)
-    assert series.storage.edges[0] <= -1
-    assert series.storage.edges[-1] >= 21
+def test_what_is_kept_is_what_the_storage_sent(whole):
+    assert megabits(whole.storage) == pytest.approx(400 * 20, rel=1e-6)
+    assert whole.storage.edges[0] <= -1
+    assert whole.storage.edges[-1] >= 21
 
 
 @pytest.mark.parametrize("steps", [1, 4, 7, 300])
-def test_in_fewer_steps_the_same_has_moved_in_the_same_time(trial, tmp_path, steps):
-    _, row = trial
-    whole = read_over_time(tmp_path, row.trial_id)
+def test_in_fewer_steps_the_same_has_moved_in_the_same_time(whole, steps):
     few = whole.thinned(steps).storage
     assert len(few.values) <= steps
     assert (few.edges[0], few.edges[-1]) == (whole.storage.edges[0], whole.storage.edges[-1])
@@ -57,10 +52,9 @@ def test_a_chart_tells_a_level_once():
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"hosts": [{"host": "oss"}], "taken_in": null, "further_hosts": 0}'])
-def test_a_damaged_file_tells_nothing_and_breaks_nothing(trial, tmp_path, content):
-    folder, row = trial
+def test_a_damaged_file_tells_nothing_and_breaks_nothing(folder, tmp_path, content):
     (folder / names.OVER_TIME).write_text(content)
-    assert read_over_time(tmp_path, row.trial_id) == OverTime()
+    assert read_over_time(tmp_path, folder.name) == OverTime()
 
 
 def test_a_report_reads_no_samples_but_their_headers(tmp_path):

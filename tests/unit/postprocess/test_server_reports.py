@@ -104,9 +104,8 @@ SENT, READS, VECTOR_READS = 50_000_000, 8, 2
 
 
 @pytest.fixture
-def bytes_per_read(tmp_path):
+def bytes_per_read(folder):
     """What the table has of a server that reports as given, by seconds since the window's begin."""
-    folder = synthetic.write_trial(tmp_path)
     edit_trial(folder, samplers=synthetic.samplers({synthetic.OSS: "storage", ORIGIN: "door"}))
 
     def of(until=23, **gauges):

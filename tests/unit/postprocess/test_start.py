@@ -90,8 +90,7 @@ def test_a_dag_waits_for_clients_in_turn_as_long_as_they_may_take():
 @pytest.mark.parametrize(
     ("content", "damaged"), [('{"format": 1, "called_off": "a worker is lost"}', False), ("{}", True)]
 )
-def test_a_trial_that_was_called_off_before_the_go_has_no_damaged_go(tmp_path, content, damaged):
-    folder = synthetic.write_trial(tmp_path)
+def test_a_trial_that_was_called_off_before_the_go_has_no_damaged_go(folder, content, damaged):
     (folder / names.GO).write_text(content)
     assert any("go.json is damaged" in trouble for trouble in read_trial(folder).troubles) == damaged
 

@@ -153,9 +153,8 @@ def test_without_a_gate_the_window_begins_with_the_first_client(tmp_path):
 
 
 def test_where_the_access_points_clock_is_behind_all_others_the_time_before_the_first_client_is_none_of_the_window(
-    tmp_path,
+    folder,
 ):
-    folder = synthetic.write_trial(tmp_path)
     synthetic.write_clients(folder, begin_s=1, end_s=20, size=10**8)
     row = trial_row(read_trial(folder))
     assert (row["go_wall_ns"], row["window_s"]) == (synthetic.GO_NS + 10**9, 19)
