@@ -64,13 +64,13 @@ def both_ends(data: TrialData) -> Iterator[tuple[str, list[Sampled], str]]:
 
 def together(data: TrialData, hosts: list[Sampled], direction: str) -> Moved | None:
     """What went through several hosts' interfaces; None unless each is known."""
-    parts = [part for host in hosts if (part := moved(host, direction, data)) is not None]
+    parts = [part for host in hosts if (part := moved_through(host, direction, data)) is not None]
     if not parts or len(parts) < len(hosts):
         return None
     return Moved(sum(part.bytes for part in parts), sum(part.packets for part in parts))
 
 
-def moved(sampled: Sampled, direction: str, data: TrialData) -> Moved | None:
+def moved_through(sampled: Sampled, direction: str, data: TrialData) -> Moved | None:
     """What a host's interface sent or received around the window, if all of it is known."""
     if data.window_ns is None:
         return None
@@ -80,10 +80,8 @@ def moved(sampled: Sampled, direction: str, data: TrialData) -> Moved | None:
     if first < 0 or last >= len(amount):
         return None
     last = min(last + 1, len(amount) - 1) if data.trial.declared.settles else len(amount) - 1
-    rise, counted = amount.known_rise(first, last), counter.replace("bytes", "packets")
-    if rise is None or counted == counter:
-        return None if rise is None else Moved(rise, 0.0)
-    return Moved(rise, counter_curve(sampled, counted, begin).rise(*amount.times[[first, last]]))
+    rise, packets = amount.known_rise(first, last), counter_curve(sampled, counter.replace("bytes", "packets"), begin)
+    return None if rise is None else Moved(rise, packets.rise(*amount.times[[first, last]]))
 
 
 def usual_excess(data: TrialData, row: TrialRow, reported: float) -> tuple[float, str]:
@@ -112,10 +110,10 @@ def at_far_end(data: TrialData) -> Moved | None:
     )
     if workers is None:
         return None
-    near, had = moved_around(data), [each for each in servers if each is not None]
-    if not (had and data.cached and near and workers.payload(HEADERS) > near.payload(HEADERS)):
-        had.append(workers)
-    return max(had, key=lambda each: each.payload(HEADERS))
+    near, stages = moved_around(data), [server for server in servers if server is not None]
+    if not (stages and data.cached and near and workers.payload(HEADERS) > near.payload(HEADERS)):
+        stages.append(workers)
+    return max(stages, key=lambda stage: stage.payload(HEADERS))
 
 
 def servers_on(data: TrialData) -> list[list[Sampled]]:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.postprocess.test_ceilings import LINKS
 from tests.unit.synthetic_report import read_csv
-from tests.unit.synthetic_run import GATEWAY, OSS, during, steady, write_client, write_host, write_trial
+from tests.unit.synthetic_run import GATEWAY, OSS, during, steady, write_client, write_clients, write_host, write_trial
 from tierbench import names
 from tierbench.postprocess.measures.bottleneck import explain
 from tierbench.postprocess.measures.latency import Client, Clients
@@ -202,11 +202,8 @@ def test_clients_wait_for_the_distance_where_their_rates_add_up_and_not_where_th
 def of_eight_processes(run, moving_s):
     """A trial of two clients of eight processes each, which compute an eighth of their 20 s."""
     folder = write_trial(run, mbps=160, jobs=2, work={"processes": 8, "files_per_job": 8})
-    for client in (0, 1):
-        write_client(
-            folder / f"clients/{client}.jsonl", begin_s=0.001, end_s=20, size=round(160e6 / 8 * moving_s / 1.02 / 2),
-            cpu_user_s=20.0, cpu_system_s=0.0,
-        )  # fmt: skip
+    size = round(160e6 / 8 * moving_s / 1.02 / 2)
+    write_clients(folder, begin_s=0.001, end_s=20, size=size, cpu_user_s=20.0, cpu_system_s=0.0)
     return folder
 
 

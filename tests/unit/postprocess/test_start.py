@@ -123,26 +123,21 @@ def test_the_skew_is_against_when_each_was_to_begin(tmp_path, start):
     assert row["state"] == "complete"
 
 
-@pytest.fixture
-def turns_of_workers(tmp_path):
+def test_in_a_turn_only_the_worker_of_its_client_counts(tmp_path):
     """Each client alone fills the link of a worker of its own, 14 ms away."""
     folder = in_turn(synthetic.write_trial(tmp_path, mbps=75))
     (tmp_path / names.SITE).write_text(json.dumps({"links": {"storage": 800, "worker": 100, "rtt_ms": 14.0}}))
     sent = 75 / 4 * 20 / EACH_S  # while it is at work
     for client in range(4):
-        path, worker = folder / f"clients/{client}.jsonl", f"wn0{client + 2}.fiu.test"
-        own = path.read_text().replace("wn01.private.fiu.test", worker).replace('_s": 1.0', '_s": 0.1')  # it waits
-        path.write_text(own)
-        taken, begin = synthetic.during(sent, EACH_S), client * (EACH_S + GAP_S)
+        worker = f"wn0{client + 2}.fiu.test"
+        edit_client(folder, client, "start", host=worker)
+        edit_client(folder, client, "end", cpu_user_s=0.1, cpu_system_s=0.1)  # it waits
+        received, begin = synthetic.during(sent, EACH_S), client * (EACH_S + GAP_S)
         synthetic.write_host(
             folder, worker, "worker", period=0.2, until=30, head={"boot_id": worker},
-            rx_bytes=lambda time, taken=taken, begin=begin: taken(time - begin),
+            rx_bytes=lambda time, received=received, begin=begin: received(time - begin),
         )  # fmt: skip
-    return folder
-
-
-def test_in_a_turn_only_the_worker_of_its_client_counts(turns_of_workers):
-    row = trial_row(read_trial(turns_of_workers))
+    row = trial_row(read_trial(folder))
     assert row["bottleneck"] == "worker NIC"
     assert "workers wn0" in row["bottleneck_evidence"]
     assert "received 93.8 of 100.0 Mb/s (94 %)" in row["bottleneck_evidence"]
