@@ -8,7 +8,7 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tests.unit.doctored_trial import arranged, compare_clock, does
 from tests.unit.doctored_trial import edit_trial as edit
-from tests.unit.postprocess.test_truth import MTU, WIRE, WORKER, both, moving, packets, samples
+from tests.unit.postprocess.test_truth import MTU, WIRE, WIRE_MBPS, WORKER, both, moving, packets, samples
 from tierbench.postprocess.schema.columns import places
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.stats import Interval
@@ -107,7 +107,7 @@ def copy_row(folder, sent, received, role="storage"):
 def test_copies_are_closed_by_both_ends(folder, role):
     row = copy_row(folder, WIRE, WIRE, role)
     assert (row["verdict"], row["verdict_reasons"]) == ("VALID", "")
-    assert row["mean_mbps"] == pytest.approx(400 / 1.02 * MTU / 1434, rel=1e-3)
+    assert row["mean_mbps"] == pytest.approx(WIRE_MBPS, rel=1e-3)
     assert row["delivered_mbps"] == pytest.approx(400 / 1.02, rel=1e-3)
 
 
@@ -121,7 +121,7 @@ def test_what_the_server_that_is_copied_to_sends_is_no_part_of_the_rate(folder, 
     samples(folder, host=OTHER, role="storage", rx_bytes=WIRE, rx_packets=packets(WIRE), tx_bytes=sent)
     row = trial_tables(folder)
     assert row["verdict"] == verdict
-    assert row["mean_mbps"] == pytest.approx(400 / 1.02 * MTU / 1434, rel=1e-3)
+    assert row["mean_mbps"] == pytest.approx(WIRE_MBPS, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_what_a_driver_tells_late_is_not_late_where_tcp_tells_at_once(folder, wh
 @pytest.mark.parametrize("what", ["writes", "copies"])
 @pytest.mark.parametrize("phase", [0.03, 0.5, 0.97])
 def test_what_comes_within_a_sampling_period_of_the_end_is_late_too(folder, what, phase):
-    in_all = 400 / 1.02 * MTU / 1434 * 20
+    in_all = WIRE_MBPS * 20
     arrived = moving(in_all / 20.9, 0, 20.9)
     row = arrives(folder, what, arrived, phase, tcp_in_segs=packets(arrived))
     assert row["bytes_late"] == pytest.approx(0.9 * in_all / 20.9 * 1e6 / 8, rel=0.05)

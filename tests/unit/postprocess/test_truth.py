@@ -112,8 +112,9 @@ def serve_others_at_a_door(folder):
     samples(folder, host="door.test", role="door", tx_bytes=moving(100, 0, 20), rx_bytes=moving(100, 0, 20))
 
 
-WIRE = synthetic.during(400 / 1.02 * 1500 / 1434, 20)  # what the clients read, with the headers of its packets
-WARM = synthetic.during(400 / 1.02 * 1500 / 1434 * 0.93, 20)
+WIRE_MBPS = 400 / 1.02 * MTU / 1434  # what the clients read, with the headers of its packets
+WIRE = synthetic.during(WIRE_MBPS, 20)
+WARM = synthetic.during(WIRE_MBPS * 0.93, 20)
 FILE, DD = {"protocol": "file"}, {"client": "dd"}
 IDLE = {"cpu_user_s": 0.1, "cpu_system_s": 0.1}
 AT_AN_EDGE, SILENT, WRITES = "nothing moved for 8.0 s", "sent nothing", "somebody else writes to the storage"
