@@ -103,7 +103,7 @@ def is_near(value: str, wanted: str, tolerance_pct: float) -> bool:
 
 def read_state(path: Path) -> "dict[str, dict[str, Any]]":
     """What a host has said, by the kind of event."""
-    said = {}
+    records = {}
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
@@ -111,10 +111,10 @@ def read_state(path: Path) -> "dict[str, dict[str, Any]]":
     for line in lines:
         try:
             record = json.loads(line)
-            said[record["event"]] = record
+            records[record["event"]] = record
         except (ValueError, KeyError, TypeError):  # still being written, or damaged
             continue
-    return said
+    return records
 
 
 def condition_states(trial: Path, conditions: "Iterable[Condition]") -> "list[ConditionState]":
@@ -129,8 +129,8 @@ def wait_until_settled(trial: Path, conditions: "list[Condition]", seconds: floa
 
 def slowest(trial: Path) -> float:
     """Within how many seconds the slowest of its conditions is restored, of those that say so."""
-    said = [read_state(path) for path in (trial / names.ARRANGED).glob("*.jsonl")]
-    return max((float(records.get("arranged", {}).get("within_s") or 0) for records in said), default=0.0)
+    hosts = (read_state(path).get("arranged", {}) for path in (trial / names.ARRANGED).glob("*.jsonl"))
+    return max((float(arranged.get("within_s") or 0) for arranged in hosts), default=0.0)
 
 
 def wait_until_restored(trial: Path, conditions: "list[Condition]", seconds: float) -> "list[str]":
@@ -141,8 +141,8 @@ def wait_until_restored(trial: Path, conditions: "list[Condition]", seconds: flo
     states = condition_states(trial, conditions)
     slow_s = slowest(trial)
     if slow_s:  # from when they were told, as another step may have waited before
-        told = trial / names.STOP
-        seconds = max(seconds, slow_s - (time.time() - told.stat().st_mtime if told.exists() else 0.0))
+        stop = trial / names.STOP
+        seconds = max(seconds, slow_s - (time.time() - stop.stat().st_mtime if stop.exists() else 0.0))
     poll(lambda: all(state.restored for state in states), seconds, POLL_SECONDS)
     left = [state.name for state in states if not state.restored]
     return [f"nothing says that {name} was restored: who asks for it next does that first" for name in left]

@@ -77,22 +77,26 @@ def replacing(path: "str | Path", access: int = 0o666) -> "Iterator[BinaryIO]":
     """A file that gets its name when it is whole, in place of what has it; a link is replaced and not followed."""
     path = Path(path)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    with contextlib.suppress(FileNotFoundError):
-        unfinished.unlink()  # of a process that had our number
+    unlink(unfinished)  # of a process that had our number
     number = os.open(str(unfinished), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, access)
     try:
         with open(number, "wb") as file:  # noqa: PTH123 - a descriptor
             yield file
         unfinished.replace(path)
     except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            unfinished.unlink()
+        unlink(unfinished)
         raise
 
 
 def replace(path: "str | Path", content: "str | bytes", access: int = 0o666) -> None:
     with replacing(path, access) as file:
         file.write(content.encode() if isinstance(content, str) else content)
+
+
+def unlink(path: "str | Path") -> None:
+    """Remove a file, if it is there."""
+    with contextlib.suppress(FileNotFoundError):
+        Path(path).unlink()
 
 
 def refuse_links(*folders: Path) -> None:
@@ -131,25 +135,24 @@ def locked(
             raise OSError(errno.EINVAL, "is no regular file", str(path))
         if lock.st_mode & 0o044 and lock.st_uid == os.geteuid():  # made by an earlier version
             os.fchmod(number, lock.st_mode & 0o622)
-        if not _taken(number):
+        if not _try_lock(number):
             waits()
             if limit_s == math.inf:
                 fcntl.flock(number, fcntl.LOCK_EX)  # without a delay: trials pass their lock on many times a second
-            elif not poll(lambda: _taken(number), limit_s):
+            elif not poll(lambda: _try_lock(number), limit_s):
                 raise held or BlockingIOError(errno.EAGAIN, "somebody else holds it", str(path))
-        if _identity(number) != _identity_of(path):  # who had it has removed it
+        if _identity(lock) != _identity_of(path):  # who had it has removed it
             raise held or BlockingIOError(errno.EAGAIN, "somebody else has just held it", str(path))
         try:
             yield
         finally:
             if gone:
-                with contextlib.suppress(FileNotFoundError):  # its folder is gone too
-                    Path(path).unlink()
+                unlink(path)  # unless its folder is gone, too
     finally:
         os.close(number)
 
 
-def _taken(number: int) -> bool:
+def _try_lock(number: int) -> bool:
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -176,10 +179,10 @@ def walk(top: "str | Path") -> "Iterator[tuple[int, os.DirEntry[str]]]":
                 identity, waiting = above.pop()
                 here, before = os.open("..", FOLDER, dir_fd=here), here
                 os.close(before)
-                if _identity(here) != identity:
+                if _identity(os.fstat(here)) != identity:
                     raise OSError(errno.EAGAIN, "somebody moves folders in it", str(top))
             elif waiting[-1].is_dir(follow_symlinks=False):
-                above.append((_identity(here), waiting))
+                above.append((_identity(os.fstat(here)), waiting))
                 here, before = os.open(waiting[-1].name, FOLDER, dir_fd=here), here
                 os.close(before)
                 waiting = _entries(here)
@@ -204,14 +207,12 @@ def _entries(folder: int) -> "list[os.DirEntry[str]]":
         return list(entries)
 
 
-def _identity(number: int) -> "tuple[int, int]":
-    status = os.fstat(number)
+def _identity(status: os.stat_result) -> "tuple[int, int]":
     return status.st_dev, status.st_ino
 
 
 def _identity_of(path: "str | Path") -> "tuple[int, int] | None":
     try:
-        status = os.lstat(str(path))
+        return _identity(os.lstat(str(path)))
     except FileNotFoundError:
         return None
-    return status.st_dev, status.st_ino

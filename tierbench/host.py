@@ -93,14 +93,14 @@ class NoInterface(Exception):
     """There is no such network interface here."""
 
 
-def find_interfaces(wanted: str, proc: Path = Path("/proc")) -> "list[str]":
+def find_interfaces(interfaces: str, proc: Path = Path("/proc")) -> "list[str]":
     """The interfaces to sample, of which each is there and counts once: eth0, eth0+eth1, eth%, or auto."""
     present = re.findall(r"^\s*([^\s:|]+):", read_text(f"{proc}/self/net/dev"), re.M)
     if not present:
         raise OSError(f"{proc}/self/net/dev cannot be read, or lists no interface")
     by_number = sorted(present, key=lambda name: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", name)])
     names = []
-    for part in wanted.split("+"):
+    for part in interfaces.split("+"):
         matching = [name for name in by_number if part.endswith("%") and name.startswith(part[:-1])]
         names += matching or [default_interface(proc) if part == "auto" else part]
     for name in names:
@@ -109,7 +109,7 @@ def find_interfaces(wanted: str, proc: Path = Path("/proc")) -> "list[str]":
         if name not in present:
             raise NoInterface(f"no interface {name} here; there are: {', '.join(present)}")
     if len(set(names)) < len(names):
-        raise NoInterface(f"{wanted} names an interface twice, which would be counted twice")
+        raise NoInterface(f"{interfaces} names an interface twice, which would be counted twice")
     return names
 
 

@@ -125,19 +125,19 @@ class Reading:
         if not isinstance(table, Mapping):
             self.problems.append(f"{key or 'it'}: must be a table, not {_shown(table)}")
             return None
-        hints, needed, bounds = _fields(cls)
-        before = len(self.problems)
+        hints, required, bounds = _fields(cls)
+        problems_before = len(self.problems)
         for name in table if self.strict else ():
             if name not in hints:
                 self.problems.append(f"{_join(key, printable(name))}: unknown key{suggestion(name, hints)}")
-        said = [name for name in hints if name in table]
-        values = {name: self.value(hints[name], table[name], _join(key, name)) for name in said}
-        for name in needed:
+        present = [name for name in hints if name in table]
+        values = {name: self.value(hints[name], table[name], _join(key, name)) for name in present}
+        for name in required:
             if name not in values:
                 self.problems.append(f"{_join(key, name)}: missing; {_expected(hints[name])} is needed")
         for name in bounds.keys() & values.keys():
             self._check_bounds(*bounds[name], values[name], _join(key, name))
-        if typing.is_typeddict(cls) or len(self.problems) > before:
+        if typing.is_typeddict(cls) or len(self.problems) > problems_before:
             return table
         try:
             return cls(**values)
@@ -207,9 +207,9 @@ def _fields(cls: Any) -> tuple[dict[str, Any], list[str], dict[str, tuple[float,
     if not dataclasses.is_dataclass(cls):
         return hints, [name for name in hints if name not in cls._field_defaults], {}
     fields = [field for field in dataclasses.fields(cls) if not field.metadata.get("derived")]
-    needed = [field.name for field in fields if field.default is field.default_factory is dataclasses.MISSING]
+    required = [field.name for field in fields if field.default is field.default_factory is dataclasses.MISSING]
     bounds = {field.name: field.metadata["bounds"] for field in fields if "bounds" in field.metadata}
-    return {field.name: hints[field.name] for field in fields}, needed, bounds
+    return {field.name: hints[field.name] for field in fields}, required, bounds
 
 
 def _is_record(hint: Any) -> bool:

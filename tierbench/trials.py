@@ -276,15 +276,15 @@ def read_trial(folder: Path) -> Trial:
     """The trial of this folder; OSError or ValueError where its trial.json cannot be read."""
     content = json.loads((folder / names.TRIAL).read_text(encoding="utf-8"))
     try:
-        given = {name: content[name] for name in Trial._fields if name in content}
+        values = {name: content[name] for name in Trial._fields if name in content}
         limits = {name: content["limits"][name] for name in Limits._fields if name in content["limits"]}
-        given["limits"] = Limits(*[UNLIMITED] * 9)._replace(**limits)
+        values["limits"] = Limits(*[UNLIMITED] * 9)._replace(**limits)
         for name, kind in PARTS.items():
-            if name in given:
-                given[name] = _record(kind, given[name])
+            if name in values:
+                values[name] = _record(kind, values[name])
         for name, kind in LISTED.items():
-            given[name] = [_record(kind, item) for item in given.get(name, ())]
-        return Trial(**given)
+            values[name] = [_record(kind, item) for item in values.get(name, ())]
+        return Trial(**values)
     except (KeyError, TypeError) as error:
         raise ValueError("it lacks or misstates " + str(error)) from None
 

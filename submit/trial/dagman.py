@@ -25,12 +25,12 @@ def is_held(lock: Path) -> bool:
     if text.strip().isdigit():  # HTCondor 25 writes its job's number
         pid = _logged_process(lock)
         return _has_argument(pid, lock.name) and _works_in(pid, lock.parent)
-    recorded = dict(re.findall(r"^(PID|BDAY|PRECISION) = (\d+)$", text, re.MULTILINE))
-    pid = recorded.get("PID", "")
+    record = dict(re.findall(r"^(PID|BDAY|PRECISION) = (\d+)$", text, re.MULTILINE))
+    pid = record.get("PID", "")
     since = _start_ticks(pid) if pid else ""
     if not since:
         return False
-    if "BDAY" in recorded and abs(int(since) - int(recorded["BDAY"])) > int(recorded.get("PRECISION", 0)):
+    if "BDAY" in record and abs(int(since) - int(record["BDAY"])) > int(record.get("PRECISION", 0)):
         return False
     return _works_in(pid, lock.parent)
 

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from tierbench import names
-from tierbench.files import poll
+from tierbench.files import poll, unlink
 
 RESERVE_BYTES = 32 << 20
 LOW_BYTES = 64 << 20
@@ -60,8 +60,7 @@ def hold_reserve(trial: Path) -> bool:
 
 
 def give_up_reserve(trial: Path) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        (trial / names.RESERVE).unlink()
+    unlink(trial / names.RESERVE)
 
 
 def close_cut_event(trial: Path) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 
 from tierbench import names, trials
 from tierbench.condition_state import wait_until_restored
-from tierbench.files import poll, replace
+from tierbench.files import poll, replace, unlink
 from tierbench.host import clock_bounds
 from tierbench.submit.trial.disk_reserve import give_up_reserve
 from tierbench.submit.trial.joblog import Cluster, client_reasons, last_record, report
@@ -63,7 +63,7 @@ def main(dag_status: str, failed_nodes: str) -> int:
         if not Path(names.STOP).exists():
             Path(names.STOP).write_text("stop\n")  # not empty: HTCondor 25 does not let a job fetch an empty file
     stuck += wait_until_restored(Path(), trial.conditions, trial.limits.stop_s)
-    wrong, left = clear(trial)
+    wrong_files, left_files = clear(trial)
     release_lock(Path.cwd())
     unfinished = wait_for_samplers(trial)
     with contextlib.suppress(OSError):  # the trial's outcome is worth more than its clock
@@ -72,7 +72,7 @@ def main(dag_status: str, failed_nodes: str) -> int:
     reasons = ["the trial was removed"] if dag_status == REMOVED else []
     if Path(names.CALLED_OFF).exists():
         reasons.append(record_or(trials.CalledOff("the gate has called it off"), Path(names.CALLED_OFF)).reason)
-    reasons += client_reasons(trial.jobs) + stuck + wrong
+    reasons += client_reasons(trial.jobs) + stuck + wrong_files
     # Without another host's samples the mean stands; the tables say whether they cover the window.
     storage = {sampler.host for sampler in trial.samplers if sampler.of_storage}
     reasons += [f"the sampler on {host} did not end in order" for host in unfinished if host in storage]
@@ -80,12 +80,12 @@ def main(dag_status: str, failed_nodes: str) -> int:
         reasons.append(f"{failed_nodes} nodes of the trial's DAG failed; see trial.dag.dagman.out")
     attempt = record_or(trials.Attempt(), Path(names.ATTEMPT))
     again = bool(reasons) and dag_status != REMOVED and attempt.left > 0
-    replace(names.OUTCOME, record_text(Outcome("incomplete" if reasons else COMPLETE, reasons, again, left)))
+    replace(names.OUTCOME, record_text(Outcome("incomplete" if reasons else COMPLETE, reasons, again, left_files)))
     step_aside()
     no_tables = make_tables()
     if trial.until_known:
         look_again(Path.cwd(), trial.until_answered)
-    for words in no_tables + reasons + ["left behind: " + left for left in left]:
+    for words in no_tables + reasons + ["left behind: " + words for words in left_files]:
         print(ascii(words))
     return 1 if reasons else 0
 
@@ -97,15 +97,15 @@ def see_out(seconds: float) -> "list[str]":
     """
     clusters = [Cluster(Path(log)) for log in (names.CLIENTS_LOG, names.FLUSH_LOG, names.WRITE_AREA_LOG)]
 
-    def left() -> "list[Cluster]":
+    def in_queue() -> "list[Cluster]":
         for cluster in clusters:
             cluster.read_on()
         return [cluster for cluster in clusters if cluster.left]
 
-    if poll(lambda: not left(), seconds, POLL_SECONDS):
+    if poll(lambda: not in_queue(), seconds, POLL_SECONDS):
         return []
     stuck = []
-    for cluster in left():
+    for cluster in in_queue():
         numbers = ", ".join(f"{cluster.number}.{job} ({cluster.slots.get(job, 'no slot')})" for job in cluster.left)
         remains = f"are in the queue still; `condor_rm -forcex {cluster.number}` helps"
         then = "were forgotten by HTCondor" if forget(str(cluster.number), seconds) else remains
@@ -125,16 +125,16 @@ def forget(jobs: str, seconds: float) -> bool:
 def wait_for_samplers(trial: Trial) -> "list[str]":
     """Give the samplers time to see the stop file; the hosts whose data have no proper end by then."""
     # One over ssh sees no stop file: it ends, without a trailer, when DAGMan removes its node after us.
-    awaited = [sampler.host for sampler in trial.samplers if sampler.via == "pool"]
-    poll(lambda: all(map(ended, awaited)), STOP_SECONDS, POLL_SECONDS)
+    hosts = [sampler.host for sampler in trial.samplers if sampler.via == "pool"]
+    poll(lambda: all(map(has_ended, hosts)), STOP_SECONDS, POLL_SECONDS)
     cluster = Cluster(Path(names.SAMPLERS_LOG))
     cluster.read_on()
     for job in cluster.away.keys() - cluster.paused:  # of a worker that is lost HTCondor keeps it for most of an hour
         forget(f"{cluster.number}.{job}", trial.limits.stop_s)
-    return [host for host in awaited if not ended(host)]
+    return [host for host in hosts if not has_ended(host)]
 
 
-def ended(host: str) -> bool:
+def has_ended(host: str) -> bool:
     return last_record(Path(names.sample_file(host)), LONGEST_TRAILER).get("tierbench") == "end"
 
 
@@ -155,8 +155,8 @@ def make_tables() -> "list[str]":
         status = subprocess.call([command, "tables", "--trial", "."])
         if not status:
             return []
-        why = "`" + command + " tables --trial " + str(Path.cwd()) + "` has ended with exit status " + str(status)
-    line = "no tables were made: " + why + "; `tierbench tables " + str(run) + "`, where it is installed, makes them"
+        why = f"`{command} tables --trial {Path.cwd()}` has ended with exit status {status}"
+    line = f"no tables were made: {why}; `tierbench tables {run}`, where it is installed, makes them"
     (run / names.NO_TABLES).write_text(line + "\n")
     return [line]
 
@@ -185,20 +185,20 @@ def clear(trial: Trial) -> "tuple[list[str], list[str]]":
 def expected(jobs: int) -> "list[str]":
     """Lines of what the clients that ended well have written: URL, size, and where a client tells it the checksum."""
     lines = [line.split("\t") for line in Path(names.REPLICAS).read_text(encoding="utf-8").splitlines()]
-    each = max(1, len(lines) // jobs)
+    files_per_job = max(1, len(lines) // jobs)
     sizes, checksums, unwritten = {}, {}, set()  # type: dict[str, int], dict[str, set[str]], set[str]
     for job in range(jobs):
         end = last_record(Path(names.client_output(job)))
         well = (end.get("event"), end.get("status")) == ("end", "ok")
-        for url, size, *_ in lines[job * each : (job + 1) * each]:
+        for url, size, *_ in lines[job * files_per_job : (job + 1) * files_per_job]:
             if not well:
                 unwritten.add(url)
             elif int(size):
                 checksums.setdefault(url, set()).add(str((end.get("detail") or {}).get("adler32") or ""))
                 sizes[url] = sizes.get(url, 0) + int(size)
-    own = each == 1  # else a client's one checksum is not that of each of its files
+    single = files_per_job == 1  # else a client's one checksum is not that of each of its files
     return [
-        f"{url}\t{size}\t{min(checksums[url]) if own and len(checksums[url]) == 1 else ''}\n"
+        f"{url}\t{size}\t{min(checksums[url]) if single and len(checksums[url]) == 1 else ''}\n"
         for url, size in sizes.items()
         if url not in unwritten  # of a file that several write, all of them have to have done so
     ]
@@ -217,19 +217,18 @@ def machine_of(slot: str) -> str:
 
 def one_try(trial: Trial, avoided: "list[str]") -> "tuple[dict[str, Any], str, str]":
     """The report, if a job has made it, or why not; and the slot that it had."""
-    with contextlib.suppress(FileNotFoundError):
-        Path(names.CLEARED).unlink()
+    unlink(names.CLEARED)
     requirements = trial.requirements
     for machine in avoided:
         requirements = f'({requirements}) && Machine != "{machine}"'
-    own, run_s = trial.credentials, RUN_SECONDS + (trial.writes or {}).get("bytes", 0) / SLOWEST_BYTES
+    who, run_s = trial.credentials, RUN_SECONDS + (trial.writes or {}).get("bytes", 0) / SLOWEST_BYTES
     macros = {
-        "step": "clear", "flags": f"--expected {Path(EXPECTED).name} {own.flags}",
-        "files": "".join(f", {path}" for path in (EXPECTED, *own.files)),
+        "step": "clear", "flags": f"--expected {Path(EXPECTED).name} {who.flags}",
+        "files": "".join(f", {path}" for path in (EXPECTED, *who.files)),
         "pool_requirements": requirements, "slot_limit": round(SLOT_SECONDS), "run_limit": round(run_s),
     }  # fmt: skip
-    if own.service:
-        macros["service"] = own.service
+    if who.service:
+        macros["service"] = who.service
     command = ["condor_submit", "-terse", "../../submit/outbox.sub"]
     for name, value in macros.items():
         command += ["-a", f"{name} = {value}"]
@@ -238,10 +237,10 @@ def one_try(trial: Trial, avoided: "list[str]") -> "tuple[dict[str, Any], str, s
         run = subprocess.run(command, timeout=SLOT_SECONDS, check=False, **both)
     except (OSError, subprocess.TimeoutExpired) as error:
         return {}, f"no job could be submitted: {error}", ""
-    said = run.stdout.decode(errors="replace").strip()
-    submitted = SUBMITTED.search(said)
+    answer = run.stdout.decode(errors="replace").strip()
+    submitted = SUBMITTED.search(answer)
     if not submitted:
-        return {}, f"no job could be submitted: {said}", ""
+        return {}, f"no job could be submitted: {answer}", ""
     number = int(submitted.group(1))
     cluster, deadline = Cluster(Path(names.WRITE_AREA_LOG)), time.monotonic() + SLOT_SECONDS + run_s
     while not (cluster.number == number and cluster.ended):

@@ -48,8 +48,8 @@ def parsed(text: bytes) -> "Event | None":
         header = HEADER.match(line)
         if header:
             kind, cluster, job, words = header.groups()
-            said = [each.decode("utf-8", "replace") for each in (words, *lines[number + 1 :])]
-            return Event(kind.decode(), int(cluster), int(job), said)
+            text_lines = [each.decode("utf-8", "replace") for each in (words, *lines[number + 1 :])]
+            return Event(kind.decode(), int(cluster), int(job), text_lines)
     return None
 
 
@@ -112,9 +112,9 @@ class Cluster:
             self.paused.discard(job)
             self.slots[job] = next((line.split(":", 1)[1].strip() for line in event.lines if "SlotName:" in line), "")
         elif kind == SAID:
-            said = READY.search(event.lines[0])
-            if said:
-                self.ready.add(int(said.group(1)))
+            ready = READY.search(event.lines[0])
+            if ready:
+                self.ready.add(int(ready.group(1)))
                 self.paused.discard(job)
         elif kind in (TERMINATED, ABORTED, HELD):
             self.away.pop(job, None)
@@ -151,14 +151,14 @@ class Cluster:
             return "" if how == "(return value 0)" else "ended " + how
         if event.kind == ABORTED and "PeriodicRemove" in event.line(1):
             return REMOVED + ("it did not end in its time" if event.job in self.starts else "it found no slot in time")
-        said = {
+        reasons = {
             ABORTED: REMOVED + event.reason,
             HELD: HOLD + event.reason,
             EVICTED: "was evicted from " + (slot or "its slot"),
             SHADOW_FAILED: "lost its shadow: " + event.line(1),
         }
         where = "its slot " + slot if slot else "its slot"
-        return said.get(event.kind, f"was lost: {where} does not answer ({event.line(1) or 'disconnected'})")
+        return reasons.get(event.kind, f"was lost: {where} does not answer ({event.line(1) or 'disconnected'})")
 
     def had_slots(self) -> int:
         """How many of its jobs run or have ended."""

@@ -54,8 +54,8 @@ SAMPLERS_SECONDS = 60.0
 
 
 def main(arguments: "list[str]") -> int:
-    step, awaited = "".join(arguments[:1]), arguments[1:]
-    if step not in WAITS or not set(awaited) <= WAITS[step]:
+    step, waits = "".join(arguments[:1]), arguments[1:]
+    if step not in WAITS or not set(waits) <= WAITS[step]:
         print(__doc__, file=sys.stderr)
         return 2
     try:
@@ -68,7 +68,7 @@ def main(arguments: "list[str]") -> int:
     while step == "ahead" and not lock.may_wait_in_slots():
         time.sleep(POLL_SECONDS)
     if not status:
-        wait_for(awaited, lock.trial, planned)
+        wait_for(waits, lock.trial, planned)
     return status
 
 
@@ -128,21 +128,21 @@ def waiting(folder: Path) -> "Callable[[float], None]":
     return wait
 
 
-def wait_for(awaited: "list[str]", trial: Path, planned: Trial) -> None:
-    if "arranged" in awaited:
+def wait_for(waits: "list[str]", trial: Path, planned: Trial) -> None:
+    if "arranged" in waits:
         wait_until_settled(trial, planned.conditions, planned.limits.ready_s)
-    if "sampled" in awaited:
+    if "sampled" in waits:
         samples = [trial / names.sample_file(sampler.host) for sampler in planned.samplers]
         # A record after the header of each.
         poll(lambda: all(text_of(path).count("\n") > 1 for path in samples), SAMPLERS_SECONDS, POLL_SECONDS)
-    if "slots" in awaited:
+    if "slots" in waits:
         wait_for_slots(trial, planned)
     begun = record_or(Clock(0, 0, 0), trial / names.BEGUN)
     begun_s = (begun.ahead_ns + (begun.uptime_ns or 0)) / 1e9
     first_s = begun_s if begun_s % 1 < 1 - ALL_ENDED else math.ceil(begun_s) + SECOND_BEGUN
-    if "first" in awaited:
+    if "first" in waits:
         sleep_until(first_s)
-    elif "waking" in awaited:
+    elif "waking" in waits:
         sleep_until(math.floor(max(first_s, time.time())) + 1 + SECOND_BEGUN)
     else:
         sleep_until(first_s + ALL_ENDED / 2)

@@ -4,14 +4,13 @@ Looked at whenever one of them has its tables, each time for all that have not b
 seemed to be known may show that it is not. Shipped to the run directory; stdlib only, Python 3.6 or newer.
 """
 
-import contextlib
 import math
 import shutil
 import subprocess
 from pathlib import Path
 
 from tierbench import names
-from tierbench.files import locked
+from tierbench.files import locked, unlink
 from tierbench.submit.trial.dagman import at_work
 
 
@@ -26,16 +25,16 @@ def look_again(trial: Path, whole_run: bool = False) -> None:
     Of a run that goes on until its question is answered, all of its trials.
     """
     run, command = trial.parent.parent, tierbench()
-    those = trial.parent.iterdir() if whole_run else others(trial)
-    to_come = [other for other in those if not (other / names.BEGUN).exists()]
+    alike = trial.parent.iterdir() if whole_run else other_repetitions(trial)
+    to_come = [other for other in alike if not (other / names.BEGUN).exists()]
     with locked(run / names.ENOUGH_LOCK, math.inf):  # who looks last has seen the tables of all
         if to_come and command:
             call = [command, "enough", str(run)] + ([] if whole_run else [to_come[0].name])
-            asked = subprocess.run(call, stdout=subprocess.PIPE, check=False)
-            spared = asked.stdout.decode().split() if whole_run else [other.name for other in to_come]
+            enough = subprocess.run(call, stdout=subprocess.PIPE, check=False)
+            spared = enough.stdout.decode().split() if whole_run else [other.name for other in to_come]
             with locked(run / names.LOCK_LOOK, math.inf):
                 for other in to_come:
-                    mark(other, not_needed=asked.returncode == 0 and other.name in spared)
+                    mark(other, not_needed=enough.returncode == 0 and other.name in spared)
         (trial / names.COUNTED).touch()
 
 
@@ -46,13 +45,12 @@ def mark(trial: Path, not_needed: bool) -> None:
     if not_needed:
         (trial / names.NOT_NEEDED).touch()
     else:
-        with contextlib.suppress(FileNotFoundError):
-            (trial / names.NOT_NEEDED).unlink()
+        unlink(trial / names.NOT_NEEDED)
 
 
 def is_spared(trial: Path) -> bool:
     """Whether a trial is marked; that may change as long as some of its repetitions are at work."""
-    return (trial / names.NOT_NEEDED).exists() and not any(map(is_awaited, others(trial)))
+    return (trial / names.NOT_NEEDED).exists() and not any(map(is_awaited, other_repetitions(trial)))
 
 
 def is_awaited(trial: Path) -> bool:
@@ -65,7 +63,7 @@ def awaits_look(trial: Path) -> bool:
     return any(repeat(other)[1] < repeat(trial)[1] and is_awaited(other) for other in trial.parent.iterdir())
 
 
-def others(trial: Path) -> "list[Path]":
+def other_repetitions(trial: Path) -> "list[Path]":
     """The other repetitions of a trial, the earlier ones first."""
     alike = [path for path in trial.parent.iterdir() if path != trial and repeat(path)[0] == repeat(trial)[0]]
     return sorted(alike, key=lambda path: repeat(path)[1])

@@ -103,7 +103,7 @@ def see_end(monitor: TrialMonitor, starts: "dict[int, int]") -> None:
         still = monitor.still_s()
         if still > monitor.limits.stall_s:
             # A worker that was lost before is the cause, and not the storage.
-            cause = f"{monitor.absent}; since then " if monitor.absent else ""
+            cause = f"{monitor.lost_client}; since then " if monitor.lost_client else ""
             moved = f"{cause}the storage has moved nothing for {still:.0f} s while {who} read"
             raise CalledOff(moved + state_of_servers())
         monitor.tell(f"the storage to move anything while {who} read", still)

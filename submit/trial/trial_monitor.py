@@ -58,6 +58,7 @@ def watch(step: "Callable[[TrialMonitor], None]") -> int:
     monitor = TrialMonitor(trial)
     try:
         step(monitor)
+        return DONE
     except CalledOff as reason:
         why = str(reason)
     except Exception as error:
@@ -66,8 +67,6 @@ def watch(step: "Callable[[TrialMonitor], None]") -> int:
         else:
             traceback.print_exc()
             why = f"{Path(sys.argv[0]).stem} failed: {error!r}"
-    else:
-        return DONE
     call_off(monitor, why)
     return CALLED_OFF
 
@@ -136,7 +135,7 @@ class TrialMonitor:
         self.arranging = Jobs(Cluster(Path(names.ARRANGE_LOG)), arranging, lambda _: "", names.ARRANGE_LOG)
 
         def not_flushed(number: int) -> "str | None":
-            return None if flushed(trial.flushed[number]) else ""
+            return None if reports_flush(trial.flushed[number]) else ""
 
         def not_made(_: int) -> "str | None":
             made = report(names.MADE)
@@ -152,9 +151,9 @@ class TrialMonitor:
         ]
         self.records = Records(self.everybody)
         self.moving = Moving(trial.storage_hosts, OF_DISKS if trial.on_disk else OF_INTERFACES)
-        self.looked = 0.0
-        self.awaited = self.absent = ""
-        self.worked = time.process_time()
+        self.last_look = 0.0
+        self.told_wait = self.lost_client = ""
+        self.processor_s = time.process_time()
 
     def _samplers(self, via: str, log: str) -> Jobs:
         """A storage server's that has ended before it delivered anything is not waited for."""
@@ -194,8 +193,8 @@ class TrialMonitor:
         self.records.read_on()
 
     def rest(self) -> None:
-        time.sleep(max(POLL_SECONDS, (time.process_time() - self.worked) / SHARE))
-        self.worked = time.process_time()
+        time.sleep(max(POLL_SECONDS, (time.process_time() - self.processor_s) / SHARE))
+        self.processor_s = time.process_time()
 
     def look(self) -> None:
         """Learn what is new, and see whether the trial can go on."""
@@ -208,8 +207,8 @@ class TrialMonitor:
                 raise CalledOff(state.trouble() or early)
         for jobs in self.jobs:
             self._check(jobs)
-        if time.monotonic() - self.looked > LOOK_SECONDS:
-            self.looked = time.monotonic()
+        if time.monotonic() - self.last_look > LOOK_SECONDS:
+            self.last_look = time.monotonic()
             self.moving.look()
             self._check_refused()
             if free_bytes(Path()) < LOW_BYTES or not may_write(Path()):
@@ -222,7 +221,7 @@ class TrialMonitor:
         unready = sorted(self.everybody - ready - self.ended)
         idle = [number for number in unready if number not in self.cluster.starts]
         why = self.flushes.errors
-        left = [(number, host) for number, host in enumerate(self.trial.flushed) if not flushed(host)]
+        left = [(number, host) for number, host in enumerate(self.trial.flushed) if not reports_flush(host)]
         hosts = [host + (f", which {why[number]}" if number in why else "") for number, host in left]
         return [
             *([clients(idle) + " without a slot"] if idle else []),
@@ -242,9 +241,9 @@ class TrialMonitor:
 
     def tell(self, what: str, seconds: float) -> None:
         """Leave word, for whoever watches, of a wait that lasts; a worker that is away comes before all else."""
-        what = self.absent or (what if seconds > SHOWN_SECONDS else "")
-        if what != self.awaited:
-            self.awaited = what
+        what = self.lost_client or (what if seconds > SHOWN_SECONDS else "")
+        if what != self.told_wait:
+            self.told_wait = what
             replace(names.WAITING_FOR, record_text(trials.Wait(what, round(time.time() - seconds, 1))))
 
     def _check(self, jobs: Jobs) -> None:
@@ -254,13 +253,13 @@ class TrialMonitor:
                 why = jobs.cluster.causes.get(number) or jobs.cluster.errors.get(number, "fell out of its slot")
                 raise CalledOff(f"{jobs.names[number]} {why}, {times} times; the worker's StartLog tells why")
         for number, why in jobs.cluster.ended.items():
-            said = jobs.failure(number) if jobs.names[number] else None
-            if said is not None:
-                why = said or "it " + (why or "ended without a report")
+            message = jobs.failure(number) if jobs.names[number] else None
+            if message is not None:
+                why = message or "it " + (why or "ended without a report")
                 raise CalledOff(f"{jobs.names[number]} failed: {why}; see {jobs.logs}")
 
     def _check_refused(self) -> None:
-        words = refused(Path(names.TRIAL_DAG + ".dagman.out")) if self.go == Go() else ""
+        words = refusal(Path(names.TRIAL_DAG + ".dagman.out")) if self.go == Go() else ""
         node = words.partition(":")[0]
         of_storage = {SAMPLERS[sampler.via] for sampler in self.trial.samplers if sampler.of_storage}
         if words and (node in of_storage or node not in SAMPLERS.values()):
@@ -284,14 +283,14 @@ class TrialMonitor:
                     raise CalledOff(f"{jobs.names[number]} began anew, and has lost what it had sampled")
 
     def _check_away(self) -> None:
-        self.absent = ""
+        self.lost_client = ""
         for number, why in self.cluster.ended.items():  # a client that is held says itself that it was killed
             if why.startswith(HOLD) and last_record(Path(names.client_output(number))).get("status") != "ok":
                 raise CalledOff(f"client {number} {why}")
         for number, away in self.cluster.away.items():
             if number in self.records.ended:
                 continue
-            self.absent = self.absent or f"client {number}, which {away.why}"
+            self.lost_client = self.lost_client or f"client {number}, which {away.why}"
             # Before the go it may begin anew, on another worker too.
             patience = self.limits.away_s if away.may_return else SHOWN_SECONDS
             if time.monotonic() - away.since > patience and (Path(names.GO).exists() or not self.start.gated):
@@ -328,11 +327,11 @@ class Moving:
 
     def __init__(self, hosts: "list[str]", counters: "tuple[str, ...]") -> None:
         self.hosts, self.counters = hosts, counters
-        self.seen = collections.deque()  # type: collections.deque[tuple[float, int]]
-        self.moved, self.before = 0, {}  # type: int, dict[tuple[str, str], int]
+        self.looks = collections.deque()  # type: collections.deque[tuple[float, int]]
+        self.total, self.last_values = 0, {}  # type: int, dict[tuple[str, str], int]
 
     def begin(self) -> None:
-        self.seen.clear()
+        self.looks.clear()
 
     def look(self) -> None:
         now = time.monotonic()
@@ -340,29 +339,29 @@ class Moving:
             for record in last_samples(names.sample_file(host), 1):
                 for counter in self.counters:
                     value = max(0, counted(record, counter))
-                    before = self.before.get((host, counter), 0)
-                    self.moved += value - before if value >= before else value  # which began anew, or wrapped
-                    self.before[host, counter] = value
+                    last = self.last_values.get((host, counter), 0)
+                    self.total += value - last if value >= last else value  # which began anew, or wrapped
+                    self.last_values[host, counter] = value
         # The stillness goes back to the earliest look since when no more than a trickle has come.
         quiet = QUIET_BYTES_PER_S * len(self.hosts)
-        while self.seen and self.moved - self.seen[0][1] > quiet * (now - self.seen[0][0] + 1):
-            self.seen.popleft()
-        self.seen.append((now, self.moved))
+        while self.looks and self.total - self.looks[0][1] > quiet * (now - self.looks[0][0] + 1):
+            self.looks.popleft()
+        self.looks.append((now, self.total))
 
     def still_s(self) -> float:
-        return self.seen[-1][0] - self.seen[0][0] if self.hosts and self.seen else 0.0
+        return self.looks[-1][0] - self.looks[0][0] if self.hosts and self.looks else 0.0
 
 
-def refused(dagman_log: Path) -> str:
+def refusal(dagman_log: Path) -> str:
     """The node whose jobs DAGMan has given up submitting, and the last words by which they were refused."""
     try:
-        said = dagman_log.read_text(errors="replace").rpartition("** PID = ")[2]  # of this start of it
+        log = dagman_log.read_text(errors="replace").rpartition("** PID = ")[2]  # of this start of it
     except OSError:
         return ""
-    given_up = REFUSED.search(said)
+    given_up = REFUSED.search(log)
     if not given_up:
         return ""
-    errors = re.findall(REFUSAL.format(re.escape(given_up.group(1))), said)
+    errors = re.findall(REFUSAL.format(re.escape(given_up.group(1))), log)
     return given_up.group(1) + ": " + (errors[-1].strip() if errors else f"see {dagman_log}")
 
 
@@ -374,7 +373,7 @@ def first(words: "list[str]") -> "list[str]":
     return words if len(words) <= 4 else [*words[:3], f"{len(words) - 3} more"]
 
 
-def flushed(host: str) -> bool:
+def reports_flush(host: str) -> bool:
     """Whether a host has reported on its caches, well or not."""
     return "status" in report(names.flush_report(host))
 

@@ -85,7 +85,7 @@ def test_a_client_that_is_suspended_while_it_reads_calls_the_trial_off(trial):
 def test_what_was_refused_before_dagman_was_started_again_is_no_matter(tmp_path):
     log = tmp_path / "trial.dag.dagman.out"
     log.write_text(f"** PID = 7 **\n{REFUSED}** PID = 8 **\n")
-    assert trial_monitor.refused(log) == ""
+    assert trial_monitor.refusal(log) == ""
 
 
 def test_another_hosts_sampler_is_waited_for_a_while_and_then_done_without(gate):
