@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from tierbench.checked_text import Line, Setting
-from tierbench.dags.levels import ACCESS, JOBS, PAIR, SAME_WITHIN, Factors, level_text, unknown_levels
+from tierbench.dags.levels import ACCESS, JOBS, PAIR, SAME_WITHIN, Factors, level_text, listed, unknown_levels
 from tierbench.errors import ConfigError, refuse
 from tierbench.spec import Checked, bounded, build, merge_tables, read_toml
 
@@ -97,7 +97,7 @@ class Expected:
     because: Line = Line("")
 
     def levels(self, factor: str) -> list[Any]:
-        return level if isinstance(level := self.where[factor], list) else [level]
+        return listed(self.where[factor])
 
 
 @dataclass(frozen=True)
@@ -136,8 +136,8 @@ def _at_each_level(table: Any, path: str, key: str) -> Iterator[Any]:
     if not factors[several] or place not in says:
         raise ConfigError(f"{path}: {key}.says: needs {place}, for each level of at.{several} is a claim of its own")
     for level in factors[several]:
-        one = {**table, "says": says.replace(place, level_text(level)), "at": {**factors, several: level}}
-        yield from _at_each_level(one, path, key)
+        claim = {**table, "says": says.replace(place, level_text(level)), "at": {**factors, several: level}}
+        yield from _at_each_level(claim, path, key)
 
 
 def check_claims(path: Path, claims: Sequence[Claim], factors: Factors, pairs: Collection[tuple[str, str]]) -> None:
@@ -147,10 +147,10 @@ def check_claims(path: Path, claims: Sequence[Claim], factors: Factors, pairs: C
         return
     problems: list[str] = []
     for claim in claims:
-        asked: list[tuple[str, str, Any]] = [(f"at.{factor}", factor, level) for factor, level in claim.at.items()]
+        levels: list[tuple[str, str, Any]] = [(f"at.{factor}", factor, level) for factor, level in claim.at.items()]
         if claim.factor in factors:
-            asked.append(("against", str(claim.factor), claim.against))
-        for key, factor, level in asked:
+            levels.append(("against", str(claim.factor), claim.against))
+        for key, factor, level in levels:
             problems += _unknown(f'claim "{claim.says}": {key}', factor, [level], factors)
         ends = [{(at, work) for at, work in pairs if at == end} for end in (claim.at.get(ACCESS), claim.against)]
         if claim.factor == ACCESS and all(ends) and not set.intersection(*({work for _, work in own} for own in ends)):

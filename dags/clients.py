@@ -125,14 +125,15 @@ def _ask_about(path: Path, text: bytes) -> None:
     if digest in (line.partition(" ")[0] for line in lines) or any(folder in lines for folder in folders):
         return
     who = "nobody" if os.geteuid() == 0 else "you"
-    asked = f"{printable(str(path))}: is a program that has not been allowed yet, and would run here as {who} when read"
+    program = printable(str(path))
+    warning = f"{program}: is a program that has not been allowed yet, and would run here as {who} when read"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise ConfigError(f"{asked}; read it, then allow it at a terminal, or by a line in {lists}: {digest}")
-    print(f"{asked}. Allow it? [y/N] ", end="", file=sys.stderr, flush=True)
+        raise ConfigError(f"{warning}; read it, then allow it at a terminal, or by a line in {lists}: {digest}")
+    print(f"{warning}. Allow it? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise ConfigError(f"{path}: was not allowed, so nothing was read of it")
     lists.parent.mkdir(parents=True, exist_ok=True)
-    files.replace(lists, "\n".join([*filter(None, lines), f"{digest} {printable(str(path))}", ""]), 0o600)
+    files.replace(lists, "\n".join([*filter(None, lines), f"{digest} {program}", ""]), 0o600)
 
 
 def _loaded(path: Path) -> ClientFile:
@@ -166,11 +167,8 @@ def _misdeclared(client: type[Client]) -> Iterator[str]:
     for name in DECLARED:
         usual, own = getattr(Client, name), getattr(client, name)
         kind: Any = tuple if name in ("protocols", "kinds") else type(usual)
-        if (
-            name != "has_begun"
-            and own is not usual
-            and not isinstance(own, (int, float) if kind in (int, float) else kind)
-        ):
+        possible = (int, float) if kind in (int, float) else kind
+        if name != "has_begun" and own is not usual and not isinstance(own, possible):
             yield f"{name}: must be a {kind.__name__}, not {own!r}"
     if isinstance(client.usual_excess, int | float) and not 0 <= client.usual_excess <= 1:
         yield f"usual_excess: must be a share in 0 … 1, as 0.05 for 5 %, not {client.usual_excess}"
@@ -273,7 +271,7 @@ class Workload(WorkKeys):
     def entries(self) -> int:
         return self.declared.entries(dataclasses.asdict(self.options))
 
-    def asks_mb(self, processes: int = 1) -> int:
+    def asks_mb(self, processes: int) -> int:
         """The memory that HTCondor is asked for, for each job of so many processes."""
         options = dataclasses.asdict(self.options)
         further = (processes - 1) * self.declared.further_memory(options)

@@ -55,13 +55,13 @@ def secret_files(environment: Mapping[str, Any]) -> list[str]:
     return [str(value.from_file) for value in environment.values() if isinstance(value, Secret) and value.from_file]
 
 
-def problems(paths: Iterable[str], others: Iterable[str]) -> Iterator[str]:
+def problems(paths: Iterable[str], other_names: Iterable[str]) -> Iterator[str]:
     """What keeps files of secrets from travelling beside others of these names."""
-    taken = set(others)
+    names = set(other_names)
     for path in dict.fromkeys(paths):
         name = PurePath(path).name
-        if name in taken:
+        if name in names:
             yield f"{path}: another file that travels with the clients is called {name} too; call this one otherwise"
-        taken.add(name)
+        names.add(name)
         if not os.access(path, os.R_OK):
             yield f"{path}: is not there to be read, but a trial's clients need it; write the run where it is"

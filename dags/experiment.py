@@ -157,13 +157,13 @@ class Experiment(WorkKeys):
 
         A variant may have inherited sets that nobody reads, and an axis may ask for several of one name.
         """
-        used: dict[str, Replicas] = {}
+        sets: dict[str, Replicas] = {}
         for point in self.points:
             read = {workload.replicas for workload in point.experiment.workloads.values()}
             for replicas in (replicas for name, replicas in point.experiment.replicas.items() if name in read):
-                other = used.setdefault(replicas.folder, replicas)
-                used[replicas.folder] = max(other, replicas, key=lambda alike: alike.count)
-        return used
+                other = sets.setdefault(replicas.folder, replicas)
+                sets[replicas.folder] = max(other, replicas, key=lambda alike: alike.count)
+        return sets
 
 
 @dataclass(frozen=True)
@@ -209,8 +209,8 @@ def load_experiment(path: Path) -> Experiment:
     axes = attempts.run(read_axes, tables.pop("axes", {}), source) or ()
     left_out = attempts.run(read_left_out, tables.pop("except", []), source) or ()
     keys = {(axis.name, key) for axis in axes for settings in axis.settings for key in settings}
-    misled = ((name, settable(key, tables)) for name, key in sorted(keys))
-    attempts.problems += [f"{source}: axes.{name}: {problem}" for name, problem in misled if problem]
+    unsettable = ((name, settable(key, tables)) for name, key in sorted(keys))
+    attempts.problems += [f"{source}: axes.{name}: {problem}" for name, problem in unsettable if problem]
     variants = []
     for levels, settings in points(axes if not attempts.problems else ()):
         where = f"{source}, with {' '.join(named_levels(levels))}" if levels else source
@@ -267,11 +267,11 @@ def _factors(axes: Iterable[Axis], variants: Iterable[Variant]) -> dict[str, lis
 
 def _workloads(tables: Any, source: str) -> dict[str, Workload]:
     """Each [workloads.NAME] table, with the options that its client declares; from here on a client has a name."""
-    own = {table["client"] for table in _tables(tables).values() if is_path(str(table.get("client", "")))}
-    files = {**shipped_clients(), **{path: find_client_file(path) for path in sorted(own)}}
+    paths = {table["client"] for table in _tables(tables).values() if is_path(str(table.get("client", "")))}
+    files = {**shipped_clients(), **{path: find_client_file(path) for path in sorted(paths)}}
     classes = {name: workload_class(file) for name, file in files.items()}
-    built = build_each(classes, "client", tables, source, "workloads")
-    return {name: dataclasses.replace(own, client=LocalFile(own.file.name)) for name, own in built.items()}
+    workloads = build_each(classes, "client", tables, source, "workloads")
+    return {name: dataclasses.replace(own, client=LocalFile(own.file.name)) for name, own in workloads.items()}
 
 
 def _tables(value: Any) -> dict[str, dict[str, Any]]:

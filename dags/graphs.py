@@ -230,8 +230,9 @@ def _samplers(site: Site, experiment: Experiment, trial: Trial) -> Iterator[Job]
 def _clients(site: Site, experiment: Experiment, trial: Trial) -> Job:
     configuration = trial.configuration
     who, workload = credentials.of(site.access[configuration.access]), experiment.workloads[configuration.workload]
+    file_bytes = experiment.replicas_of(configuration.workload).nominal_bytes
+    room_kib = 16384 + trial.work.processes * file_bytes // 900  # and a tenth
     # The files of the access point that travel with each client, and whose content nobody else may learn.
-    replicas, kept = experiment.replicas_of(configuration.workload), workload.declared.keeps_files
     secrets = list(dict.fromkeys([*who.files, *credentials.secret_files(workload.environment)]))
     macros = {
         "trial": trial.id,
@@ -241,7 +242,7 @@ def _clients(site: Site, experiment: Experiment, trial: Trial) -> Job:
         "flags": " ".join(_client_flags(experiment, trial.jobs, who.flags)),
         "pool_requirements": site.pools[configuration.pool].requirements,
         **_waits(experiment, trial),
-        **({"disk": 16384 + trial.work.processes * replicas.nominal_bytes // 900} if kept else {}),  # KiB, and a tenth
+        **({"disk": room_kib} if workload.declared.keeps_files else {}),
         **({"vacate": 8 + grace} if (grace := workload.declared.grace_s) > Client.grace_s else {}),
         **_travelling("secrets", secrets),
         **_service(who),

@@ -39,8 +39,7 @@ def flushed_hosts(site: Site, experiment: Experiment, plan: Plan, configuration:
     access = site.access[configuration.access]
     replicas = experiment.replicas_of(configuration.workload)
     files = plan.replicas[replicas.folder]
-    directory = files.directory if files.lies_ready else ""  # no cache has anything of what is not there yet
-    place = access.place(directory) if directory else ""
+    place = access.place(files.directory) if files.lies_ready else ""  # of what is not there yet no cache has anything
     if isinstance(replicas, StreamedBytes) and replicas.reads:
         place = str(replicas.reads)
     workers = plan.pools[configuration.pool] if access.protocol == "file" else ()
@@ -51,11 +50,11 @@ def flushed_hosts(site: Site, experiment: Experiment, plan: Plan, configuration:
     kept = [host for host in servers if host in emptied and host in (access.servers or servers) and host not in workers]
     path = [*access.path, *kept]
     every |= dict.fromkeys(FlushedHost(host, place) for host in path)
-    both = next((each.host for each in every if each.host in workers and each.host in path), None)
-    if both and len(every) > len({each.host for each in every}):
+    worker = next((each.host for each in every if each.host in workers and each.host in path), None)
+    if worker and len(every) > len({each.host for each in every}):
         why = f"is a worker of pools.{configuration.pool}, too, which sees the files at {seen_by_workers}"
         remedy = "leave it out of path, or out of the pool by its requirements"
-        raise ConfigError(f"{site.name}: access.{configuration.access}.path: {both} {why}; {remedy}")
+        raise ConfigError(f"{site.name}: access.{configuration.access}.path: {worker} {why}; {remedy}")
     return list(every)
 
 
@@ -148,28 +147,31 @@ def slot_problems(
     """Why trials would wait for slots that their own jobs hold, by what each worker of each pool has."""
     at_once, too = trials_in_slots(experiment), twice(experiment)
     for pool, there in cores.items():
-        own = [configuration for configuration in plan.configurations if configuration.pool == pool]
-        besides = [beside_clients(site, experiment, plan, configuration) for configuration in own]
-        if not own:
+        configurations = [configuration for configuration in plan.configurations if configuration.pool == pool]
+        if not configurations:
             continue
+        besides = [beside_clients(site, experiment, plan, configuration) for configuration in configurations]
         largest, beside = _largest(plan, pool), max(besides, key=Counter.total)
-        if sum(there.values()) < at_once * (largest + beside.total()):
-            others = f" beside {beside.total()} jobs that sample or set conditions" if beside else ""
-            yield f"pool {pool} has {sum(there.values())} cores for a batch of {largest}{others}{too}"
+        total, others = sum(there.values()), _others(beside.total())
+        if total < at_once * (largest + beside.total()):
+            yield f"pool {pool} has {total} cores for a batch of {largest}{others}{too}"
         clients: Counter[str] = Counter()
-        flushed: set[str] = set()
-        for configuration in own:
+        flushing: set[str] = set()
+        for configuration in configurations:
             at_point = experiment.at(configuration.levels)
-            flushed |= {host.host for host in flushed_hosts(site, at_point, plan, configuration)}
+            flushing |= {host.host for host in flushed_hosts(site, at_point, plan, configuration)}
             for trial in plan.trials_of(configuration) if at_point.placement != EVENLY else ():
                 clients |= Counter(places(at_point.placement, plan.pools[pool], trial.jobs))
         for host in plan.pools[pool]:
-            others = f" beside {beside[host]} jobs that sample or set conditions" if beside[host] else ""
-            has = there.get(host, 0)
+            others, has = _others(beside[host]), there.get(host, 0)
             if clients[host] and has < at_once * (clients[host] + beside[host]):
                 yield f"{host} has {has} cores for the {clients[host]} clients that are placed there{others}{too}"
-            elif host in flushed and has < at_once * beside[host] + 1:
+            elif host in flushing and has < at_once * beside[host] + 1:
                 yield f"{host} has {has} cores for its flush{others}{too}"
+
+
+def _others(jobs: int) -> str:
+    return f" beside {jobs} jobs that sample or set conditions" if jobs else ""
 
 
 def memory_problems(

@@ -107,7 +107,7 @@ class LeftOut:
 
     def matches(self, levels: Levels) -> bool:
         texts = {factor: level_text(level) for factor, level in levels.items()}
-        return all(texts.get(factor, "") in map(level_text, _listed(allowed)) for factor, allowed in self.where.items())
+        return all(texts.get(factor, "") in map(level_text, listed(allowed)) for factor, allowed in self.where.items())
 
 
 @dataclass(frozen=True)
@@ -134,21 +134,19 @@ def read_axes(table: Any, source: str) -> tuple[Axis, ...]:
         raise ConfigError(f"{source}: axes: must be tables like [axes.cache_mb]")
     attempts = Attempts()
     axes = [attempts.run(_axis, name, axis, source) for name, axis in table.items()]
-    made = tuple(filter(None, axes))
-    for one, other in itertools.combinations(made, 2):
-        if both := next(_set_by_both(one, other), ""):
-            attempts.problems.append(
-                f"{source}: axes.{one.name} and axes.{other.name}: both set {both}: leave it to one"
-            )
+    valid_axes = tuple(filter(None, axes))
+    for first, second in itertools.combinations(valid_axes, 2):
+        if key := next(_set_by_both(first, second), ""):
+            where = f"{source}: axes.{first.name} and axes.{second.name}"
+            attempts.problems.append(f"{where}: both set {key}: leave it to one")
     refuse(attempts.problems)
-    return made
+    return valid_axes
 
 
-def _set_by_both(one: Axis, other: Axis) -> Iterator[str]:
+def _set_by_both(*axes: Axis) -> Iterator[str]:
     """Keys that an axis sets, and another one too, or within them."""
-    ours, theirs = ({key for settings in axis.settings for key in settings} for axis in (one, other))
-    for own, its in itertools.product(sorted(ours), sorted(theirs)):
-        shorter, longer = sorted((own, its), key=len)
+    for pair in itertools.product(*(sorted({key for settings in axis.settings for key in settings}) for axis in axes)):
+        shorter, longer = sorted(pair, key=len)
         if f"{longer}.".startswith(f"{shorter}."):
             yield longer
 
@@ -184,7 +182,7 @@ def unknown_factors(left_out: Sequence[LeftOut], factors: Factors) -> Iterator[s
     for number, entry in enumerate(left_out):
         for factor, levels in entry.where.items():
             key = f"except[{number}].where"
-            yield from unknown_levels(factors, factor, _listed(levels), key, f"{key}.{factor}")
+            yield from unknown_levels(factors, factor, listed(levels), key, f"{key}.{factor}")
 
 
 def unknown_levels(
@@ -210,12 +208,12 @@ def _axis(name: str, table: Any, source: str) -> Axis:
         named = build(_Named, table, source, key)
         levels, settings, label = tuple(named.values), tuple(named.values.values()), named.label
     else:
-        written = build(_Written, table, source, key)
-        if bool(written.sets) == bool(written.arranges):
+        axis = build(_Written, table, source, key)
+        if bool(axis.sets) == bool(axis.arranges):
             either = "sets, a key like workloads.root.options.cache_mb, or arranges, a condition of the site"
             raise ConfigError(f"{source}: {key}: needs either {either}; or values with a table for each level")
-        path = written.sets or f"{CONDITIONS}.{written.arranges}"
-        levels, label = written.values, written.label
+        path = axis.sets or f"{CONDITIONS}.{axis.arranges}"
+        levels, label = axis.values, axis.label
         settings = tuple({path: level} for level in levels)
     refuse((f"{key}.{problem}" for problem in _problems(levels, settings)), source)
     return Axis(name=name, levels=levels, settings=settings, label=label)
@@ -239,7 +237,8 @@ def _problems(levels: Sequence[Any], settings: Sequence[Any]) -> Iterator[str]:
                 yield f"values: {printable(path)} is the same for all trials, no axis can set it"
 
 
-def _listed(levels: Any) -> Sequence[Any]:
+def listed(levels: Any) -> list[Any]:
+    """The levels that a table names, one or several."""
     return levels if isinstance(levels, list) else [levels]
 
 
@@ -311,13 +310,13 @@ def report_problems(report: Report, factors: Factors) -> Iterator[str]:
             level, there = printable(str(report.baseline)), ", ".join(map(level_text, levels)) or "none is known"
             yield f"report.baseline: {level} is no level of report.lines; say lines, and one of its levels: {there}"
     places: Mapping[str, Any] = {"lines": (report.lines,), "x": (report.x,), "panels": report.panels}
-    for key, asked in places.items():
-        able = list(factors) if key == "lines" else names
-        yield from (unknown_name(f"report.{key}", name, able) for name in asked if name and name not in able)
-    asked = [name for those in places.values() for name in those if name]
-    yield from (f"report: {name} has two places" for name in dict.fromkeys(asked) if asked.count(name) > 1)
+    for key, chosen in places.items():
+        possible = list(factors) if key == "lines" else names
+        yield from (unknown_name(f"report.{key}", name, possible) for name in chosen if name and name not in possible)
+    placed = [name for chosen in places.values() for name in chosen if name]
+    yield from (f"report: {name} has two places" for name in dict.fromkeys(placed) if placed.count(name) > 1)
     if report.lines == PAIR:
-        parts = (name for name in (ACCESS, WORKLOAD) if name in asked)
+        parts = (name for name in (ACCESS, WORKLOAD) if name in placed)
         yield from (f"report: {name} is part of the pair, which is compared" for name in parts)
 
 

@@ -336,14 +336,14 @@ def _replica_sets(
             continue
         directory = f"{site.storage.replicas}/{folder}" if replicas.made else folder
         own = replicas.name, directory, replicas.suffix, replicas.count, replicas.nominal_bytes
-        listed = catalogue.get(folder)
+        in_catalogue = catalogue.get(folder)
         if not replicas.made:
             written = Written(replicas.pattern, replicas.check) if isinstance(replicas, WrittenFiles) else None
             yield ReplicaSet(*own, written=written, streamed=written is None)
-        elif listed is None:
+        elif in_catalogue is None:
             yield ReplicaSet(*own)
         else:
-            entries = [listed[name] for name in replicas.files if name in listed]
+            entries = [in_catalogue[name] for name in replicas.files if name in in_catalogue]
             if len(entries) < replicas.count:
                 few = f"{replicas.count} are needed and the catalogue on the storage lists {len(entries)} of them"
                 raise ConfigError(f"replicas.{replicas.name}: {few}; `tierbench replicas` makes the others")

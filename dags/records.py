@@ -31,7 +31,7 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
     traits = workload.declared.traits(dataclasses.asdict(workload.options))
     if access.to:  # no process of its clients sees the bytes
         traits = {**traits, "does": "copies", "taken_in": "bytes_app"}
-    flushed, sampled = flushed_hosts(site, experiment, plan, configuration), sampled_hosts(site, plan, configuration)
+    caches, samplers = flushed_hosts(site, experiment, plan, configuration), sampled_hosts(site, plan, configuration)
     where: list[str] = []  # evenly is a wish: who has run elsewhere has not run where it must not
     if experiment.placement != EVENLY:
         where = places(experiment.placement, plan.pools[configuration.pool], trial.jobs)
@@ -52,8 +52,8 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
         protocol=access.protocol,
         credentials=credentials.of(access),
         workers=plan.pools[configuration.pool],
-        flush=trials.Flush(site.flush.strategy if flushed else "none", [host.host for host in flushed]),
-        samplers=[trials.Sampler(own.host, own.role, own.via, own.interfaces) for own in sampled],
+        flush=trials.Flush(site.flush.strategy if caches else "none", [cache.host for cache in caches]),
+        samplers=[trials.Sampler(own.host, own.role, own.via, own.interfaces) for own in samplers],
         sample_period_s=experiment.sample_period_s,
         start=experiment.begins,
         ahead=experiment.ahead,

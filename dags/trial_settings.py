@@ -7,7 +7,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from tierbench.checked_text import Host, Line
@@ -33,10 +33,7 @@ SPAN, SECONDS = re.compile(r"(\d+(?:\.\d+)?) ?(s|min|h)"), {"s": 1, "min": 60, "
 class Every:
     """Client k begins so many seconds after client k - 1, whatever has become of that."""
 
-    every_s: float = field(metadata={"bounds": (0.05, 86_400)})
-
-
-Start = StartKind | Every
+    every_s: float = bounded(dataclasses.MISSING, 0.05, 86_400)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,18 +56,18 @@ def work_problems(work: Work, time_limit_s: int) -> Iterator[str]:
         yield f"for_s: must be less than time_limit_s, after which a client is ended, and not {work.for_s:g}"
 
 
-def resolved_work(*said: WorkKeys) -> Work:
-    """The work that several say, the first one's keys first."""
-    keys = [field.name for field in dataclasses.fields(WorkKeys)]
-    values = {key: next((value for work in said if (value := getattr(work, key)) is not None), None) for key in keys}
-    return Work(**{key: value for key, value in values.items() if value is not None})
+def resolved_work(workload: WorkKeys, experiment: WorkKeys) -> Work:
+    """The work that a workload asks for, and its experiment where the workload does not."""
+    names = [field.name for field in dataclasses.fields(WorkKeys)]
+    values = [(name, getattr(keys, name)) for keys in (experiment, workload) for name in names]
+    return Work(**{name: value for name, value in values if value is not None})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dealt(Checked):
     """So many clients on each worker, one worker after the other; or dealt round to hosts that are named."""
 
-    per_worker: int | None = field(default=None, metadata={"bounds": (1, 100_000)})
+    per_worker: int | None = bounded(None, 1, 100_000)
     hosts: tuple[Host, ...] | None = None
 
     def problems(self) -> Iterator[str]:

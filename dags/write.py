@@ -101,11 +101,11 @@ def _write_plan(plan: Plan, site: Site, experiment: Experiment, run: Path) -> No
 
 
 def _write_trials(
-    plan: Plan, trials: Sequence[Trial], site: Site, experiment: Experiment, run: Path, named: str
+    plan: Plan, trials: Sequence[Trial], site: Site, experiment: Experiment, run: Path, name: str
 ) -> None:
     (run / names.TRIALS).mkdir()
     # Others may write there too, and have a run of this name.
-    run_name = f"{NOT_PLAIN.sub('_', named)}-{token_hex(4)}"
+    run_name = f"{NOT_PLAIN.sub('_', name)}-{token_hex(4)}"
     replicas = ReplicaLists(site, plan, run_name)
     for trial in trials:
         directory = run / names.trial_directory(trial.id)
