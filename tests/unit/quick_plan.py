@@ -8,6 +8,8 @@ from tierbench.dags.experiment import load_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.write import write_run
 from tierbench.site_configs.site import find_site
+from tierbench.submit.planning import Planned
+from tierbench.submit.preview import preview
 
 # What quick asks and how much is chosen for those who try it; tests count on these numbers.
 LARGER_QUICK = """
@@ -28,6 +30,17 @@ def written(experiment, run, workers=POOL, site=None):
     site = site or find_site("testbed")
     write_run(expand(site, experiment, workers), site, experiment, run)
     return run
+
+
+def previewed(site, experiment):
+    """What `tierbench plan` says of an experiment, where it cannot ask the pool."""
+    return "\n".join(preview(Planned(expand(site, experiment, {}), site, experiment, "no pool"), []))
+
+
+def changed(site, table, name, **changes):
+    """The site with something about one entry of a table changed, as changed(site, "access", "direct", path=())."""
+    entries = getattr(site, table)
+    return replace(site, **{table: {**entries, name: replace(entries[name], **changes)}})
 
 
 def the_trial(plan, trial_id="lan-xrootd.root.x004.r1"):

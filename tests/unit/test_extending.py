@@ -14,12 +14,12 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tests.unit.client_process import as_a_job
 from tests.unit.doctored_trial import edit_client
+from tests.unit.quick_plan import written
 from tests.unit.shipped import PYTHON
 from tests.unit.stand_ins import RootsHelper, script, serving
 from tierbench import site_configs
 from tierbench.dags.experiment import load_experiment
 from tierbench.dags.plan import expand
-from tierbench.dags.write import write_run
 from tierbench.site_configs.site import find_site, load_site
 from tierbench.submit.questions import visits
 
@@ -67,8 +67,7 @@ def fetched(tmp_path, web):
     (tmp_path / "fetch.py").write_text(client)
     (tmp_path / "fetched.toml").write_text(experiment)
     site = site_with(tmp_path, access.replace("{port}", web))
-    resolved = load_experiment(tmp_path / "fetched.toml")
-    write_run(expand(site, resolved, WORKERS), site, resolved, tmp_path / "run")
+    written(load_experiment(tmp_path / "fetched.toml"), tmp_path / "run", WORKERS, site)
     return site, tmp_path
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.quick_plan import POOL
+from tests.unit.quick_plan import POOL, previewed
 from tierbench.dags.hosts import ways_to_sample
 from tierbench.dags.levels import COMMON
 from tierbench.dags.plan import expand
@@ -17,7 +17,6 @@ from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Links
 from tierbench.submit.cli import main
 from tierbench.submit.planning import OVERHEAD_S, Planned, asked_experiment
-from tierbench.submit.preview import preview
 
 CACHES = """
 name = "caches"
@@ -170,7 +169,7 @@ def test_an_experiment_of_which_nothing_is_left_is_refused(planned):
 
 def test_the_plan_shows_the_product_and_its_cost(load, site):
     experiment = load(LATENCY + '[[except]]\nwhere = { jobs = 6, rtt_ms = 47 }\nbecause = "too slow"\n')
-    text = "\n".join(preview(Planned(expand(site, experiment, {}), site, experiment, "no pool"), []))
+    text = previewed(site, experiment)
     assert "rtt_ms: 0.1, 5, 47; the site arranges it\n15 points, 2 times each: 30 trials\n" in text
     assert "the report compares cache_mb along jobs, a panel for each workload and rtt_ms\n" in text
     assert "left out: 3 points (too slow)" in text

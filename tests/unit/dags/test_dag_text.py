@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from tests.unit.quick_plan import the_trial
+from tests.unit.quick_plan import changed, the_trial
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.graphs import configuration_dag, dagman_config, experiment_dag, trial_dag
 from tierbench.dags.limits import limits
@@ -152,8 +152,8 @@ def test_quotes_and_backslashes_are_escaped():
 
 
 def test_clients_are_told_where_their_ticket_comes_from(site, quick, plan):
-    lan = dataclasses.replace(site.access["lan-xrootd"], kerberos=Kerberos("host/{host}@UF.TEST", "/etc/krb5.keytab"))
-    kerberized = dataclasses.replace(site, access={**site.access, "lan-xrootd": lan})
+    kerberos = Kerberos("host/{host}@UF.TEST", "/etc/krb5.keytab")
+    kerberized = changed(site, "access", "lan-xrootd", kerberos=kerberos)
     text = trial_dag(kerberized, quick, the_trial(plan)).text()
     assert '--gate-timeout 1860 --principal host/{host}@UF.TEST --keytab /etc/krb5.keytab"' in text
 

@@ -5,12 +5,11 @@ import json
 
 import pytest
 
+from tests.unit.quick_plan import written
 from tests.unit.text_fields import needed_options
 from tierbench.dags.clients import shipped_clients, workload_class
 from tierbench.dags.experiment import find_experiment, load_experiment, shipped_experiments
-from tierbench.dags.plan import expand
 from tierbench.dags.replicas import KINDS, TreeReplicas
-from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.spec import build
 from tierbench.submit.cli import main
@@ -212,9 +211,8 @@ def test_a_pset_that_is_not_there_is_missed(cms):
         load_experiment(cms)
 
 
-def test_psets_of_one_name_do_not_take_each_others_place(site, cms, tmp_path):
-    experiment, run = dataclasses.replace(load_experiment(cms), access=("direct",)), tmp_path / "run"
-    write_run(expand(site, experiment, {"public": ["wn03.fiu.test"]}), site, experiment, run)
+def test_psets_of_one_name_do_not_take_each_others_place(cms, tmp_path):
+    run = written(dataclasses.replace(load_experiment(cms), access=("direct",)), tmp_path / "run")
     trials = [json.loads(path.read_text()) for path in sorted(run.glob("trials/*/trial.json"))]
     shipped = {trial["workload"]: (run / "scripts/programs" / trial["options"]["pset"]).read_text() for trial in trials}
     assert shipped == {"w1": "# 1\n", "w2": "# 2\n"}

@@ -10,13 +10,13 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.client_process import as_a_job
+from tests.unit.quick_plan import written
 from tests.unit.shipped import PYTHON
 from tests.unit.stand_ins import run
 from tierbench.dags.clients import digest_of, find_client_file
 from tierbench.dags.experiment import load_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.shipping import bundle
-from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.site_configs.site import find_site
@@ -99,9 +99,7 @@ class Users:
 
     def run(self):
         """A run directory of the experiment."""
-        site, experiment = find_site("testbed"), self.experiment()
-        write_run(expand(site, experiment, WORKERS), site, experiment, self.folder / "run")
-        return self.folder / "run"
+        return written(self.experiment(), self.folder / "run", WORKERS)
 
 
 @pytest.fixture

@@ -1,12 +1,12 @@
 """Where an experiment places its clients: asked for, planned, written for HTCondor, looked at by the verdict."""
 
-import dataclasses
 import json
 import re
 
 import pytest
 
 from tests.unit import synthetic_run as synthetic
+from tests.unit.quick_plan import changed
 from tierbench import names
 from tierbench.dags.hosts import flushed_hosts, place_lists
 from tierbench.dags.plan import expand
@@ -199,24 +199,19 @@ def test_an_axis_places_clients_in_several_ways(site, load, planned):
 def test_caches_are_emptied_on_all_workers_wherever_clients_are_placed(site, load, planned):
     experiment = load('placement = "one-worker"')
     plan = planned(experiment)
-    own = next(each for each in plan.configurations if site.access[each.access].protocol == "file")
-    flushed = {host.host for host in flushed_hosts(site, experiment, plan, own)}
+    flushed = {host.host for host in flushed_hosts(site, experiment, plan, plan.configurations[0])}
     assert flushed >= set(WORKERS)
 
 
 def test_a_server_that_is_a_worker_too_is_flushed_once_or_not_at_all(site, load, planned):
     experiment = load('placement = "one-worker"')
     plan = planned(experiment)
-    own = next(each for each in plan.configurations if site.access[each.access].protocol == "file")
-    way = site.access[own.access]
-
-    def flushed(**changes):
-        access = {**site.access, own.access: dataclasses.replace(way, path=(WORKERS[0],), **changes)}
-        return [host.host for host in flushed_hosts(dataclasses.replace(site, access=access), experiment, plan, own)]
-
-    assert len(flushed()) == len(plan.pools[own.pool])
-    with pytest.raises(ConfigError, match=rf"path: {WORKERS[0]} is a worker of pools\.{own.pool}, too"):
-        flushed(prefix="/mnt")
+    (own,) = plan.configurations
+    own_path = changed(site, "access", "direct", path=(WORKERS[0],))
+    assert len(flushed_hosts(own_path, experiment, plan, own)) == len(WORKERS)
+    elsewhere = changed(own_path, "access", "direct", prefix="/mnt")
+    with pytest.raises(ConfigError, match=rf"path: {WORKERS[0]} is a worker of pools\.public, too"):
+        flushed_hosts(elsewhere, experiment, plan, own)
 
 
 @pytest.mark.parametrize(
@@ -228,8 +223,7 @@ def test_a_storage_server_that_one_way_empties_is_emptied_for_others_to_it(
 ):
     """A file server that is XRootD's door and exports the files by NFS has in memory what either way has read."""
     experiment = variant(f"access = {json.dumps(['direct', *others])}")
-    direct = dataclasses.replace(site.access["direct"], servers=servers)
-    site = dataclasses.replace(site, access={**site.access, "direct": direct})
+    site = changed(site, "access", "direct", servers=servers)
     plan = planned(experiment)
     own = next(each for each in plan.configurations if each.access == "direct")
     (place,) = {host.directory for host in flushed_hosts(site, experiment, plan, own) if host.host in WORKERS}
@@ -237,8 +231,7 @@ def test_a_storage_server_that_one_way_empties_is_emptied_for_others_to_it(
 
 
 def test_such_a_server_that_is_a_worker_too_is_flushed_as_one(site, variant):
-    direct = dataclasses.replace(site.access["direct"], prefix="/mnt")
-    site = dataclasses.replace(site, access={**site.access, "direct": direct})
+    site = changed(site, "access", "direct", prefix="/mnt")
     experiment = variant('access = ["direct", "storage-xrootd"]')
     plan = expand(site, experiment, {"public": [*WORKERS, "oss.uf.test"], "private": WORKERS})
     own = next(each for each in plan.configurations if each.access == "direct")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.quick_plan import changed, previewed
 from tierbench.checked_text import AbsolutePath, Host, Prefix
 from tierbench.dags.clients import shipped_clients, workload_class
 from tierbench.dags.experiment import find_experiment, load_experiment
@@ -19,9 +20,7 @@ from tierbench.errors import ConfigError
 from tierbench.json_files import Damaged
 from tierbench.site_configs.site import Destination, load_site
 from tierbench.submit.init_site import site_lines
-from tierbench.submit.planning import Planned
 from tierbench.submit.pool import Machine
-from tierbench.submit.preview import preview
 
 POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn03.fiu.test", "wn04.fiu.test"]}
 
@@ -112,8 +111,7 @@ def test_bytes_go_on_at_the_sets_beginning():
 
 
 def test_workers_that_the_site_lists_are_not_asked_for_and_a_plan_needs_no_pool(site, quick):
-    listed = dataclasses.replace(site.pools["private"], workers=("wn77.private.fiu.test",))
-    own = dataclasses.replace(site, pools={**site.pools, "private": listed})
+    own = changed(site, "pools", "private", workers=("wn77.private.fiu.test",))
     assert expand(site, quick, {}).pools == {"private": (), "public": ()}
     assert expand(own, quick, POOL).pools["private"] == ("wn77.private.fiu.test",)
 
@@ -257,8 +255,8 @@ def test_an_experiment_with_cmssw_itself_can_be_planned(site, name):
 
 
 def test_a_plan_says_what_room_and_time_its_files_take(site, quick):
-    text = "\n".join(preview(Planned(expand(site, quick, {}), site, quick, "no pool"), []))
-    assert re.search(r"replicas root-tree-\w+: 24 files, 1\.54 GB of room, about 15 s or more to make", text)
+    room = r"replicas root-tree-\w+: 24 files, 1\.54 GB of room, about 15 s or more to make"
+    assert re.search(room, previewed(site, quick))
 
 
 @pytest.mark.parametrize(
@@ -271,7 +269,7 @@ def test_a_plan_says_what_room_and_time_its_files_take(site, quick):
 def test_a_plan_says_what_room_files_of_several_sizes_take(site, variant, replicas, words):
     read = 'without = ["workloads.root"]\naccess = ["direct"]\nworkloads.dd = { client = "dd", replicas = "plain" }'
     asked = variant(f"{read}\nreplicas.plain = {{ kind = {replicas} }}")
-    assert words in "\n".join(preview(Planned(expand(site, asked, {}), site, asked, "no pool"), []))
+    assert words in previewed(site, asked)
 
 
 def test_a_single_box_measures_its_own_disk(quick, tmp_path):

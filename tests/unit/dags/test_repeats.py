@@ -6,17 +6,15 @@ import json
 import pytest
 
 from tests.unit import synthetic_run as synthetic
+from tests.unit.quick_plan import POOL, previewed, written
 from tierbench.dags.experiment import load_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.trial_settings import Until
-from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.postprocess.schema.rows import TrialRow
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.postprocess.verdict.counting import enough, enough_without
 from tierbench.submit.cli import main
-from tierbench.submit.planning import Planned
-from tierbench.submit.preview import preview
 
 RULE = Until(within_pct=5, at_least=3, at_most=6)
 
@@ -59,10 +57,8 @@ def test_a_number_is_reached_or_not():
 
 def test_a_plan_holds_the_most_repetitions_and_says_that_not_all_may_be_needed(site, load):
     experiment = load("{ within_pct = 5, at_most = 4 }")
-    plan = expand(site, experiment, {})
-    assert max(trial.repeat for trial in plan.trials) == 4
-    text = "\n".join(preview(Planned(plan, site, experiment, "no pool"), []))
-    assert "until the mean rate is known to ±5 %, 3 … 4 times" in text
+    assert max(trial.repeat for trial in expand(site, experiment, {}).trials) == 4
+    assert "until the mean rate is known to ±5 %, 3 … 4 times" in previewed(site, experiment)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +156,5 @@ def test_a_trial_before_it_that_was_invalid_does_not_count(run):
 
 def test_a_written_run_can_be_asked(site, load, tmp_path):
     experiment = load("{ within_pct = 5, at_most = 3 }")
-    workers = {name: ["wn01"] for name in site.pools}
-    plan = expand(site, experiment, workers)
-    write_run(plan, site, experiment, tmp_path / "run")
-    assert not enough_without(tmp_path / "run", plan.trials[-1].id)
+    last = expand(site, experiment, POOL).trials[-1]
+    assert not enough_without(written(experiment, tmp_path / "run"), last.id)

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.unit.quick_plan import POOL, the_trial
+from tests.unit.quick_plan import POOL, changed, the_trial
 from tierbench.checked_text import Prefix
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.graphs import trial_dag
@@ -34,8 +34,7 @@ def test_each_sampled_host_is_found_by_its_requirements(site, quick, plan):
 
 
 def test_a_host_out_of_the_pool_is_sampled_over_ssh(site, quick, plan):
-    oss = dataclasses.replace(site.samplers["oss"], via="ssh")
-    mixed = dataclasses.replace(site, samplers={**site.samplers, "oss": oss})
+    mixed = changed(site, "samplers", "oss", via="ssh")
     text = trial_dag(mixed, quick, the_trial(plan)).text()
     assert "SERVICE sampling-ssh ../../submit/sampler-ssh.sub\n" in text
     (by_ssh,) = lists(mixed, quick, plan, "direct.root")["lists/direct.root.samplers-ssh"]
@@ -55,8 +54,7 @@ def test_workers_flush_their_own_mount_if_there_is_one_and_the_gateway_its_own(s
 
 
 def test_where_nothing_is_known_to_keep_the_files_no_cache_is_flushed(site, quick, plan):
-    nowhere = dataclasses.replace(site.access["lan-xrootd"], path=())
-    unknown = dataclasses.replace(site, access={**site.access, "lan-xrootd": nowhere})
+    unknown = changed(site, "access", "lan-xrootd", path=())
     assert trial_record(unknown, quick, plan, the_trial(plan))["flush"]["strategy"] == "none"
     assert "JOB flush" not in trial_dag(unknown, quick, the_trial(plan)).text()
     assert "lists/lan-xrootd.root.flush" not in lists(unknown, quick, plan, "lan-xrootd.root")
@@ -64,8 +62,7 @@ def test_where_nothing_is_known_to_keep_the_files_no_cache_is_flushed(site, quic
 
 def test_a_condition_of_another_pools_workers_is_refused(site, quick):
     """They would be changed, and the trial labelled by it, while its clients run elsewhere."""
-    of_public = dataclasses.replace(site.conditions["wan-rtt"], hosts=(), pool="public")
-    site = dataclasses.replace(site, conditions={"wan-rtt": of_public})
+    site = changed(site, "conditions", "wan-rtt", hosts=(), pool="public")
     with pytest.raises(ConfigError, match="workers of pool public, and by lan-xrootd clients run in pool private"):
         expand(site, dataclasses.replace(quick, conditions={"wan-rtt": 47}), POOL)
 
@@ -90,11 +87,10 @@ def test_each_client_finds_its_replica_in_its_line(site, plan):
 def test_each_client_reads_by_a_door_of_its_own_where_a_way_has_several(site, plan):
     trial = next(t for t in plan.trials if t.jobs >= 3 and t.configuration.access == "wan-xrootd-private")
     further = tuple(Prefix(f"root://door-{number}.uf.test:1094/") for number in (2, 3))
-    several = dataclasses.replace(site.access["wan-xrootd-private"], further=further, writes=None)
-    site = dataclasses.replace(site, access={**site.access, "wan-xrootd-private": several})
+    site = changed(site, "access", "wan-xrootd-private", further=further, writes=None)
     lines = ReplicaLists(site, plan).text(trial).splitlines()
-    hosts = [line.split("/")[2] for line in lines]
-    assert hosts == [several.prefixes[client % 3].split("/")[2] for client in range(trial.jobs)]
+    prefixes = site.access["wan-xrootd-private"].prefixes
+    assert [line.split("/")[2] for line in lines] == [prefixes[n % 3].split("/")[2] for n in range(trial.jobs)]
     assert len({line.split("/", 3)[3] for line in lines}) == trial.jobs  # each still has a file of its own
 
 
@@ -106,17 +102,13 @@ def test_sizes_and_checksums_stand_beside_replicas_where_they_are_known(site, qu
 
 
 def test_trial_json_holds_what_runs_and_reads_needs(site, quick, plan):
+    expected = {
+        "id": "lan-xrootd.root.x004.r1", "jobs": 4, "client": "root", "start": {"kind": "together", "every_s": 0.0},
+        "workers": ["wn01.private.fiu.test"], "flush": {"strategy": "fadvise", "hosts": ["dgt.fiu.test"]},
+        "bytes": None, "writes": None,
+    }  # fmt: skip
     record = trial_record(site, quick, plan, the_trial(plan))
-    assert {key: record[key] for key in ("id", "jobs", "client", "start", "workers", "flush", "bytes", "writes")} == {
-        "id": "lan-xrootd.root.x004.r1",
-        "jobs": 4,
-        "client": "root",
-        "start": {"kind": "together", "every_s": 0.0},
-        "workers": ["wn01.private.fiu.test"],
-        "flush": {"strategy": "fadvise", "hosts": ["dgt.fiu.test"]},
-        "bytes": None,
-        "writes": None,
-    }
+    assert {key: record[key] for key in expected} == expected
 
 
 def test_a_workloads_environment_reaches_its_clients(site, quick, plan):

@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.quick_plan import POOL
+from tests.unit.quick_plan import POOL, written
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.graphs import trial_dag
 from tierbench.dags.hosts import flushed_hosts
 from tierbench.dags.plan import expand, from_json, to_json
 from tierbench.dags.records import ReplicaLists, trial_record
-from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import find_site, load_site
 from tierbench.submit.trial import finish
@@ -105,11 +104,10 @@ def test_the_place_is_made_when_the_trials_conditions_are_set():
     assert "SCRIPT PRE outbox ../../scripts/lock.py take arranged\n" in trial_dag(site, experiment, writing).text()
 
 
-def test_two_runs_of_one_name_write_apart(site, load, plan, tmp_path):
+def test_two_runs_of_one_name_write_apart(load, tmp_path):
     places = set()
     for folder in ("a", "b"):
-        write_run(plan, site, load(), tmp_path / folder / "same")
-        (record,) = (tmp_path / folder / "same/trials").glob("direct*/trial.json")
+        (record,) = written(load(), tmp_path / folder / "same").glob("trials/direct*/trial.json")
         places.add(json.loads(record.read_text())["writes"]["url"])
     assert len(places) == 2
 
