@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import re
-from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -43,12 +43,6 @@ def files_of(plan, index):
     return {(trial.offset + n) % count for n in range(trial.jobs)}
 
 
-def test_every_repetition_holds_every_configuration_and_batch_once(plan, quick):
-    cells = Counter((t.repeat, t.configuration.id, t.jobs) for t in plan.trials)
-    expected = Counter((r, f"{a}.root", b) for r in (1, 2, 3) for a in quick.access for b in quick.batches)
-    assert cells == expected
-
-
 def test_repetitions_follow_one_another_and_configurations_are_interleaved(plan):
     assert [t.repeat for t in plan.trials] == sorted(t.repeat for t in plan.trials)
     first_round = [t.configuration.id for t in plan.trials if t.repeat == 1]
@@ -69,10 +63,8 @@ def test_the_same_seed_gives_the_same_plan_and_another_one_another_order(site, q
     assert [t.id for t in other.trials] != [t.id for t in plan.trials]
 
 
-def test_trials_are_numbered_in_their_order_and_named_for_people_and_for_files(plan):
+def test_trials_are_numbered_in_their_order(plan):
     assert [t.index for t in plan.trials] == list(range(len(plan.trials)))
-    names = {t.id: t.name for t in plan.trials}
-    assert names["lan-xrootd.root.x004.r2"] == "lan-xrootd/root ×4 #2"  # noqa: RUF001
 
 
 def test_consecutive_trials_read_different_files_and_so_do_the_clients_of_one(plan):
@@ -220,12 +212,9 @@ def test_the_work_is_in_what_the_clients_are_told(site, quick):
     ],
 )
 def test_a_condition_is_changed_to_what_the_site_says_it_takes(variant, site, condition, value, refused):
-    asked = variant(f"conditions = {{ {condition} = {value} }}")
-    if not refused:
-        assert expand(site, asked, {}).trials
-        return
-    with pytest.raises(ConfigError, match=re.escape(refused)):
-        expand(site, asked, {})
+    experiment = variant(f"conditions = {{ {condition} = {value} }}")
+    with pytest.raises(ConfigError, match=re.escape(refused)) if refused else nullcontext():
+        assert expand(site, experiment, {}).trials
 
 
 def test_a_variant_can_do_without_what_it_extends(variant):
