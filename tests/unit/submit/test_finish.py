@@ -9,6 +9,7 @@ import time
 import pytest
 
 from tests.unit.shipped import PYTHON, ship
+from tests.unit.stand_ins import script
 from tierbench import names
 from tierbench.submit.trial import finish
 from tierbench.trials import Limits, Trial
@@ -34,8 +35,7 @@ def write(trial, **changes):
 
 def finished(trial, dag_status="0", path="/usr/bin"):
     """Without tierbench on the PATH, as on an access point that has none."""
-    script = trial.parent.parent / names.SCRIPTS / names.FINISH
-    command = [PYTHON, str(script), dag_status, "0"]
+    command = [PYTHON, trial.parent.parent / names.SCRIPTS / names.FINISH, dag_status, "0"]
     return subprocess.run(command, cwd=trial, env={"PATH": path}, capture_output=True, text=True, check=False)
 
 
@@ -59,11 +59,9 @@ def test_a_trial_without_tables_says_how_they_are_made(trial):
 
 
 def test_a_tierbench_that_fails_is_told_of(trial):
-    broken = trial / "tierbench"
-    broken.write_text("#!/bin/sh\nexit 2\n")
-    broken.chmod(0o755)
+    script(trial / "tierbench", "exit 2")
     assert "has ended with exit status 2" in finished(trial, path=f"{trial}:/usr/bin").stdout
-    broken.write_text("#!/bin/sh\nexit 0\n")
+    script(trial / "tierbench", "exit 0")
     (trial.parent.parent / names.NO_TABLES).unlink()
     assert "no tables" not in finished(trial, path=f"{trial}:/usr/bin").stdout
     assert not (trial.parent.parent / names.NO_TABLES).exists()
@@ -90,8 +88,8 @@ def test_a_trial_that_is_not_needed_is_skipped_and_no_failure(trial):
 @pytest.mark.parametrize(("role", "status"), [("storage", 1), ("worker", 0)])
 def test_only_the_storages_samplers_make_a_trial_complete(trial, role, status):
     write(trial, jobs=1, samplers=[{"host": "wn01.test", "role": role, "via": "pool"}])
-    script = trial.parent.parent / names.SCRIPTS / names.FINISH
-    script.write_text(script.read_text().replace("STOP_SECONDS = 10.0", "STOP_SECONDS = 0.1"))
+    step = trial.parent.parent / names.SCRIPTS / names.FINISH
+    step.write_text(step.read_text().replace("STOP_SECONDS = 10.0", "STOP_SECONDS = 0.1"))
     assert finished(trial).returncode == status
 
 
@@ -101,35 +99,38 @@ def test_of_the_samplers_htcondor_forgets_the_one_whose_worker_is_lost(trial, tm
     lost = "022 (9.1.000) 2026-07-10 12:00:09 Job disconnected, attempting to reconnect\n    Socket closed\n...\n"
     (trial / names.SAMPLERS_LOG).write_text("".join(map(executing.format, range(2))) + lost)
     asked = tmp_path / "asked"
-    (tmp_path / "condor_rm").write_text(f'#!/bin/sh\necho "$*" >> {asked}\n')
-    (tmp_path / "condor_rm").chmod(0o755)
+    script(tmp_path / "condor_rm", f'echo "$*" >> {asked}')
     assert finished(trial, path=f"{tmp_path}:/usr/bin").returncode == 0
     assert asked.read_text() == "9.1\n-forcex 9.1\n"
 
 
+@pytest.fixture
+def look_through(trial, tmp_path, monkeypatch):
+    """Looks once through what the trial wrote, by a condor_submit that does something."""
+
+    def look_through(submit, written=0):
+        script(tmp_path / "condor_submit", submit)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        monkeypatch.chdir(trial)
+        limits = Limits(*[60] * len(Limits._fields))
+        return finish.one_try(Trial(1, limits, [], writes={"url": "/area", "bytes": written}), [])
+
+    return look_through
+
+
 @pytest.mark.parametrize(("written", "limit"), [(0, 900), (10**12, 100_900)])
-def test_the_job_that_looks_through_what_was_written_may_take_longer_for_more(tmp_path, monkeypatch, written, limit):
+def test_the_job_that_looks_through_what_was_written_may_take_longer_for_more(tmp_path, look_through, written, limit):
     asked = tmp_path / "asked"
-    (tmp_path / "condor_submit").write_text(f'#!/bin/sh\necho "$*" > {asked}; exit 1\n')
-    (tmp_path / "condor_submit").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.chdir(tmp_path)
-    limits = Limits(*[60] * len(Limits._fields))
-    finish.one_try(Trial(1, limits, [], writes={"url": "/area", "bytes": written}), [])
+    look_through(f'echo "$*" > {asked}; exit 1', written)
     assert f"-a run_limit = {limit}" in asked.read_text()
 
 
-def test_while_it_looks_through_what_was_written_no_other_trial_takes_the_lock(trial, tmp_path, monkeypatch):
+def test_while_it_looks_through_what_was_written_no_other_trial_takes_the_lock(trial, look_through):
     holder = trial.parent.parent / names.LOCK_HOLDER
     os.utime(holder, (0, 0))
-    (tmp_path / "condor_submit").write_text("#!/bin/sh\necho '7.0 - 7.0'\n")
-    (tmp_path / "condor_submit").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.chdir(trial)
     events = ["000 (7.0.000) {} Job submitted\n...\n", "009 (7.0.000) {} Job was aborted.\n    removed\n...\n"]
     (trial / names.WRITE_AREA_LOG).write_text("".join(events).format(*["2026-07-10 12:00:00"] * 2))
-    limits = Limits(*[60] * len(Limits._fields))
-    _, why, _ = finish.one_try(Trial(1, limits, [], writes={"url": "/area", "bytes": 0}), [])
+    _, why, _ = look_through("echo '7.0 - 7.0'")
     assert ("was removed" in why, time.time() - holder.stat().st_mtime < 60) == (True, True)
 
 

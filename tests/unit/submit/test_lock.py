@@ -1,5 +1,6 @@
 """The measurement lock of a run: lock.py, run as DAGMan runs it."""
 
+import json
 import os
 import subprocess
 import time
@@ -8,6 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from tests.unit.shipped import PYTHON, ship, wait_until
+from tests.unit.stand_ins import run
 from tierbench import json_files, names
 from tierbench.submit.trial import lock
 from tierbench.trials import Clock, read_trial, record_text
@@ -29,7 +31,7 @@ class Trials:
         for name in ("first", "second", "third"):
             directory = run / names.TRIALS / name
             directory.mkdir(parents=True)
-            (directory / names.TRIAL).write_text('{"jobs": 1, "limits": {}}')
+            self.define(name)
             (directory / names.AFTER).write_text(before)
             self.start_dagman(name)
             before = name
@@ -48,6 +50,9 @@ class Trials:
             self.dagmans.append(subprocess.Popen(["sleep", "600"], cwd=self[name]))
             pid = self.dagmans[-1].pid
         (self[name] / "trial.dag.lock").write_text(f"PPID = 1\nPID = {pid}\n")
+
+    def define(self, name, **changes):
+        (self[name] / names.TRIAL).write_text(json.dumps({"jobs": 1, "limits": {}, "samplers": [], **changes}))
 
     def __getitem__(self, name):
         return self.run / names.TRIALS / name
@@ -92,7 +97,7 @@ def test_a_trial_after_a_look_begins_when_those_before_have_been_looked_at(trial
     for number, name in enumerate(("first", "second"), 1):
         trials[name].rename(trials[name].with_name(f"{name}.r{number}"))
     second = trials["second.r2"]
-    (second / names.TRIAL).write_text('{"jobs": 1, "limits": {}, "after_look": true}')
+    trials.define("second.r2", after_look=True)
     (second / names.AFTER).write_text("")
     (trials["first.r1"] / names.BEGUN).touch()
     (trials["first.r1"] / names.SERVED).touch()
@@ -130,9 +135,7 @@ def test_who_waits_for_the_lock_need_not_look_again_and_again(tmp_path):
 
 
 def test_clients_without_a_gate_wait_for_the_samplers(trials):
-    (trials["first"] / names.TRIAL).write_text(
-        '{"jobs": 1, "limits": {}, "samplers": [{"host": "oss", "role": "storage", "via": "pool"}]}'
-    )
+    trials.define("first", samplers=[{"host": "oss", "role": "storage", "via": "pool"}])
     clients = trials.take("first", "sampled")
     wait_until((trials["first"] / names.SAMPLES).exists)
     assert waits(clients)
@@ -141,10 +144,8 @@ def test_clients_without_a_gate_wait_for_the_samplers(trials):
 
 
 def test_clients_that_might_take_every_slot_wait_until_flush_and_samplers_have_theirs(trials):
-    (trials["first"] / names.TRIAL).write_text(
-        '{"jobs": 1, "limits": {}, "samplers": [{"host": "wn1", "role": "worker", "via": "pool"}],'
-        ' "flush": {"hosts": ["wn1", "wn2"]}}'
-    )
+    samplers, flush = [{"host": "wn1", "role": "worker", "via": "pool"}], {"hosts": ["wn1", "wn2"]}
+    trials.define("first", samplers=samplers, flush=flush)
     clients = trials.take("first", "slots")
 
     def tell(log, *events):
@@ -234,8 +235,7 @@ def test_a_dagman_that_died_does_not_keep_the_lock(trials, clock):
 
 
 def test_who_has_waited_for_room_for_too_long_takes_the_lock_anew(trials, monkeypatch):
-    limited(trials, "first", "second")
-    first, second = (lock.MeasurementLock(trials[name]) for name in ("first", "second"))
+    first, second = limited(trials)
 
     def is_taken_by_another(*_, **__):
         if not (trials["second"] / names.BEGUN).exists():
@@ -256,8 +256,7 @@ def test_who_has_waited_for_room_for_too_long_takes_the_lock_anew(trials, monkey
 
 
 def test_the_time_that_a_trial_may_keep_the_lock_counts_from_its_beginning(trials):
-    limited(trials, "first", "second")
-    first, second = (lock.MeasurementLock(trials[name]) for name in ("first", "second"))
+    first, second = limited(trials)
     assert first.acquire()
     make_old(trials)
     assert first.begin()
@@ -272,11 +271,12 @@ def test_the_time_that_a_trial_may_keep_the_lock_counts_from_its_beginning(trial
     assert second.acquire()
 
 
-def limited(trials, *several):
-    """Trials of several DAGs, which may keep the lock for a limited time."""
-    for name in several:
-        (trials[name] / names.TRIAL).write_text('{"jobs": 1, "limits": {"lock_s": 600}, "samplers": []}')
+def limited(trials):
+    """The lock as two trials of several DAGs see it, which may keep it for a limited time."""
+    for name in ("first", "second"):
+        trials.define(name, limits={"lock_s": 600})
         (trials[name] / names.AFTER).write_text("")
+        yield lock.MeasurementLock(trials[name])
 
 
 def make_old(trials):
@@ -286,8 +286,7 @@ def make_old(trials):
 
 def test_elsewhere_than_in_a_trial_it_says_so(tmp_path):
     ship(tmp_path / names.SCRIPTS)
-    command = [PYTHON, tmp_path / names.SCRIPTS / names.LOCK_SCRIPT, "take"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    result = run(PYTHON, tmp_path / names.SCRIPTS / names.LOCK_SCRIPT, "take", cwd=tmp_path)
     assert (result.returncode, "is not a trial's directory" in result.stderr) == (2, True)
 
 

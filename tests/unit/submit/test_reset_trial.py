@@ -1,6 +1,7 @@
 """A trial before each try: reset_trial.py, run as DAGMan runs it."""
 
 import json
+import shutil
 import subprocess
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from tests.unit.quick_plan import written
 from tests.unit.shipped import PYTHON, wait_until
+from tests.unit.stand_ins import run
 from tierbench import names
 from tierbench.dags.experiment import find_experiment
 from tierbench.submit.trial import dagman
@@ -16,18 +18,15 @@ from tierbench.trials import ALREADY_COMPLETE
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def quick(tmp_path_factory):
     return written(find_experiment("quick"), tmp_path_factory.mktemp("runs") / "quick")
 
 
 @pytest.fixture
-def tried(run, tmp_path):
+def tried(quick, tmp_path):
     """A trial's directory after a try."""
-    directory = tmp_path / "run/trials/trial"
-    directory.parent.mkdir(parents=True)
-    source = next((run / names.TRIALS).iterdir())
-    subprocess.run(["cp", "-r", source, directory], check=True)
-    subprocess.run(["cp", "-r", run / names.SCRIPTS, tmp_path / "run"], check=True)
+    directory = Path(shutil.copytree(next((quick / names.TRIALS).iterdir()), tmp_path / "run/trials/trial"))
+    shutil.copytree(quick / names.SCRIPTS, tmp_path / "run" / names.SCRIPTS)
     (directory / "trial.dag.rescue001").write_text("DONE flush")
     (directory / names.GO).write_text("{}")
     (directory / names.CLIENTS).mkdir()
@@ -36,8 +35,7 @@ def tried(run, tmp_path):
 
 
 def reset(directory, *arguments):
-    script = directory.parent.parent / names.SCRIPTS / names.RESET_TRIAL
-    return subprocess.run([PYTHON, script, *arguments], cwd=directory, capture_output=True, text=True, check=False)
+    return run(PYTHON, directory.parent.parent / names.SCRIPTS / names.RESET_TRIAL, *arguments, cwd=directory)
 
 
 def test_a_trial_is_made_as_it_was_written_and_what_an_earlier_try_has_measured_is_kept(tried):
@@ -74,8 +72,7 @@ def test_a_trial_whose_dagmans_number_is_another_process_now_is_reset(tried, ver
 @pytest.mark.parametrize("version", [24, 25])
 def test_a_copy_of_a_trial_at_work_is_reset(tried, tmp_path, version):
     with dagman_at_work(tried, version):
-        copy = tmp_path / "copy"
-        subprocess.run(["cp", "-r", tmp_path / "run", copy], check=True)
+        copy = shutil.copytree(tmp_path / "run", tmp_path / "copy")
         assert reset(copy / tried.relative_to(tmp_path / "run")).returncode == 0
 
 
