@@ -7,6 +7,7 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.quick_plan import POOL, previewed, written
+from tierbench import names
 from tierbench.dags.experiment import load_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.trial_settings import Until
@@ -98,24 +99,29 @@ replicas.a = { kind = "tree", count = 1, size_mb = 1 }
     assert (options.block_kb, options.checksum) == (64, True)
 
 
+def repetitions(run, *more_mbps, **changes):
+    """The repetitions of a run's only batch, of which the first three are close and have their tables."""
+    folders = [
+        synthetic.write_trial(run, mbps=mbps, repeat=repeat, index=repeat, **changes)
+        for repeat, mbps in enumerate((400.0, 404.0, 396.0, *more_mbps), 1)
+    ]
+    for folder in folders[:3]:
+        trial_tables(folder)
+    of_all = {"configuration": "lan-xrootd.root", "jobs": 4}
+    trials = [{"id": path.name, "name": path.name, "repeat": n, **of_all} for n, path in enumerate(folders, 1)]
+    (run / names.PLAN).write_text(json.dumps({"trials": trials}))
+    ask_for(run, {"within_pct": 5.0, "at_least": 3, "at_most": 6})
+    return folders
+
+
 @pytest.fixture
 def run(tmp_path):
-    """A run of four repetitions of one batch, of which the first three are close and have their tables."""
-    trials = []
-    for repeat, mbps in enumerate((400.0, 404.0, 396.0, 400.0), 1):
-        folder = synthetic.write_trial(tmp_path, mbps=mbps, repeat=repeat, index=repeat)
-        trials.append(
-            {"id": folder.name, "name": folder.name, "configuration": "lan-xrootd.root", "jobs": 4, "repeat": repeat}
-        )
-        if repeat < 4:
-            trial_tables(folder)
-    (tmp_path / "plan.json").write_text(json.dumps({"trials": trials}))
-    ask_for(tmp_path, {"within_pct": 5.0, "at_least": 3, "at_most": 6})
+    repetitions(tmp_path, 400.0)
     return tmp_path
 
 
 def ask_for(run, repeats):
-    (run / "experiment.json").write_text(json.dumps({"repeats": repeats}))
+    (run / names.EXPERIMENT).write_text(json.dumps({"repeats": repeats}))
 
 
 def test_the_command_tells_by_its_exit_status(run, capsys):

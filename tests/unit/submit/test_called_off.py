@@ -32,8 +32,8 @@ def test_what_does_not_come_is_not_waited_for_without_end(gate, ready, sampled, 
 
 
 def test_the_sampler_of_a_storage_server_that_was_held_calls_the_trial_off(trial):
-    trial.log("samplers.log", f"000 (5.000.000) {WHEN} Job submitted from host: <>")
-    trial.log("samplers.log", f"012 (5.000.000) {WHEN} Job was held.\n\tno such interface\n\tCode 1 Subcode 0")
+    held = f"012 (9.000.000) {WHEN} Job was held.\n\tno such interface\n\tCode 1 Subcode 0"
+    trial.log(names.SAMPLERS_LOG, SUBMITTED, held)
     assert "the sampler on oss failed: it was held: no such interface" in trial.why
 
 
@@ -55,31 +55,45 @@ def test_clients_that_htcondor_does_not_take_call_the_trial_off_with_its_words(t
 def test_a_flush_or_the_storages_sampler_that_htcondor_does_not_take_does_so_too(trial, node):
     """Though the clients have been submitted."""
     trial.begun(0, 1)
-    (trial.trial / "trial.dag.dagman.out").write_text(
-        f"** PID = 7 **\n{REFUSED.replace('node clients', f'node {node}')}"
-    )
+    words = REFUSED.replace("node clients", f"node {node}")
+    (trial.trial / "trial.dag.dagman.out").write_text(f"** PID = 7 **\n{words}")
     assert f"HTCondor did not take the jobs of {node}: on Line 32" in trial.why
 
 
-def test_a_client_that_is_evicted_has_not_ended(trial):
+EVICTED = f"004 (7.001.000) {WHEN} Job was evicted."
+SUSPENDED = f"010 (7.001.000) {WHEN} Job was suspended.\n\tNumber of processes: 3"
+HELD = f"012 (7.001.000) {WHEN} Job was held.\n\tno such file\n\tCode 13 Subcode 2"
+
+
+@pytest.mark.parametrize(
+    ("event", "killed", "why"),
+    [
+        (EVICTED, True, "was evicted from slot1_1@wn01"),  # and not ended: HTCondor will start it again
+        (SUSPENDED, False, "was suspended by its worker while it ran"),
+        (HELD, False, "was held: no such file"),
+        (HELD, True, "was held: no such file"),
+    ],
+)
+def test_a_client_that_is_kept_from_reading_calls_the_trial_off(trial, event, killed, why):
     trial.open()
-    trial.tells(0, event="end", status="killed")  # SIGTERM: HTCondor will start it again
-    trial.log(names.CLIENTS_LOG, f"004 (7.000.000) {WHEN} Job was evicted.")
-    assert trial.why.startswith("client 0 was evicted")
+    if killed:
+        trial.tells(1, event="end", status="killed")
+    trial.log(names.CLIENTS_LOG, event)
+    assert trial.why == f"client 1 {why}"
+
+
+def test_a_client_that_is_held_does_so_before_the_go_too(trial):
+    trial.begun(0, 1)
+    trial.log(names.CLIENTS_LOG, HELD)
+    assert trial.why == "client 1 was held: no such file"
 
 
 def test_a_client_that_is_suspended_is_not_ready(gate):
     trial = gate(at_work=False, ready_s=1)
     trial.open(wait=False)
-    trial.log(names.CLIENTS_LOG, f"010 (7.001.000) {WHEN} Job was suspended.\n\tNumber of processes: 3")
+    trial.log(names.CLIENTS_LOG, SUSPENDED)
     trial.start()
     assert trial.why == "not ready after 1 s: client 1"
-
-
-def test_a_client_that_is_suspended_while_it_reads_calls_the_trial_off(trial):
-    trial.open()
-    trial.log(names.CLIENTS_LOG, f"010 (7.001.000) {WHEN} Job was suspended.\n\tNumber of processes: 3")
-    assert trial.why == "client 1 was suspended by its worker while it ran"
 
 
 def test_what_was_refused_before_dagman_was_started_again_is_no_matter(tmp_path):
@@ -161,30 +175,13 @@ def test_what_a_slot_says_of_a_flush_is_told_at_once_and_ends_the_trial_the_thir
     assert "Could not initiate file transfer, 3 times" in trial.why
 
 
-@pytest.mark.parametrize(("before_the_go", "says"), [(True, False), (False, False), (False, True)])
-def test_a_client_that_is_held_ends_the_trial_at_once(trial, before_the_go, says):
-    trial.begun(0, 1) if before_the_go else trial.open()
-    if says:
-        trial.tells(1, event="end", status="killed")
-    trial.log(names.CLIENTS_LOG, f"012 (7.001.000) {WHEN} Job was held.\n\tno such file\n\tCode 13 Subcode 2")
-    assert trial.why == "client 1 was held: no such file"
-
-
-def test_storage_that_moves_nothing_ends_the_trial(gate):
-    trial = gate(stall_s=1)
-    trial.open()
-    trial.sampling(0, 10**9)
-    assert "the storage has moved nothing for" in trial.why
-
-
 def test_a_worker_lost_before_the_storage_stood_still_is_told_first(gate):
     trial = gate(at_work=False, stall_s=1)
     trial.open(wait=False)
     trial.log(names.CLIENTS_LOG, AWAY)
     trial.start()
-    assert trial.why.startswith(
-        "client 1, which was lost: its slot slot1_1@wn01 does not answer (Socket closed); since"
-    )
+    lost = "client 1, which was lost: its slot slot1_1@wn01 does not answer (Socket closed)"
+    assert trial.why.startswith(f"{lost}; since then the storage has moved nothing for")
 
 
 def test_storage_that_moves_something_does_not(gate, monkeypatch):

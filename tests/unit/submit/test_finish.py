@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tests.unit.shipped import PYTHON, ship
-from tests.unit.stand_ins import script
+from tests.unit.stand_ins import run, script
 from tierbench import names
 from tierbench.submit.trial import finish
 from tierbench.trials import Limits, Trial
@@ -36,7 +36,7 @@ def write(trial, **changes):
 def finished(trial, dag_status="0", path="/usr/bin"):
     """Without tierbench on the PATH, as on an access point that has none."""
     command = [PYTHON, trial.parent.parent / names.SCRIPTS / names.FINISH, dag_status, "0"]
-    return subprocess.run(command, cwd=trial, env={"PATH": path}, capture_output=True, text=True, check=False)
+    return run(*command, cwd=trial, env={"PATH": path})
 
 
 def state(trial):
@@ -53,9 +53,9 @@ def test_a_client_that_never_started_makes_the_trial_incomplete_and_all_clients_
 
 
 def test_a_trial_without_tables_says_how_they_are_made(trial):
-    run = trial.parent.parent
-    assert f"`tierbench tables {run}`, where it is installed, makes them" in finished(trial).stdout
-    assert "there is no tierbench on the PATH of" in (run / names.NO_TABLES).read_text()
+    folder = trial.parent.parent
+    assert f"`tierbench tables {folder}`, where it is installed, makes them" in finished(trial).stdout
+    assert "there is no tierbench on the PATH of" in (folder / names.NO_TABLES).read_text()
 
 
 def test_a_tierbench_that_fails_is_told_of(trial):

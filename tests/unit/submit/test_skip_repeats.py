@@ -1,6 +1,5 @@
 """Repetitions that are spared as enough is known, but for what a trial at work shows; scripts as DAGMan runs them."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -8,11 +7,10 @@ import sysconfig
 
 import pytest
 
-from tests.unit import synthetic_run as synthetic
+from tests.unit.dags.test_repeats import repetitions
 from tests.unit.shipped import PYTHON, ship, wait_until
 from tests.unit.submit.test_lock import PATIENCE_S, waits
 from tierbench import names
-from tierbench.postprocess.tables.write import trial_tables
 from tierbench.submit import pool
 
 WITH_TIERBENCH = f"{sysconfig.get_path('scripts')}:{os.environ['PATH']}"
@@ -25,27 +23,17 @@ class Batch:
     def __init__(self, run, fourth_mbps, counted):
         ship(run / names.SCRIPTS)
         self.run, self.processes = run, list[subprocess.Popen[bytes]]()
-        planned = []
-        for repeat, mbps in enumerate((400.0, 404.0, 396.0, fourth_mbps, 400.0, 400.0), 1):
-            changes = {"until_known": True, "limits": {"stop_s": 1}}
-            trial = synthetic.write_trial(run, mbps=mbps, repeat=repeat, index=repeat, **changes)
+        trials = repetitions(run, fourth_mbps, 400.0, 400.0, until_known=True, limits={"stop_s": 1})
+        for repeat, (trial, before) in enumerate(zip(trials, [None, *trials], strict=False), 1):
             (trial / names.CLIENTS_LOG).write_text("")
-            planned.append(
-                {"id": trial.name, "name": trial.name, "configuration": "lan-xrootd.root", "jobs": 4, "repeat": repeat}
-            )
-            (trial / names.AFTER).write_text("" if repeat == 1 else planned[-2]["id"])
+            (trial / names.AFTER).write_text(before.name if before else "")
             if repeat <= 4:
                 (trial / names.BEGUN).touch()
                 (trial / names.SERVED).touch()
-            if repeat < 4:
-                trial_tables(trial)
             if repeat <= counted:
                 (trial / names.COUNTED).touch()
             self.start("sleep", "600", cwd=trial)
             (trial / names.DAGMAN_LOCK).write_text(f"PID = {self.processes[-1].pid}\n")
-        (run / names.PLAN).write_text(json.dumps({"trials": planned}))
-        rule = {"within_pct": 5.0, "at_least": 3, "at_most": 6}
-        (run / names.EXPERIMENT).write_text(json.dumps({"repeats": rule}))
 
     def __getitem__(self, repeat):
         return self.run / names.trial_directory(f"lan-xrootd.root.x004.r{repeat}")
@@ -74,7 +62,7 @@ def batch(tmp_path):
         return made[-1]
 
     yield batch
-    for process in [process for one in made for process in one.processes]:
+    for process in [process for batch in made for process in batch.processes]:
         process.kill()
         process.wait()
 
