@@ -208,8 +208,8 @@ def load_experiment(path: Path) -> Experiment:
     attempts = Attempts()
     axes = attempts.run(read_axes, tables.pop("axes", {}), source) or ()
     left_out = attempts.run(read_left_out, tables.pop("except", []), source) or ()
-    keys = {(axis.name, key) for axis in axes for settings in axis.settings for key in settings}
-    unsettable = ((name, settable(key, tables)) for name, key in sorted(keys))
+    keys = sorted((axis.name, key) for axis in axes for key in axis.keys)
+    unsettable = ((name, settable(key, tables)) for name, key in keys)
     attempts.problems += [f"{source}: axes.{name}: {problem}" for name, problem in unsettable if problem]
     variants = []
     for levels, settings in points(axes if not attempts.problems else ()):
@@ -226,7 +226,7 @@ def load_experiment(path: Path) -> Experiment:
     work = {field.name for field in dataclasses.fields(WorkKeys)}
     problems += [
         f"axes.{axis}: sets {key}, and workloads.{name} has its own, which holds: leave it to one of them"
-        for axis, key in sorted(keys) for name, workload in first.workloads.items()
+        for axis, key in keys for name, workload in first.workloads.items()
         if key in work and getattr(workload, key) is not None
     ]  # fmt: skip
     if "expects" in read_toml(path):  # what another file expects may be of levels that this one has not

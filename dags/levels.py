@@ -93,9 +93,14 @@ class Axis:
     label: Line = Line("")
 
     @property
+    def keys(self) -> list[str]:
+        """All that it sets at any of its levels."""
+        return sorted({key for settings in self.settings for key in settings})
+
+    @property
     def arranged(self) -> bool:
         """Whether it changes what the site is like, which takes time and so is done as seldom as can be."""
-        return any(key.startswith(f"{CONDITIONS}.") for settings in self.settings for key in settings)
+        return any(key.startswith(f"{CONDITIONS}.") for key in self.keys)
 
 
 @dataclass(frozen=True)
@@ -143,9 +148,9 @@ def read_axes(table: Any, source: str) -> tuple[Axis, ...]:
     return valid_axes
 
 
-def _set_by_both(*axes: Axis) -> Iterator[str]:
+def _set_by_both(first: Axis, second: Axis) -> Iterator[str]:
     """Keys that an axis sets, and another one too, or within them."""
-    for pair in itertools.product(*(sorted({key for settings in axis.settings for key in settings}) for axis in axes)):
+    for pair in itertools.product(first.keys, second.keys):
         shorter, longer = sorted(pair, key=len)
         if f"{longer}.".startswith(f"{shorter}."):
             yield longer

@@ -6,11 +6,10 @@ is the experiment's seed.
 
 import dataclasses
 import fnmatch
-import itertools
 import json
 import random
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any, NotRequired, TypedDict
@@ -30,7 +29,7 @@ from tierbench.dags.levels import (
     named_levels,
 )
 from tierbench.dags.limits import ahead_problems
-from tierbench.dags.replicas import Entry, WrittenFiles
+from tierbench.dags.replicas import Entry, Replicas, WrittenFiles
 from tierbench.dags.shipping import submission_problems
 from tierbench.dags.trial_settings import most_repeats, placement_problems
 from tierbench.errors import ConfigError, refuse
@@ -196,17 +195,17 @@ def expand(
         remedy = "shorten the names of axes, levels, accesses or workloads"
         raise ConfigError(f"experiment {experiment.name}: {longest}: {why}; {remedy}")
     used = {configuration.pool for configuration in configurations}
-    offers = ((name, offer.workers) for name, offer in site.pools.items() if name in used)
-    pools: dict[str, tuple[str, ...]] = {name: workers or tuple(pool.get(name, ())) for name, workers in offers}
+    offers = {name: offer.workers for name, offer in site.pools.items() if name in used}
+    pools: dict[str, tuple[str, ...]] = {name: own or tuple(pool.get(name, ())) for name, own in offers.items()}
     places = ((cell.use.placement, cell.configuration.pool, cell.jobs) for cell in cells)
-    unplaced = (placement_problems(placement, name, pools[name], jobs) for placement, name, jobs in places)
-    refuse(dict.fromkeys(itertools.chain.from_iterable(unplaced)), where)
+    unplaced = (problem for at, name, jobs in places for problem in placement_problems(at, name, pools[name], jobs))
+    refuse(dict.fromkeys(unplaced), where)
     factors = tuple(_factors(experiment, cells))
     apart = are_apart((own.access, own.workload) for own in configurations)
-    replicas = {
-        files.folder: files
-        for files in _replica_sets(site, experiment, catalogue or {}, {cell.use.replicas.folder for cell in cells})
-    }
+    folders = {cell.use.replicas.folder for cell in cells}
+    sets = {folder: replicas for folder, replicas in experiment.used_sets.items() if folder in folders}
+    known = catalogue or {}
+    replicas = {folder: _replica_set(site, folder, own, known.get(folder)) for folder, own in sets.items()}
     return Plan(
         site=site.name, experiment=experiment.name, question=experiment.question,
         scale=experiment.scale or site.scale, seed=experiment.seed,
@@ -328,27 +327,19 @@ def _problems(site: Site, use: Use) -> Iterator[str]:
         yield f'workloads.{use.name}: access "{use.access}" leads from server to server, and {unable}'
 
 
-def _replica_sets(
-    site: Site, experiment: Experiment, catalogue: Mapping[str, Mapping[str, Entry]], read: Container[str]
-) -> Iterator[ReplicaSet]:
-    for folder, replicas in experiment.used_sets.items():
-        if folder not in read:
-            continue
-        directory = f"{site.storage.replicas}/{folder}" if replicas.made else folder
-        own = replicas.name, directory, replicas.suffix, replicas.count, replicas.nominal_bytes
-        in_catalogue = catalogue.get(folder)
-        if not replicas.made:
-            written = Written(replicas.pattern, replicas.check) if isinstance(replicas, WrittenFiles) else None
-            yield ReplicaSet(*own, written=written, streamed=written is None)
-        elif in_catalogue is None:
-            yield ReplicaSet(*own)
-        else:
-            entries = [in_catalogue[name] for name in replicas.files if name in in_catalogue]
-            if len(entries) < replicas.count:
-                few = f"{replicas.count} are needed and the catalogue on the storage lists {len(entries)} of them"
-                raise ConfigError(f"replicas.{replicas.name}: {few}; `tierbench replicas` makes the others")
-            checksums = tuple(entry.adler32 for entry in entries)
-            yield ReplicaSet(*own, tuple(entry.bytes for entry in entries), checksums)
+def _replica_set(site: Site, folder: str, replicas: Replicas, catalogue: Mapping[str, Entry] | None) -> ReplicaSet:
+    directory = f"{site.storage.replicas}/{folder}" if replicas.made else folder
+    own = replicas.name, directory, replicas.suffix, replicas.count, replicas.nominal_bytes
+    if not replicas.made:
+        written = Written(replicas.pattern, replicas.check) if isinstance(replicas, WrittenFiles) else None
+        return ReplicaSet(*own, written=written, streamed=written is None)
+    if catalogue is None:
+        return ReplicaSet(*own)
+    entries = [catalogue[name] for name in replicas.files if name in catalogue]
+    if len(entries) < replicas.count:
+        few = f"{replicas.count} are needed and the catalogue on the storage lists {len(entries)} of them"
+        raise ConfigError(f"replicas.{replicas.name}: {few}; `tierbench replicas` makes the others")
+    return ReplicaSet(*own, tuple(entry.bytes for entry in entries), tuple(entry.adler32 for entry in entries))
 
 
 def _trials(experiment: Experiment, cells: Sequence[_Cell], sets: Mapping[str, ReplicaSet]) -> Iterator[Trial]:
