@@ -28,7 +28,7 @@ from tierbench.dags.levels import (
     read_left_out,
     report_problems,
     scaling_problems,
-    settable,
+    setting_problems,
     unknown_factors,
     with_settings,
 )
@@ -37,10 +37,8 @@ from tierbench.dags.replicas import KINDS, Replicas, WrittenFiles
 from tierbench.dags.trial_settings import (
     EVENLY,
     MOST_REPEATS,
-    Dealt,
     Every,
     Placement,
-    PlacementName,
     StartKind,
     Until,
     WorkKeys,
@@ -81,7 +79,7 @@ class Experiment(WorkKeys):
     start: StartKind | Every = "together"
     ahead: bool = False
     pool: Key | None = None  # whose workers are the clients', where not the access method's
-    placement: PlacementName | Dealt = EVENLY
+    placement: Placement = EVENLY
     cores: Literal["free", "pinned"] = "free"
     flush: bool = True
     retries: int = bounded(1, 0, 100)
@@ -209,8 +207,9 @@ def load_experiment(path: Path) -> Experiment:
     axes = attempts.run(read_axes, tables.pop("axes", {}), source) or ()
     left_out = attempts.run(read_left_out, tables.pop("except", []), source) or ()
     keys = sorted((axis.name, key) for axis in axes for key in axis.keys)
-    unsettable = ((name, settable(key, tables)) for name, key in keys)
-    attempts.problems += [f"{source}: axes.{name}: {problem}" for name, problem in unsettable if problem]
+    attempts.problems += [
+        f"{source}: axes.{name}: {problem}" for name, key in keys for problem in setting_problems(key, tables)
+    ]
     variants = []
     for levels, settings in points(axes if not attempts.problems else ()):
         where = f"{source}, with {' '.join(named_levels(levels))}" if levels else source

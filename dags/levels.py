@@ -247,13 +247,12 @@ def listed(levels: Any) -> list[Any]:
     return levels if isinstance(levels, list) else [levels]
 
 
-def settable(key: str, tables: Mapping[str, Any]) -> str | None:
-    """What is wrong with a path into tables whose names are the user's; None if it leads into one that is there."""
+def setting_problems(key: str, tables: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with a path into tables whose names are the user's: it leads into none that is there."""
     first, *others = key.split(".")
     there = tables.get(first, {})
     if first in ("workloads", "replicas") and others and isinstance(there, Mapping) and others[0] not in there:
-        return unknown_name(key, others[0], there)
-    return None
+        yield unknown_name(key, others[0], there)
 
 
 @dataclass(frozen=True)

@@ -185,9 +185,8 @@ class Reading:
 
     def _refuse(self, hints: typing.Sequence[Any], value: Any, path: str) -> None:
         words = [word for hint in hints if typing.get_origin(hint) is typing.Literal for word in typing.get_args(hint)]
-        meant = suggestion(value, words) if words else ""
         expected = " or ".join(map(_expected, hints))
-        self.problems.append(f"{path or 'it'}: must be {expected}, not {_shown(value)}{meant}")
+        self.problems.append(f"{path or 'it'}: must be {expected}, not {_shown(value)}{suggestion(value, words)}")
 
     def _check_bounds(self, low: float, high: float, value: Any, path: str) -> None:
         if isinstance(value, (int, float)) and not low <= value <= high:

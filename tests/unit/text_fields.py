@@ -16,37 +16,28 @@ from tierbench.dags.replicas import KINDS
 from tierbench.site_configs.site import Site
 
 CLIENTS = {name: workload_class(file) for name, file in shipped_clients().items()}
+ACCESS = {
+    "bridge": {
+        "protocol": "xrootd", "prefix": "root://door.example:1094/",
+        "kerberos": {"principal": "host/{host}@EXAMPLE", "keytab": "/etc/krb5.keytab"},
+    },
+    "mount": {"protocol": "file", "prefix": "/mnt", "writes": "/data/writes"},
+    "web": {"protocol": "http", "prefix": "http://door.example:8080/"},
+    "copies": {
+        "protocol": "http", "prefix": "https://door.example:8443/",
+        "to": {
+            "prefix": "https://far.example:8443/", "folder": "/copies", "host": "far.example",
+            "token": {"condor": "scitokens"},
+        },
+    },
+    "ftp": {"protocol": "gridftp", "prefix": "ftp://door.example:2811/", "token": {"condor": "scitokens"}},
+    "service": {"protocol": "globus", "prefix": "globus://aa752cea-8222/", "token": {"condor": "scitokens"}},
+    "network": {"protocol": "iperf3", "prefix": "iperf3://oss.example:5201/"},
+}  # fmt: skip
 SITE = {
     "name": "small",
     "pools": {"all": {"requirements": "true", "workers": ["wn1.example"], "interface": "eth0"}},
-    "access": {
-        "bridge": {
-            "pool": "all", "protocol": "xrootd", "prefix": "root://door.example:1094/", "path": ["door.example"],
-            "kerberos": {"principal": "host/{host}@EXAMPLE", "keytab": "/etc/krb5.keytab"},
-        },
-        "mount": {
-            "pool": "all", "protocol": "file", "path": ["door.example"], "prefix": "/mnt", "writes": "/data/writes",
-        },
-        "web": {"pool": "all", "protocol": "http", "path": ["door.example"], "prefix": "http://door.example:8080/"},
-        "copies": {
-            "pool": "all", "protocol": "http", "path": ["door.example"], "prefix": "https://door.example:8443/",
-            "to": {
-                "prefix": "https://far.example:8443/", "folder": "/copies", "host": "far.example",
-                "token": {"condor": "scitokens"},
-            },
-        },
-        "ftp": {
-            "pool": "all", "protocol": "gridftp", "path": ["door.example"], "prefix": "ftp://door.example:2811/",
-            "token": {"condor": "scitokens"},
-        },
-        "service": {
-            "pool": "all", "protocol": "globus", "path": ["door.example"], "prefix": "globus://aa752cea-8222/",
-            "token": {"condor": "scitokens"},
-        },
-        "network": {
-            "pool": "all", "protocol": "iperf3", "path": ["door.example"], "prefix": "iperf3://oss.example:5201/",
-        },
-    },
+    "access": {name: {"pool": "all", "path": ["door.example"], **own} for name, own in ACCESS.items()},
     "storage": {"replicas": "/data/replicas", "sampled": "oss.example"},
     "samplers": {
         "oss": {"host": "oss.example", "interface": "eth0", "role": "storage", "requirements": "true"},
