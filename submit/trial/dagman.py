@@ -16,7 +16,7 @@ LOCK = ".lock"  # what DAGMan appends to its DAG's name
 
 
 def at_work(trial: Path) -> bool:
-    return is_held(trial / f"trial.dag{LOCK}")
+    return is_held(trial / names.DAGMAN_LOCK)
 
 
 def is_held(lock: Path) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.quick_plan import changed, previewed
+from tests.unit.quick_plan import POOL, changed, previewed
 from tierbench.checked_text import AbsolutePath, Host, Prefix
 from tierbench.dags.clients import shipped_clients, workload_class
 from tierbench.dags.experiment import find_experiment, load_experiment
@@ -21,13 +21,6 @@ from tierbench.json_files import Damaged
 from tierbench.site_configs.site import Destination, load_site
 from tierbench.submit.init_site import site_lines
 from tierbench.submit.pool import Machine
-
-POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn03.fiu.test", "wn04.fiu.test"]}
-
-
-@pytest.fixture(scope="module")
-def plan(site, quick):
-    return expand(site, quick, POOL)
 
 
 def catalogue(experiment, sizes):

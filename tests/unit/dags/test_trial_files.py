@@ -111,13 +111,6 @@ def test_trial_json_holds_what_runs_and_reads_needs(site, quick, plan):
     assert {key: record[key] for key in expected} == expected
 
 
-def test_a_workloads_environment_reaches_its_clients(site, quick, plan):
-    patient = dataclasses.replace(quick.workloads["root"], environment={"XRD_STREAMTIMEOUT": "30"})
-    experiment = dataclasses.replace(quick, workloads={"root": patient})
-    options = trial_record(site, experiment, plan, the_trial(plan))["options"]
-    assert options["environment"] == {"XRD_STREAMTIMEOUT": "30"}
-
-
 WAY = "xrootd-near-tls-control"
 
 

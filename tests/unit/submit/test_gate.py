@@ -303,19 +303,15 @@ def test_a_sampler_of_the_storage_that_begins_anew_calls_the_trial_off(gate, mon
         see_end_while(trial, monkeypatch, names.SAMPLERS_LOG, f"004 (9.000.000) {WHEN} Job was evicted.", sampling)
 
 
-def test_the_next_trial_does_not_begin_under_this_ones_conditions(arranged):
+@pytest.mark.parametrize("restored", [True, False])
+def test_the_next_trial_does_not_begin_under_this_ones_conditions(arranged, restored):
+    """While one is not restored the last step has the lock, to wait on."""
     says(arranged, "arranged", before="14", now="47")
     arranged.said()
     arranged.says_end(0, 1)
     arranged.has_soon(names.STOP)
     assert not arranged.has(names.SERVED)
-    says(arranged, "restored", now="14")
-    arranged.has_soon(names.SERVED)
-
-
-def test_while_a_condition_is_not_restored_the_last_step_has_the_lock_to_wait_on(arranged):
-    says(arranged, "arranged", before="14", now="47")
-    arranged.said()
-    arranged.says_end(0, 1)
+    if restored:
+        says(arranged, "restored", now="14")
     assert arranged.stop.wait(120) == 0
-    assert not arranged.has(names.SERVED)
+    assert arranged.has(names.SERVED) == restored

@@ -49,7 +49,7 @@ class Trials:
         if pid is None:
             self.dagmans.append(subprocess.Popen(["sleep", "600"], cwd=self[name]))
             pid = self.dagmans[-1].pid
-        (self[name] / "trial.dag.lock").write_text(f"PPID = 1\nPID = {pid}\n")
+        (self[name] / names.DAGMAN_LOCK).write_text(f"PPID = 1\nPID = {pid}\n")
 
     def define(self, name, **changes):
         (self[name] / names.TRIAL).write_text(json.dumps({"jobs": 1, "limits": {}, "samplers": [], **changes}))
@@ -85,12 +85,6 @@ def waits(process):
     except subprocess.TimeoutExpired:
         return True
     return False
-
-
-def test_the_first_trial_takes_the_lock_at_once_and_has_the_folders_that_its_jobs_write_to(trials):
-    assert [trials.take("first").wait(PATIENCE_S) for _ in range(3)] == [0, 0, 0]  # as its nodes do
-    assert trials.holder == "first"
-    assert {path.name for path in trials["first"].iterdir() if path.is_dir()} == set(names.FILLED)
 
 
 def test_a_trial_after_a_look_begins_when_those_before_have_been_looked_at(trials):
@@ -173,7 +167,7 @@ def test_the_second_waits_until_the_first_has_had_the_lock_and_releases_it(trial
 
 def test_a_lock_whose_trial_has_failed_and_is_gone_for_good_is_free(trials):
     trials.take("first").wait(PATIENCE_S)
-    (trials["first"] / "trial.dag.lock").unlink()
+    (trials["first"] / names.DAGMAN_LOCK).unlink()
     (trials["first"] / names.OUTCOME).touch()
     assert trials.take("second").wait(PATIENCE_S) == 0
     assert trials.holder == "second"
@@ -188,7 +182,7 @@ def clock(monkeypatch):
 
 
 def test_a_trial_without_a_dagman_is_waited_for_only_for_a_while(trials, clock):
-    (trials["first"] / "trial.dag.lock").unlink()
+    (trials["first"] / names.DAGMAN_LOCK).unlink()
     second = lock.MeasurementLock(trials["second"])
     assert not second.is_next()
     clock.return_value += lock.PATIENCE_SECONDS - 1
@@ -211,8 +205,8 @@ def test_a_trial_that_is_not_needed_releases_the_lock_and_runs_no_node(trials):
     assert trials.take("second").wait(PATIENCE_S) == 0
 
 
-def test_only_who_has_the_lock_releases_it_and_nothing_is_left_of_it(trials):
-    trials.take("first").wait(PATIENCE_S)
+def test_who_has_the_lock_has_the_folders_that_its_jobs_write_to_and_alone_releases_it(trials):
+    assert [trials.take("first").wait(PATIENCE_S) for _ in range(3)] == [0, 0, 0]  # as its nodes do
     trials.release("second")
     assert trials.holder == "first"
     assert not (trials["second"] / names.SERVED).exists()
