@@ -13,6 +13,7 @@ from tierbench.postprocess.compare.judgement import METHOD, Change, changes, lef
 from tierbench.postprocess.report.markup import Markup, element, table, unbroken
 from tierbench.postprocess.report.notes import WALL_TIME, without_suspects
 from tierbench.postprocess.report.page import (
+    PAGE,
     Drawn,
     Sections,
     answer_box,
@@ -22,7 +23,7 @@ from tierbench.postprocess.report.page import (
     relative,
     site_notes,
 )
-from tierbench.postprocess.report.page_tables import held_predictions
+from tierbench.postprocess.report.page_tables import prediction_table
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import INVALID, verdict
 from tierbench.postprocess.wording import INTERVAL, NOTHING, bounds, counted, factor, figures, listed
@@ -49,10 +50,10 @@ class _Pair:
         return list(changes(self.first, self.second, metric))
 
 
-def comparison_page(runs: Sequence[Results], drawn: Drawn, page: Path, plots: Path) -> str:
+def comparison_page(runs: Sequence[Results], drawn: Drawn, page: Path) -> str:
     """The whole page, as a file's text."""
-    called = run_names(runs)
-    title = f"{called[0]} against {listed(called[1:])}"
+    names = run_names(runs)
+    title = f"{names[0]} against {listed(names[1:])}"
     questions = dict.fromkeys(str(run.plan.get("question") or "") for run in runs)
     head = [
         element("p", f"comparison of {counted(len(runs), 'run')}", class_="kicker"),
@@ -60,15 +61,14 @@ def comparison_page(runs: Sequence[Results], drawn: Drawn, page: Path, plots: Pa
         *(element("p", question) for question in questions if question),
         *site_notes(runs[0]),
     ]
-    return document(title, [element("header", *head)], _sections(runs, drawn, page, plots))
+    return document(title, [element("header", *head)], _sections(runs, names, drawn, page))
 
 
-def _sections(runs: Sequence[Results], drawn: Drawn, page: Path, plots: Path) -> Sections:
-    called = run_names(runs)
-    pairs = [_Pair(runs[0], run, called[0], name) for run, name in zip(runs[1:], called[1:], strict=True)]
+def _sections(runs: Sequence[Results], names: Sequence[str], drawn: Drawn, page: Path) -> Sections:
+    pairs = [_Pair(runs[0], run, names[0], name) for run, name in zip(runs[1:], names[1:], strict=True)]
     rate = runs[0].rate
     yield "answer", "Answer", [_box(pair) for pair in pairs]
-    yield "figures", "Figures", [gallery(drawn, relative(plots, page))]
+    yield "figures", "Figures", [gallery(drawn, page)]
     metrics = (rate, "Rate", runs[0].unit), (WALL_TIME, "Wall time", "s")
     tables = [_change_table(pair, *metric) for pair in pairs for metric in metrics]
     without = [
@@ -77,11 +77,11 @@ def _sections(runs: Sequence[Results], drawn: Drawn, page: Path, plots: Path) ->
         if (missing := left_out(pair.first, pair.second, rate))
     ]
     yield "changes", "Changes", [*tables, *without]
-    yield "predictions", "Predictions", [held_predictions(runs, called)]
+    yield "predictions", "Predictions", [prediction_table(runs, names)]
     yield "differences", "What differs", [_difference_table(pair) for pair in pairs]
     rows = []
-    for run, name in zip(runs, called, strict=True):
-        own, plan = run.directory / "report.html", run.plan
+    for run, name in zip(runs, names, strict=True):
+        own, plan = run.directory / PAGE, run.plan
         link = element("a", "report", href=relative(own, page)) if own.is_file() else NOTHING
         where, invalid = f"{plan.get('experiment')} at {plan.get('site')}", [*map(verdict, run.trials)].count(INVALID)
         rows.append([name, where, began_at(run) or NOTHING, link, len(run.trials), invalid, plan.get("seed")])
@@ -124,9 +124,8 @@ def _sentence(pair: _Pair, changed: Sequence[Change]) -> str:
         f"{change.name} by a factor of {factor(change.factor)} ({INTERVAL}{bounds(change.ratio)})"
         for change in sorted(certain, key=lambda change: -abs(np.log(change.factor)))[:4]
     ]
-    doubted = without_suspects([change.name for change in certain if change.is_doubted])
-    sentence = f"{from_to}, {len(certain)} of {counted(len(bounded), 'rate')} changed, most"
-    return " ".join([f"{sentence} {listed(largest)}.", *doubted])
+    doubtful = without_suspects([change.name for change in certain if change.is_doubted])
+    return f"{from_to}, {len(certain)} of {counted(len(bounded), 'rate')} changed, most {listed(largest)}.{doubtful}"
 
 
 def _change_table(pair: _Pair, metric: str, what: str, unit: str) -> Markup | None:

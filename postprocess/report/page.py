@@ -25,46 +25,49 @@ from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import INVALID, NOT_RUN, RUNNING, SUSPECT, UNJUDGED, VALID, verdict
 from tierbench.postprocess.wording import NOTHING, abridged, counted, listed, moment
 
+PAGE, PLOTS = "report.html", "plots"
 KINDS = 5  # columns of hosts beside each other, so that a printed page holds them
 FILES = (*names.TABLES, names.SCHEMA, names.PLAN, names.SITE, names.EXPERIMENT)
-
-
 Drawn = Sequence[Picture | Missing]
 Sections = Iterator[tuple[str, str, list[Markup | None]]]  # of a page: anchor, heading, content
 FIRST = 3  # answers that stand on the first screen, if there are many more
 
 
-def run_page(results: Results, drawn: Drawn, page: Path, plots: Path) -> str:
+def plots_beside(page: Path) -> Path:
+    """Where a page's figures are: `plots` for a run's own page, else a folder that bears the page's name."""
+    return page.with_name(PLOTS if page.name == PAGE else f"{page.stem}-{PLOTS}")
+
+
+def run_page(results: Results, drawn: Drawn, page: Path) -> str:
     """The whole page, as a file's text: question, verdicts, answer and the figure that shows it; then the rest."""
     question = str(results.plan.get("question") or "")
-    pictures = [picture for picture in drawn if isinstance(picture, Picture)]
-    lead = next((picture for picture in pictures if picture.place == SHOWN), None)
-    said_by_run = answers(results)
-    rest, folder = [picture for picture in drawn if picture is not lead], relative(plots, page)
-    grid = grid_table(results, points(results))
-    top = [element("header", *_head(results, question)), first_screen(said_by_run, grid, lead, folder)]
-    return document(question or results.name, top, _sections(results, said_by_run, rest, page, folder))
+    lead = next(iter(_at_place(drawn, SHOWN)), None)
+    rest = [picture for picture in drawn if picture is not lead]
+    all_answers = answers(results)
+    top = [element("header", *_head(results, question)), _first_screen(results, all_answers, lead, page)]
+    return document(question or results.name, top, _sections(results, all_answers, rest, page))
 
 
-def first_screen(said_by_run: Sequence[Answer], grid: Markup | None, lead: Picture | None, folder: str) -> Markup:
+def _first_screen(results: Results, all_answers: Sequence[Answer], lead: Picture | None, page: Path) -> Markup:
     """The answers' sentences and the grid of all points, beside the one figure that shows them."""
-    shown = said_by_run if len(said_by_run) <= FIRST + 1 else said_by_run[:FIRST]
-    boxes = [answer_box(said.sentence, said.clear) for said in shown]
-    if rest := [answer_box(said.sentence, said.clear) for said in said_by_run[len(shown) :]]:
-        boxes.append(details(f"{len(rest)} more answers", *rest, class_="fold"))
-    figure = element("div", _figure(lead, folder), class_="lead") if lead else None
+    boxes = [answer_box(answer.sentence, answer.clear) for answer in all_answers]
+    if len(boxes) > FIRST + 1:
+        fold = details(f"{len(boxes) - FIRST} more answers", *boxes[FIRST:], class_="fold")
+        boxes = [*boxes[:FIRST], fold]
+    figure = element("div", _figure(lead, page), class_="lead") if lead else None
+    grid = grid_table(results, points(results))
     return element("section", boxes[0], figure, grid, *boxes[1:], id="answer", class_="first")
 
 
-def _sections(results: Results, said_by_run: Sequence[Answer], drawn: Drawn, page: Path, folder: str) -> Sections:
+def _sections(results: Results, all_answers: Sequence[Answer], drawn: Drawn, page: Path) -> Sections:
     """The page's further parts."""
-    notes = [_answer_notes(said, alone=len(said_by_run) == 1) for said in said_by_run]
+    notes = [_answer_notes(answer, alone=len(all_answers) == 1) for answer in all_answers]
     named = results.layout.counterpart
     counterpart = element("p", element("b", "Counterpart: "), named, class_="note") if named else None
     yield "notes", "Caveats", [*notes, *site_notes(results), counterpart]
-    yield "figures", "Figures", [gallery(drawn, folder)]
+    yield "figures", "Figures", [gallery(drawn, page)]
     yield "tables", "Tables", list(run_tables(results))
-    yield "papers", "Against the papers", [_figures(_at_place(drawn, PAPERS), folder), *papers_table(results)]
+    yield "papers", "Against the papers", [_figures(_at_place(drawn, PAPERS), page), *papers_table(results)]
     yield "trials", "Trials", [*_legend_of_trials(results), *trial_list(results)]
     yield "provenance", "Provenance", list(provenance(results))
     yield "files", "Files", [_files(results.directory, page)]
@@ -90,8 +93,8 @@ def site_notes(results: Results) -> Iterator[Markup]:
             " about another site’s."
         )
         yield element("p", element("b", f"A scale model, {ratio}."), words, class_="note")
-    if said := results.site.get("caveat"):
-        yield element("p", element("b", f"Of the site {site}: "), said, class_="note")
+    if caveat := results.site.get("caveat"):
+        yield element("p", element("b", f"Of the site {site}: "), caveat, class_="note")
 
 
 def began_at(results: Results) -> str:
@@ -109,26 +112,26 @@ def verdicts_of(results: Results) -> Iterator[Markup]:
 
 def answer_box(sentence: str, clear: bool = False, *more: Any, before: Markup | None = None) -> Markup:
     """A sentence that stands out, coloured if it is clear, between what else there is to say with it."""
-    said = element("p", unbroken(sentence), class_="sentence")
-    return element("div", before, said, *more, class_="answer" + (" clear" if clear else ""))
+    paragraph = element("p", unbroken(sentence), class_="sentence")
+    return element("div", before, paragraph, *more, class_="answer" + (" clear" if clear else ""))
 
 
-def _answer_notes(said: Answer, alone: bool) -> Markup | None:
+def _answer_notes(answer: Answer, alone: bool) -> Markup | None:
     """An answer's caveats, under the words by which it begins if there are others."""
-    if not said.notes:
+    if not answer.notes:
         return None
-    begins = None if alone else element("p", element("b", said.sentence.partition(",")[0], ":"), class_="of")
-    items = (element("li", unbroken(note)) for note in said.notes)
+    begins = None if alone else element("p", element("b", answer.sentence.partition(",")[0], ":"), class_="of")
+    items = (element("li", unbroken(note)) for note in answer.notes)
     return element("div", begins, element("ul", *items), class_="notes")
 
 
-def gallery(drawn: Drawn, folder: str) -> Markup | None:
+def gallery(drawn: Drawn, page: Path) -> Markup | None:
     """The figures that explain the answer, side by side where there is room; the others folded; what is not there."""
-    parts = [_figures(_at_place(drawn, SHOWN), folder)]
+    parts = [_figures(_at_place(drawn, SHOWN), page)]
     if folded := _at_place(drawn, FOLDED):
         titles = ", ".join(dict.fromkeys(picture.title.partition(",")[0].lower() for picture in folded))
         summary = joined([element("b", counted(len(folded), "more figure")), f": {titles}"])
-        parts.append(details(summary, _figures(folded, folder), class_="fold"))
+        parts.append(details(summary, _figures(folded, page), class_="fold"))
     missing = [picture for picture in drawn if isinstance(picture, Missing)]
     lines = [element("li", element("b", picture.title), f": {picture.why}.") for picture in missing]
     parts.append(element("div", "Not drawn:", element("ul", *lines), class_="note") if lines else None)
@@ -139,11 +142,12 @@ def _at_place(drawn: Drawn, place: str) -> list[Picture]:
     return [picture for picture in drawn if isinstance(picture, Picture) and picture.place == place]
 
 
-def _figures(pictures: Sequence[Picture], folder: str) -> Markup | None:
-    return element("div", *(_figure(picture, folder) for picture in pictures), class_="gallery") if pictures else None
+def _figures(pictures: Sequence[Picture], page: Path) -> Markup | None:
+    return element("div", *(_figure(picture, page) for picture in pictures), class_="gallery") if pictures else None
 
 
-def _figure(picture: Picture, folder: str) -> Markup:
+def _figure(picture: Picture, page: Path) -> Markup:
+    folder = relative(plots_beside(page), page)
     links = joined([element("a", kind, href=f"{folder}/{picture.name}.{kind.lower()}") for kind in ("PNG", "SVG")], " ")
     caption = element("figcaption", unbroken(picture.caption), " ", element("span", links, class_="links"))
     drawing = element("div", Markup(inline(picture)), class_="plot", role="img", aria_label=picture.title)
@@ -188,8 +192,8 @@ def _host_tables(of_hosts: Headers) -> Iterator[Markup]:
     """A column for the hosts of a kind, since settings are many; first what all of them have alike."""
     keys = list(dict.fromkeys(key for host in of_hosts.values() for key in host))
     columns: dict[tuple[str, ...], tuple[list[str], list[Markup | str]]] = {}
-    for host, said in of_hosts.items():
-        cells = [_value(said.get(key, [])) for key in keys]
+    for host, settings in of_hosts.items():
+        cells = [_value(settings.get(key, [])) for key in keys]
         columns.setdefault(tuple(map(str, cells)), ([], cells))[0].append(host)
     for start in range(0, len(columns), KINDS):
         part = list(columns.values())[start : start + KINDS]
@@ -263,10 +267,9 @@ def relative(target: Path, page: Path) -> str:
 
 def _with_links(parts: Sections) -> Iterator[Markup]:
     """The parts that have content, after a line of links to them."""
-    shown = [(name, heading, [piece for piece in content if piece]) for name, heading, content in parts]
-    shown = [(name, heading, content) for name, heading, content in shown if content]
-    yield element("nav", *(element("a", heading, href=f"#{name}") for name, heading, _ in shown))
-    for name, heading, content in shown:
+    sections = [(name, heading, content) for name, heading, pieces in parts if (content := [*filter(None, pieces)])]
+    yield element("nav", *(element("a", heading, href=f"#{name}") for name, heading, _ in sections))
+    for name, heading, content in sections:
         yield element("section", element("h2", heading), joined(content, "\n"), id=name)
 
 

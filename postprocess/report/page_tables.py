@@ -225,20 +225,20 @@ def _bounded_cell(bounded: Interval) -> str:
     return " ".join(ends) or figures(bounded.value)
 
 
-def held_predictions(runs: Sequence[Results], called: Sequence[str]) -> Markup | None:
+def prediction_table(runs: Sequence[Results], names: Sequence[str]) -> Markup | None:
     """What earlier runs predicted of numbers of jobs that later ones have measured."""
     rows = []
     for number, before in enumerate(runs):
         for prediction in before.saturations:
             point = {**prediction.point, JOBS: str(prediction.predicted_jobs)}
-            for name, after in zip(called[number + 1 :], runs[number + 1 :], strict=True):
+            for name, after in zip(names[number + 1 :], runs[number + 1 :], strict=True):
                 for row in rows_at(after.summary, point):
                     mean, interval = row.means[RATE], prediction.predicted.interval
                     if mean.value is None or interval is None or (row.trials or 0) < (prediction.repeats or 0):
                         continue  # it is the interval of the mean of as many
-                    held = "held" if interval[0] <= mean.value <= interval[1] else "did not hold"
+                    result = "held" if interval[0] <= mean.value <= interval[1] else "did not hold"
                     cells = [_bounded_cell(prediction.predicted), _bounded_cell(mean)]
-                    rows.append([batch_name(row.levels), called[number], name, element("b", held), *cells])
+                    rows.append([batch_name(row.levels), names[number], name, element("b", result), *cells])
     heads = ["", "predicted by", "measured by", "", "predicted Mb/s", "measured Mb/s"]
     caption = "What a run predicted of more jobs, and what another measured there."
     return table(heads, rows, words=4, caption=caption) if rows else None

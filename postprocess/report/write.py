@@ -19,31 +19,31 @@ from tierbench.postprocess.plots.gallery import comparison_pictures, pictures
 from tierbench.postprocess.report.answer import answers
 from tierbench.postprocess.report.compare import comparison_page
 from tierbench.postprocess.report.markup import element, joined, table, unbroken
-from tierbench.postprocess.report.page import began_at, document, relative, run_page, verdicts_of
+from tierbench.postprocess.report.page import PAGE, began_at, document, plots_beside, relative, run_page, verdicts_of
 from tierbench.postprocess.report.papers import papers_picture
 from tierbench.postprocess.tables.load_run import Results, Say, read_results
 from tierbench.postprocess.wording import counted
 from tierbench.spec import unknown_name
 
-PAGE, PLOTS, INDEX = "report.html", "plots", "index.html"
+INDEX = "index.html"
 
 
 def run_report(run: Path, page: Path | None, say: Say, lines: str = "", x: str = "") -> Path:
     """Write a run's page and figures, compared and drawn along other factors if asked; return where the page is."""
     results = read_results(run, say)
-    if anew := bool(lines or x):
-        results = laid_out(results, lines, x)
-    called = f"report-{results.layout.lines}-by-{results.layout.x}.html".replace("/", "-") if anew else PAGE
-    target = page or run / called
-    plots = plots_beside(target)
+    name = PAGE
+    if lines or x:
+        results = with_layout(results, lines, x)
+        name = f"report-{results.layout.lines}-by-{results.layout.x}.html".replace("/", "-")
+    target = page or run / name
     with writing(target), style():
-        drawn = saved(chain(pictures(results), papers_picture(results)), plots, say)
+        drawn = _save_all(chain(pictures(results), papers_picture(results)), target, say)
         say(f"writing the page, {len(results.trials)} trials")
-        files.replace(target, run_page(results, drawn, target, plots))
+        files.replace(target, run_page(results, drawn, target))
     return target
 
 
-def laid_out(results: Results, lines: str, x: str) -> Results:
+def with_layout(results: Results, lines: str, x: str) -> Results:
     """The same results, with another factor compared, or another one along x."""
     was = results.layout
     levels = {name: factor.levels for name, factor in results.factors.items()}
@@ -54,25 +54,23 @@ def laid_out(results: Results, lines: str, x: str) -> Results:
             raise ConfigError(unknown_name(option, name, list(levels)))
     compared = lines or (was.lines if was.lines != x else was.x)
     along = x or (was.x if was.x != lines else "" if was.lines == PAIR else was.lines)
-    asked = Report(Setting(compared), Setting(along) if along else None)
-    if problems := [*report_problems(asked, levels)]:
+    report = Report(Setting(compared), Setting(along) if along else None)
+    if problems := [*report_problems(report, levels)]:
         raise ConfigError("; ".join(problems))
-    made = layout(asked, [*results.factors.values()])
-    same = made.lines == was.lines
-    return replace(results, layout=replace(made, counterpart=was.counterpart, baseline=was.baseline if same else ""))
+    new = layout(report, [*results.factors.values()])
+    baseline = was.baseline if new.lines == was.lines else ""
+    return replace(results, layout=replace(new, counterpart=was.counterpart, baseline=baseline))
 
 
 def comparison(directories: Sequence[Path], page: Path | None, say: Say) -> Path:
     """Write the page that compares several runs with the first; return where it is."""
     runs = [read_results(directory, say) for directory in directories]
-    called = run_names(runs)
+    name = "-against-".join(run_names(runs)[:2]) + ("-and-others" if len(runs) > 2 else "")
     check_common(runs)
-    name = "-against-".join(called[:2]) + ("-and-others" if len(runs) > 2 else "")
     target = page or directories[0].resolve().parent / f"{name.replace('/', '.')}.html"
-    plots = plots_beside(target)
     with writing(target), style():
-        drawn = saved(comparison_pictures(runs), plots, say)
-        files.replace(target, comparison_page(runs, drawn, target, plots))
+        drawn = _save_all(comparison_pictures(runs), target, say)
+        files.replace(target, comparison_page(runs, drawn, target))
     return target
 
 
@@ -84,19 +82,16 @@ def check_folder(page: Path | None, option: str = "--output") -> None:
         raise ConfigError(f"{option} {page}: there is no folder {page.parent}; make it first, or correct the name")
 
 
-def plots_beside(page: Path) -> Path:
-    """Where a page's figures are: `plots` for a run's own page, else a folder that bears the page's name."""
-    return page.with_name(PLOTS if page.name == PAGE else f"{page.stem}-{PLOTS}")
-
-
-def saved(drawn: Iterable[Picture | Missing], folder: Path, say: Say) -> list[Picture | Missing]:
-    """Write figures as they are drawn."""
-    on_disk: list[Picture | Missing] = []
+def _save_all(drawn: Iterable[Picture | Missing], page: Path, say: Say) -> list[Picture | Missing]:
+    """Write a page's figures as they are drawn."""
+    figures: list[Picture | Missing] = []
     for picture in drawn:
         if isinstance(picture, Picture):
             say(f"drawing {picture.name}")
-        on_disk.append(save(picture, folder) if isinstance(picture, Picture) else picture)
-    return on_disk
+            figures.append(save(picture, plots_beside(page)))
+        else:
+            figures.append(picture)
+    return figures
 
 
 def write_index(folder: Path, page: Path | None, say: Say) -> Path:
@@ -123,14 +118,13 @@ def _index_row(run: Path, page: Path, say: Say) -> tuple[str, Sequence[Any]]:
     except (TierbenchError, OSError, AttributeError, KeyError, TypeError, ValueError) as error:
         why = error if isinstance(error, TierbenchError | OSError) else f"its files are damaged ({error!r})"
         return "", [link, element("span", f"No answer: {why}", class_="finding"), ""]
-    question = str(results.plan.get("question") or "")
-    said = joined([element("b", question), " ", unbroken(answer)])
+    question = element("b", str(results.plan.get("question") or ""))
     date = began_at(results)[:16]
-    answered = [f"{number} {answer}" for answer, number in claims.most_common()]
+    claim_counts = [f"{number} {answer}" for answer, number in claims.most_common()]
     return date, [
         joined([link, date], element("br")),
-        element("span", said, class_="finding"),
-        joined([*verdicts_of(results), *answered], element("br")),
+        element("span", question, " ", unbroken(answer), class_="finding"),
+        joined([*verdicts_of(results), *claim_counts], element("br")),
     ]
 
 

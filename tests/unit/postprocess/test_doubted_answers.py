@@ -228,7 +228,7 @@ def test_a_change_between_runs_that_suspect_trials_alone_show_is_not_clear(tmp_p
     [change] = changes(*runs, RATE)
     assert change.certain
     assert change.is_doubted is doubted
-    page = comparison_page(runs, [], tmp_path / "page.html", tmp_path)
+    page = comparison_page(runs, [], tmp_path / "page.html")
     assert ('class="answer clear"' in page) is not doubted
     assert ("Without the SUSPECT trials that is not so of direct/root" in page) is doubted
 
