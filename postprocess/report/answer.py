@@ -16,8 +16,8 @@ from tierbench.postprocess.compare.points import RunPoint, Standing, more_repeti
 from tierbench.postprocess.compare.sequential import common_limit
 from tierbench.postprocess.measures.bottleneck import LATENCY
 from tierbench.postprocess.measures.resources import ALL_AT_WORK
-from tierbench.postprocess.report.grid import bounded, headline, leads_over, what_is_compared
-from tierbench.postprocess.report.notes import NOTES, Said, scaling_of, shares_of_alone, shares_of_baseline
+from tierbench.postprocess.report.grid import headline, leads_over, what_is_compared, with_ci
+from tierbench.postprocess.report.notes import NOTES, Sentence, scaling_of, shares_of_alone, shares_of_baseline
 from tierbench.postprocess.schema.rows import RATE, SUMMED, TrialRow
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import Panel, level_name, level_of, rows_at
@@ -73,29 +73,30 @@ def answer(results: Results, panel: Panel, alone: bool = True) -> Answer:
         sentence = f"No answer for {panel.name or 'this run'}: no usable trial has a rate."
         return Answer(False, sentence, tuple(_doubts(results, trials, trials)), compares=False)
     where = conditions(results, panel, point.x)
-    there = rows_at(usable, results.at(panel, x=point.x))
-    said = (
+    deciding = rows_at(usable, results.at(panel, x=point.x))
+    clear, sentence = (
         shares_of_alone(results, point, where)
         or shares_of_baseline(results, point, where)
-        or _compared(results, point, where)
+        or _comparison(results, point, where)
     )
-    clear, sentences = said[0] and not point.without, [said[1]]
-    lines, tried = results.layout.lines, rows_at(trials, {results.layout.x: point.x})
-    if without := [trial for trial in tried if level_of(trial, lines) in point.without]:
+    sentences, lines = [sentence], results.layout.lines
+    trials_there = rows_at(trials, {results.layout.x: point.x})
+    if without := [trial for trial in trials_there if level_of(trial, lines) in point.without]:
         named = listed([*map(results.line_name, point.without)])
         all_invalid = all(verdict(trial) == INVALID for trial in without)
         why = f"No usable trial of {named}: {counted(len(without), 'trial')} INVALID."
         sentences.append(why if all_invalid else f"No usable trial of {named} has a rate.")
     # What takes an answer back, and its cause, stand in it: wherever it is read, the notes may not be.
     if alone or len(results.panels) > 1:  # or the sentence about all points says the same
-        sentences += causes(results, there, [standing.line for standing in point.standings])
-    sentences += next_step(results, [point], there) if point.others and alone else []
+        sentences += causes(results, deciding, [standing.line for standing in point.standings])
+    sentences += next_step(results, [point], deciding) if point.others and alone else []
     directions = {trial.direction for trial in usable}
     notes = [worded(note, directions) for notes in NOTES for note in notes(results, point)]
-    doubts = [*_doubts(results, trials, there)]
+    doubts = [*_doubts(results, trials, deciding)]
     if to_come := sum(verdict(trial) in (RUNNING, NOT_RUN) for trial in results.trials_at(panel.levels)):
         doubts.insert(0, f"{counted(to_come, 'planned trial')} of it {'has' if to_come == 1 else 'have'} not ended.")
-    return Answer(clear, worded(" ".join(sentences), directions), (*notes, *doubts), compares=bool(point.others))
+    text = worded(" ".join(sentences), directions)
+    return Answer(clear and not point.without, text, (*notes, *doubts), compares=bool(point.others))
 
 
 def answers(results: Results) -> list[Answer]:
@@ -112,7 +113,7 @@ def answers(results: Results) -> list[Answer]:
         because = [*causes(results, trials, lines), *next_step(results, comparable, trials)]
         overall.append(Answer(clear, results.worded(" ".join([sentence, *because]))))
     of_panels = [answer(results, panel, alone=not several) for panel in results.panels]
-    return [*overall, *sorted(of_panels, key=lambda said: not said.compares)]
+    return [*overall, *sorted(of_panels, key=lambda answer: not answer.compares)]
 
 
 def conditions(results: Results, panel: Panel, x: str) -> str:
@@ -129,13 +130,13 @@ def conditions(results: Results, panel: Panel, x: str) -> str:
     return "With " + " ".join(words)
 
 
-def _compared(results: Results, point: RunPoint, where: str) -> Said:
+def _comparison(results: Results, point: RunPoint, where: str) -> Sentence:
     """The sentence about the fastest line of a point and all others."""
     rate = functools.partial(_rate, results)
 
-    def those(*kinds: str) -> str:
-        named = ((other, bounded(other.lead).replace(" (", ", ")) for other in point.others if other.result in kinds)
-        return listed([f"{other.name} (ratio {ratio}" for other, ratio in named])
+    def with_result(*results: str) -> str:
+        others = [other for other in point.others if other.result in results]
+        return listed([f"{each.name} (ratio {with_ci(each.lead).replace(' (', ', ')}" for each in others])
 
     what, best, its_rate = what_is_compared(results), point.reference.name, rate(point.reference)
     if not point.others:
@@ -156,7 +157,7 @@ def _compared(results: Results, point: RunPoint, where: str) -> Said:
         among = f" {what} with usable trials" if point.without else f" {what}"
         sentence = f"{where}, {best} is the fastest{among}: {its_rate}, {leads_over(point.others)}."
     else:
-        unclear, alike, slower = those(INCONCLUSIVE, FASTER), those(EQUIVALENT), those(SLOWER)
+        unclear, alike, slower = with_result(INCONCLUSIVE, FASTER), with_result(EQUIVALENT), with_result(SLOWER)
         parts = [f"not distinguishable from {unclear}"] if unclear else []
         parts += [f"equivalent within {limit_percent(within(results))} to {alike}"] if alike else []
         single = [other.name for other in point.others if not other.result]
@@ -166,9 +167,10 @@ def _compared(results: Results, point: RunPoint, where: str) -> Said:
         sentence = f"{where}, no {what} is {is_it}: {best} {leads} ({its_rate}), {' and '.join(parts)}."
         sentence += f" It is faster than {slower}." if slower else ""
     sentence += higher
-    if doubted := [f"{best} against {other.name} {_alone(other.by_valid)}" for other in point.others if other.by_valid]:
-        sentence += f" That rests on SUSPECT trials. By VALID trials alone: {'; '.join(doubted)}."
-    return clear and not doubted, sentence
+    by_valid = [f"{best} against {each.name} {_valid_ratio(each.by_valid)}" for each in point.others if each.by_valid]
+    if by_valid:
+        sentence += f" That rests on SUSPECT trials. By VALID trials alone: {'; '.join(by_valid)}."
+    return clear and not by_valid, sentence
 
 
 def _mean(results: Results, standing: Standing) -> float:
@@ -194,11 +196,11 @@ def _higher_means(results: Results, point: RunPoint) -> str:
     return f" {listed(higher)} {have}: ratios go by trials of the same repetitions, and by their logarithms."
 
 
-def _alone(ratio: Interval) -> str:
+def _valid_ratio(ratio: Interval) -> str:
     """A ratio of VALID trials."""
     if ratio.value is None:
         return "not compared (no repetition has both VALID)"
-    return bounded(ratio) if ratio.interval else f"{bounded(ratio)} (a single repetition)"
+    return with_ci(ratio) + ("" if ratio.interval else " (a single repetition)")
 
 
 def limit_of_lines(results: Results, trials: Sequence[TrialRow], lines: Iterable[str]) -> dict[str, list[str]]:

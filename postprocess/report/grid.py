@@ -31,7 +31,7 @@ def what_is_compared(results: Results) -> str:
     return WHAT.get(lines, lines if lines == WORKLOAD else f"level of {lines}")
 
 
-def bounded(ratio: Interval) -> str:
+def with_ci(ratio: Interval) -> str:
     """1.18 (95 % CI 1.13–1.22)."""
     return with_interval(ratio, CI)
 
@@ -45,7 +45,13 @@ def place_names(results: Results, points: Sequence[RunPoint]) -> list[str]:
 
 def leads_over(standings: Iterable[Standing]) -> str:
     """By what factor the reference is faster than others."""
-    return listed([f"{bounded(other.lead)} times {other.name}" for other in standings])
+    return listed([f"{with_ci(other.lead)} times {other.name}" for other in standings])
+
+
+def _names_of_some(names: Sequence[str]) -> str:
+    """The names of the first places, and how many more there are."""
+    more = [counted(len(names) - NAMED, "more point")] if len(names) > NAMED else []
+    return listed([*names[:NAMED], *more])
 
 
 def headline(results: Results, points: Sequence[RunPoint]) -> tuple[bool, str]:
@@ -62,8 +68,7 @@ def headline(results: Results, points: Sequence[RunPoint]) -> tuple[bool, str]:
             wins.setdefault(point.reference.name, []).append((name, point))
 
     def at(some: Sequence[tuple[str, RunPoint]], everywhere: str = f"at all {len(points)} points{which}") -> str:
-        rest = [counted(len(some) - NAMED, "more point")] if len(some) > NAMED else []
-        return everywhere if len(some) == len(points) else f"at {listed([*(name for name, _ in some[:NAMED]), *rest])}"
+        return everywhere if len(some) == len(points) else f"at {_names_of_some([name for name, _ in some])}"
 
     def size(ratio: Interval) -> float:
         return ratio.value or 0.0
@@ -71,8 +76,9 @@ def headline(results: Results, points: Sequence[RunPoint]) -> tuple[bool, str]:
     sentences = []
     for line, won in wins.items():
         leads = sorted((min((other.lead for other in point.others), key=size) for _, point in won), key=size)
-        much = bounded(leads[0]) if len(won) == 1 else f"{factor(leads[0].value)} to {factor(leads[-1].value)}"
-        sentences.append(f"{line} is the fastest {what} {at(won)}: {much} times the next.")
+        span = f"{factor(leads[0].value)} to {factor(leads[-1].value)}"
+        lead = with_ci(leads[0]) if len(won) == 1 else span
+        sentences.append(f"{line} is the fastest {what} {at(won)}: {lead} times the next.")
     unclear = [(name, point, [each for each in point.others if each.sure == SLOWER]) for name, point in named]
     unclear = [(name, point, slower) for name, point, slower in unclear if not point.clear]
     partly = [(name, point, slower) for name, point, slower in unclear if slower]
@@ -91,10 +97,7 @@ def headline(results: Results, points: Sequence[RunPoint]) -> tuple[bool, str]:
         sentences.append(_nobody_faster(results, [point for _, point in level], at(level), at(level, everywhere)))
     doubted = [name for name, point in named if any(other.by_valid for other in point.others)]
     if doubted:
-        rest = [counted(len(doubted) - NAMED, "more point")] if len(doubted) > NAMED else []
-        sentences.append(
-            f"Some results at {listed([*doubted[:NAMED], *rest])} rest on SUSPECT trials and are not counted."
-        )
+        sentences.append(f"Some results at {_names_of_some(doubted)} rest on SUSPECT trials and are not counted.")
     return whole and len(wins) == 1 and all(point.clear for point in points), " ".join(sentences)
 
 

@@ -9,7 +9,7 @@ from tierbench.postprocess.compare.points import RunPoint, within
 from tierbench.postprocess.compare.sequential import outcome
 from tierbench.postprocess.measures.saturation import FLAT, FULL, RISING
 from tierbench.postprocess.schema.rows import OPERATIONS, RATE, SENT, SUMMED
-from tierbench.postprocess.schema.run_rows import MEASURED, SaturationRow, ScalingRow, SummaryRow
+from tierbench.postprocess.schema.run_rows import MEASURED, RatioRow, SaturationRow, ScalingRow, SummaryRow
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.stats import round_trips as fitted
 from tierbench.postprocess.tables.factors import level_name, level_of, rows_at
@@ -26,10 +26,10 @@ CACHE = "cache_mb"  # a client's option, by which it asks for more in one piece
 LARGER_CACHE = f"a read cache of several clusters (option {CACHE} = 30), which asks for larger pieces in their order"
 ELSE = "a smaller read-ahead or smaller cache blocks on the way, or a client that asks for larger pieces in their order"
 
-Said = tuple[bool, str]  # whether an answer is clear, and its sentence
+Sentence = tuple[bool, str]  # whether an answer is clear, and its words
 
 
-def shares_of_baseline(results: Results, point: RunPoint, where: str) -> Said | None:
+def shares_of_baseline(results: Results, point: RunPoint, where: str) -> Sentence | None:
     """The sentence that compares each level with the baseline; None where there is none."""
     reference = point.reference
     if reference.line != results.layout.baseline or not point.others:
@@ -42,20 +42,24 @@ def shares_of_baseline(results: Results, point: RunPoint, where: str) -> Said | 
         "apart": "{} of it", EQUIVALENT: f"equivalent within {limit_percent(within(results))}: {{}}",
         INCONCLUSIVE: "not distinguishable: {}", "": "no interval, too few repetitions: {}",
     }  # fmt: skip
-    parts = [said.format(listed(kinds[kind])) for kind, said in words.items() if kind in kinds]
+    parts = [part.format(listed(kinds[kind])) for kind, part in words.items() if kind in kinds]
     doubtful = [other.name for other in point.others if other.by_valid]
     rate = figures(reference.row.means[results.rate].value, results.unit)
-    sentence = f"{where}, against {reference.name} ({rate}): {'; '.join(parts)}."
-    clear = not ({INCONCLUSIVE, ""} & kinds.keys() or doubtful)
-    return clear, " ".join([sentence, *without_suspects(doubtful)])
+    sentence = f"{where}, against {reference.name} ({rate}): {'; '.join(parts)}.{without_suspects(doubtful)}"
+    return not ({INCONCLUSIVE, ""} & kinds.keys() or doubtful), sentence
 
 
-def without_suspects(doubtful: Sequence[str]) -> list[str]:
-    """Of which levels the VALID trials alone do not say the same."""
-    return [f"Without the SUSPECT trials that is not so of {listed(doubtful)}."] if doubtful else []
+def without_suspects(doubtful: Sequence[str]) -> str:
+    """A further sentence: of which levels the VALID trials alone do not say the same."""
+    return f" Without the SUSPECT trials that is not so of {listed(doubtful)}." if doubtful else ""
 
 
-def shares_of_alone(results: Results, point: RunPoint, where: str) -> Said | None:
+def _is_by_suspects(row: RatioRow) -> bool:
+    """Whether a ratio's result is another one by its VALID trials alone."""
+    return row.is_doubted and outcome(row.by_valid, 0) != outcome(row.ratio, 0)
+
+
+def shares_of_alone(results: Results, point: RunPoint, where: str) -> Sentence | None:
     """The sentence about what jobs get beside others; None unless one line of them took turns."""
     starts: dict[str, str] = {}
     for standing in point.standings:
@@ -73,14 +77,13 @@ def shares_of_alone(results: Results, point: RunPoint, where: str) -> Said | Non
         start = starts[other.line]
         clear = clear and compared.ratio.interval is not None
         shares.append(f"{STARTED.get(start, f'started {start} they get')} {with_interval(compared.ratio)}")
-        if compared.is_doubted and outcome(compared.by_valid, 0) != outcome(compared.ratio, 0):
+        if _is_by_suspects(compared):
             doubtful.append(other.name)
     rates = listed([figures(other.row.means[SUMMED].value, "Mb/s") for other in others])
-    sentence = (
+    return clear and not doubtful, (
         f"{where}, {listed(shares)} of what they get alone, summed: {rates} where each alone adds up to"
-        f" {figures(alone[0].row.means[SUMMED].value, 'Mb/s')}."
+        f" {figures(alone[0].row.means[SUMMED].value, 'Mb/s')}.{without_suspects(doubtful)}"
     )
-    return clear and not doubtful, " ".join([sentence, *without_suspects(doubtful)])
 
 
 def each_files_time(results: Results, point: RunPoint) -> Iterator[str]:
@@ -95,13 +98,13 @@ def each_files_time(results: Results, point: RunPoint) -> Iterator[str]:
         before: SummaryRow | None = None
         for row in sorted(rows, key=lambda row: row.means[EACH].value or 0.0):
             trips = row.means[ROUND_TRIPS].value
-            said = f"{results.line_name(row)} {_ms(row.means[EACH].value)}"
-            said += f" or {figures(trips)} round trips" if trips else ""
+            words = f"{results.line_name(row)} {_ms(row.means[EACH].value)}"
+            words += f" or {figures(trips)} round trips" if trips else ""
             longer = results.compared_with(row, level_of(before, results.layout.lines), EACH) if before else None
             if longer and longer.more.value is not None:
                 ends = " to ".join(map(_ms, longer.more.interval or ()))
-                said += f", {_ms(longer.more.value)}{f' ({INTERVAL}{ends})' if ends else ''} more"
-            times.append(said)
+                words += f", {_ms(longer.more.value)}{f' ({INTERVAL}{ends})' if ends else ''} more"
+            times.append(words)
             before = row
         if times:
             where = level_name(results.layout.x, x)
@@ -167,12 +170,12 @@ def amplification_notes(results: Results, point: RunPoint) -> Iterator[str]:
         for standing in wasteful
     ]
     workload = (results.experiment.get("workloads") or {}).get(wasteful[0].row.workload) or {}
-    asked = {**(workload.get("options") or {}), **wasteful[0].row.levels}.get(CACHE)
-    avoided = LARGER_CACHE if asked in ("default", "off") else ELSE
+    cache = {**(workload.get("options") or {}), **wasteful[0].row.levels}.get(CACHE)
     yield (
         "Read amplification: the storage sent more than was delivered"
         f" {'over' if results.layout.lines == ACCESS else 'with'} {listed(each)}. The rest was read ahead"
-        f" in vain, sent again, or background traffic. What may avoid it: {avoided}."
+        " in vain, sent again, or background traffic. What may avoid it:"
+        f" {LARGER_CACHE if cache in ('default', 'off') else ELSE}."
     )
     first, delivers = (max(point.standings, key=lambda each: each.row.means[of].value or 0.0) for of in (SENT, RATE))
     if results.rate == RATE and first != delivers:  # between two turns nothing is sent
@@ -244,9 +247,8 @@ def changes_along_x(results: Results, point: RunPoint) -> list[str]:
     if not changes:
         return []
     factors = [f"{name} {with_interval(row.ratio, CI)}" for name, row in changes]
-    doubtful = [name for name, row in changes if row.is_doubted and outcome(row.by_valid, 0) != outcome(row.ratio, 0)]
-    sentence = f"From {level_name(x, least)} to {largest} the rate changes by {'; '.join(factors)}."
-    return [" ".join([sentence, *without_suspects(doubtful)])]
+    doubtful = without_suspects([name for name, row in changes if _is_by_suspects(row)])
+    return [f"From {level_name(x, least)} to {largest} the rate changes by {'; '.join(factors)}.{doubtful}"]
 
 
 def wall_times(results: Results, point: RunPoint) -> list[str]:
@@ -271,7 +273,7 @@ NOTES = (
 )  # fmt: skip
 
 
-def scaling_of(results: Results) -> Said | None:
+def scaling_of(results: Results) -> Sentence | None:
     """The scale factor at the largest level that was measured, for each line, and whether that is clear.
 
     Nothing where it was not asked for.
