@@ -3,8 +3,9 @@
 from dataclasses import replace
 from html.parser import HTMLParser
 
-from tests.unit.synthetic_report import Shape
+from tests.unit.synthetic_report import Shape, edit_csv, write_run
 from tierbench.postprocess.report.markup import VOID
+from tierbench.postprocess.tables.load_run import read_results
 
 SMALL = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, batches=(4, 8), repeats=3)
 BARE = replace(SMALL, samples=False)
@@ -15,8 +16,14 @@ def silent(_words):
     pass
 
 
+def results_of(run, shape, change=lambda _: {}, **changes):
+    """What is read of a run of this shape, which is written there, with other values of its trials (`edit_csv`)."""
+    edit_csv(write_run(run, shape) / "trials.csv", change, **changes)
+    return read_results(run, silent)
+
+
 class Page(HTMLParser):
-    """What a page holds; raises where a tag is closed that was not open."""
+    """What a page holds; raises where a tag is closed that was not open, or is left open."""
 
     def __init__(self, text):
         super().__init__()
@@ -24,14 +31,15 @@ class Page(HTMLParser):
         self.trials = []
         self.feed(text)
         self.close()
+        assert self.open == []
 
     def handle_starttag(self, tag, attributes):
-        told = dict(attributes)
-        self.ids += [told["id"]] if "id" in told else []
-        self.loads += [told[name] for name in ("src", "srcset", "data", "poster") if name in told]
-        self.loads += [told["href"]] if tag == "link" else []
-        self.links += [told["href"]] if tag == "a" else []
-        if "trial" in (told.get("class") or "").split():
+        values = dict(attributes)
+        self.ids += [values["id"]] if "id" in values else []
+        self.loads += [values[name] for name in ("src", "srcset", "data", "poster") if name in values]
+        self.loads += [values["href"]] if tag == "link" else []
+        self.links += [values["href"]] if tag == "a" else []
+        if "trial" in (values.get("class") or "").split():
             self.trials.append([])
         if tag not in VOID:
             self.open.append(tag)

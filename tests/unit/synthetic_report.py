@@ -76,11 +76,16 @@ def write_run(run, shape):
 
 
 def write_csv(path, rows):
-    kept = list(rows)
+    rows = list(rows)
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(dict.fromkeys(name for row in kept for name in row)))
+        writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
         writer.writeheader()
-        writer.writerows(kept)
+        writer.writerows(rows)
+
+
+def edit_csv(path, change=lambda _: {}, **changes):
+    """Other values in some columns of a table: the same in all rows, or what `change` says of a row."""
+    write_csv(path, [{**row, **changes, **change(row)} for row in read_csv(path)])
 
 
 def _trials(shape):

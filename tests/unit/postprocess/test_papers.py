@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from tests.unit.report_page import BARE, Page, silent
-from tests.unit.synthetic_report import read_csv, write_csv, write_run
+from tests.unit.report_page import BARE, Page, results_of, silent
+from tests.unit.synthetic_report import edit_csv, write_run
 from tests.unit.synthetic_run import edit_json
 from tierbench.dags.claims import Claim, read_claims, reference_of
 from tierbench.dags.experiment import SHIPPED, find_experiment, load_experiment, shipped_experiments
@@ -36,9 +36,7 @@ def claiming(run, *claims, shape=BARE, **others):
 
 def shown(run):
     """What stands on the page against the papers, from a claim's answer on."""
-    page = Page("".join(papers_table(read_results(run, silent))))
-    assert page.open == []
-    return page.text.partition("it is so")[2]
+    return Page("".join(papers_table(read_results(run, silent)))).text.partition("it is so")[2]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +91,7 @@ EXPECTED = {"where": {"access": "direct", "jobs": "most"}, "bottleneck": ["stora
 )
 def test_a_claim_where_another_ceiling_was_hit_is_not_tested(tmp_path, expected, answer):
     run = claiming(tmp_path / "run", BASE, expects=[{**EXPECTED, **expected}])
-    write_csv(run / "trials.csv", [{**row, "bottleneck": "storage"} for row in read_csv(run / "trials.csv")])
+    edit_csv(run / "trials.csv", bottleneck="storage")
     text = shown(run)
     assert answer in text
     assert ("was limited by storage, not by worker NIC" in text) == (answer == "not tested")
@@ -166,7 +164,7 @@ def test_a_papers_shape_stands_beside_ours(tmp_path):
 )
 def test_what_rests_on_suspect_trials_holds_only_if_the_valid_ones_say_so_too(tmp_path, by_valid, verdict, words):
     run = claiming(tmp_path / "run", BASE)
-    write_csv(run / "ratios.csv", [{**row, **by_valid} for row in read_csv(run / "ratios.csv")])
+    edit_csv(run / "ratios.csv", **by_valid)
     row = shown(run)
     assert verdict in row
     assert words in row
@@ -180,7 +178,7 @@ def test_equal_rates_contradict_that_either_is_faster(tmp_path):
 
 
 def test_the_page_has_no_such_part_where_there_is_no_paper(tmp_path):
-    assert list(papers_table(read_results(write_run(tmp_path / "run", BARE), silent))) == []
+    assert list(papers_table(results_of(tmp_path / "run", BARE))) == []
 
 
 @pytest.mark.parametrize("name", REFERENCES)

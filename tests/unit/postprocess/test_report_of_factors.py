@@ -5,8 +5,8 @@ import itertools
 
 import pytest
 
-from tests.unit.postprocess.test_plots import by_name, pictures, read
-from tests.unit.report_page import Page, silent
+from tests.unit.postprocess.test_plots import by_name, pictures
+from tests.unit.report_page import Page, results_of, silent
 from tests.unit.synthetic_report import Shape, write_run
 from tierbench.postprocess.compare.judgement import changes
 from tierbench.postprocess.plots import canvas
@@ -25,7 +25,7 @@ LATENCY = Shape(
 
 @pytest.fixture(scope="module")
 def latency(tmp_path_factory):
-    return read(tmp_path_factory.mktemp("latency"), LATENCY)
+    return results_of(tmp_path_factory.mktemp("latency") / "run", LATENCY)
 
 
 @pytest.fixture(scope="module")
@@ -34,14 +34,13 @@ def drawn(latency):
 
 
 def test_the_first_sentence_has_the_ratio_of_what_was_asked_about(tmp_path):
-    results = read(tmp_path, CACHE)
+    results = results_of(tmp_path / "run", CACHE)
     [panel] = results.panels
-    found = answer(results, panel)
-    assert found.clear
-    assert found.sentence.startswith(
-        "With 6 jobs of root by lan-xrootd, cache_mb=30 is the fastest level of cache_mb: "
-    )
-    assert f"1.25 (95{NBSP}% CI 1.22–1.28) times cache_mb=0" in found.sentence
+    result = answer(results, panel)
+    assert result.clear
+    where = "With 6 jobs of root by lan-xrootd"
+    assert result.sentence.startswith(f"{where}, cache_mb=30 is the fastest level of cache_mb: ")
+    assert f"1.25 (95{NBSP}% CI 1.22–1.28) times cache_mb=0" in result.sentence
 
 
 def test_each_panel_has_its_answer_at_the_largest_number_along_x(latency):
@@ -81,7 +80,7 @@ def test_the_label_of_small_figures_is_along_them_and_not_in_the_legend(drawn):
 
 def test_titles_side_by_side_leave_each_other_alone(tmp_path):
     axes = {"rtt_ms": {1: 1, 9: 0.5}, "readahead_kb": {0: 1, 4096: 1.2}, "dataset": {"small": 1, "large": 2}}
-    figure = pictures(read(tmp_path, dataclasses.replace(LATENCY, axes=axes, report={})))[0].figure
+    figure = pictures(results_of(tmp_path / "run", dataclasses.replace(LATENCY, axes=axes, report={})))[0].figure
     with canvas.style():
         figure.draw_without_rendering()
         boxes = [axes._left_title.get_window_extent() for axes in figure.axes]
@@ -90,7 +89,7 @@ def test_titles_side_by_side_leave_each_other_alone(tmp_path):
 
 def test_words_along_x_are_as_the_experiment_has_them(tmp_path):
     shape = dataclasses.replace(CACHE, axes={"data": {"small": 1, "large": 2, "huge": 3}}, report={"x": "data"})
-    results = read(tmp_path, shape)
+    results = results_of(tmp_path / "run", shape)
     assert (results.layout.lines, results.layout.x) == ("access", "data")
     assert results.ladder(results.panels[0]) == ["small", "large", "huge"]
     assert "at data=huge" in answer(results, results.panels[0]).sentence
@@ -98,7 +97,7 @@ def test_words_along_x_are_as_the_experiment_has_them(tmp_path):
 
 def test_what_is_of_batches_is_drawn_along_batches_only(drawn, tmp_path):
     assert not [name for name in drawn if name.startswith(("slope", "gain"))]
-    assert {"slope.root", "gain.root", "bottleneck.root"} <= set(by_name(pictures(read(tmp_path, CACHE))))
+    assert {"slope.root", "gain.root", "bottleneck.root"} <= set(by_name(pictures(results_of(tmp_path / "run", CACHE))))
 
 
 def test_no_figure_claims_a_counterpart_that_it_does_not_have(drawn):
@@ -107,7 +106,7 @@ def test_no_figure_claims_a_counterpart_that_it_does_not_have(drawn):
 
 def test_of_many_panels_figures_stay_few(tmp_path):
     axes = {"rtt_ms": {1: 1, 9: 0.5}, "cache_mb": dict.fromkeys((0, 30, 60), 1), "data": dict.fromkeys("abc", 1)}
-    results = read(tmp_path, dataclasses.replace(LATENCY, axes=axes, report={}))
+    results = results_of(tmp_path / "run", dataclasses.replace(LATENCY, axes=axes, report={}))
     assert len(results.panels) == 6
     names = by_name(pictures(results))
     assert len(names) < 12
@@ -116,14 +115,12 @@ def test_of_many_panels_figures_stay_few(tmp_path):
 
 def test_a_page_names_levels_in_its_tables_trials_and_head(tmp_path):
     page = Page(run_report(write_run(tmp_path / "run", LATENCY), None, silent).read_text(encoding="utf-8"))
-    assert page.open == []
     assert len(page.trials) == 24
     assert "ExTENCI paper, Figure 7" in page.text
     assert all("rtt_ms" in words and "cache_mb" in words for words in page.trials)
 
 
 def test_tables_have_a_column_for_each_factor(latency):
-    assert "<th" in summary_table(latency)
     for name in ("access", "workload", "rtt_ms", "cache_mb", "jobs"):
         assert f">{name}</th>" in summary_table(latency)
     assert all(f">rtt_ms={level}</th>" in bottleneck_table(latency) for level in ("0.1", "5", "47"))
@@ -131,7 +128,7 @@ def test_tables_have_a_column_for_each_factor(latency):
 
 def test_runs_are_compared_point_by_point(tmp_path, latency):
     axes = {"rtt_ms": {47: 0.3, 0.1: 1, 5: 0.9}, "cache_mb": {0: 1, 30: 2.5}}
-    other = read(tmp_path, dataclasses.replace(LATENCY, axes=axes))
+    other = results_of(tmp_path / "run", dataclasses.replace(LATENCY, axes=axes))
     found = {change.name: change.factor for change in changes(latency, other, "delivered_mbps")}
     assert len(found) == 12
     assert found["direct/root rtt_ms=5 cache_mb=30 ×6"] == pytest.approx(2, rel=0.01)  # noqa: RUF001
