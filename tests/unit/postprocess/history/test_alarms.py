@@ -72,12 +72,12 @@ def test_one_change(nights, happens, watch, expected):
     assert said(chronicle_of(nights, **happens), **watch) == expected
 
 
+def newer_xrootd_from(night):
+    return lambda number: {("dgt.fiu.test", "package xrootd-server"): "5.8.1" if number < night else "5.8.4"}
+
+
 def test_a_method_that_falls_is_named_after_two_nights_with_what_else_changed():
-    versions = {"package xrootd-server": "5.8.1"}, {"package xrootd-server": "5.8.4"}
-    known = chronicle_of(
-        42, factors={LAN: slower_from(40, 0.14)},
-        environment=lambda n: {("dgt.fiu.test", k): v for k, v in versions[n >= 40].items()},
-    )  # fmt: skip
+    known = chronicle_of(42, factors={LAN: slower_from(40, 0.14)}, environment=newer_xrootd_from(40))
     (only,) = findings(known)
     assert (only.kind, only.direction, only.configuration) == (STEP, WORSE, LAN)
     assert (only.since.planned_ns - FIRST_NS) // DAY_NS == 40
@@ -90,37 +90,40 @@ def test_a_method_that_falls_is_named_after_two_nights_with_what_else_changed():
 
 @pytest.mark.parametrize("night", [3, 4])
 def test_what_breaks_in_the_first_week_is_told_and_hides_no_later_change(night):
-    nights = chronicle_of(60, factors={LAN: slower_from(night, 0.5)})
-    assert [found.configuration for found in findings(nights)] == [LAN]
-    both = lambda n: slower_from(night, 0.5)(n) * slower_from(50, 0.2)(n)  # noqa: E731 - a factor is a function
-    (found, *_) = findings(chronicle_of(60, factors={LAN: both}))
+    once, twice = slower_from(night, 0.5), at_levels((night, 0.5), (50, 0.4))
+    assert said(chronicle_of(60, factors={LAN: once})) == [(STEP, WORSE, LAN)]
+    (found, *_) = findings(chronicle_of(60, factors={LAN: twice}))
     assert found.ratio[0] < 0.85
 
 
-def test_a_control_that_is_not_measured_any_more_is_told():
-    known = chronicle_of(20)
-    for night in known.measured[15:]:
+def unplanned(known, configuration, since):
+    """The same chronicle, of which no night since this one has planned a configuration."""
+    for night in known.nights[since:]:
         for rows in (known.values, known.verdicts):
-            rows[night.id] = [row for row in rows[night.id] if row.configuration != CONTROL]
-    (lost,) = (found for found in findings(known) if found.kind == LOST)
+            rows[night.id] = [row for row in rows[night.id] if row.configuration != configuration]
+    return known
+
+
+def test_a_control_that_is_not_measured_any_more_is_told():
+    known = unplanned(chronicle_of(20), CONTROL, 15)
+    (lost,) = (finding for finding in findings(known) if finding.kind == LOST)
     assert f"of {CONTROL}, which is the control and is not measured any more" in sentence(lost, known)
 
 
 def test_a_change_within_nights_that_measured_nothing_is_dated_to_none_of_them():
-    packages = lambda night: {("oss.uf.test", "package xrootd-server"): "5.8.1" if night < 33 else "5.8.4"}  # noqa: E731
-    nights = chronicle_of(60, missed=range(30, 50), environment=packages, factors={LAN: slower_from(36, 0.15)})
-    (found,) = findings(nights)
-    words = sentence(found, nights)
+    fallen = {"factors": {LAN: slower_from(36, 0.15)}, "environment": newer_xrootd_from(33)}
+    known = chronicle_of(60, missed=range(30, 50), **fallen)
+    (only,) = findings(known)
+    words = sentence(only, known)
     assert " or some night after that of " in words
     assert "; since the night of " in words
     assert "that night" not in words
 
 
 def test_of_many_changes_beside_a_change_three_are_named_and_the_others_counted():
-    def environment(night):
-        return {("dgt.fiu.test", f"setting {number}"): str(night >= 40) for number in range(5)}
-
-    known = chronicle_of(45, factors={LAN: slower_from(40, 0.2)}, environment=environment)
+    settings = [("dgt.fiu.test", f"setting {number}") for number in range(5)]
+    fallen = {"factors": {LAN: slower_from(40, 0.2)}}
+    known = chronicle_of(45, **fallen, environment=lambda night: dict.fromkeys(settings, str(night >= 40)))
     (only,) = findings(known)
     assert sentence(only, known).endswith(", and 2 more things changed.")
 
@@ -350,16 +353,11 @@ def test_several_changes_one_after_another(factors, acks, expected):
 @pytest.mark.parametrize("known", [chronicle_of(60, factors={LAN: slower_from(50, 0.4)}),
                                    without(chronicle_of(42), LAN, from_40)], ids=["slower", "lost"])  # fmt: skip
 def test_what_is_planned_no_longer_is_no_alarm(known):
-    for rows in (known.values, known.verdicts):
-        rows[known.nights[-1].id] = [one for one in rows[known.nights[-1].id] if one.configuration != LAN]
-    assert said(known) == []
+    assert said(unplanned(known, LAN, -1)) == []
 
 
 def test_what_has_a_floor_and_is_planned_no_longer_is_lost():
-    known = chronicle_of(42)
-    for night in known.nights[40:]:
-        known.values[night.id] = [one for one in known.values[night.id] if one.configuration != LAN]
-        known.verdicts[night.id] = [one for one in known.verdicts[night.id] if one.configuration != LAN]
+    known = unplanned(chronicle_of(42), LAN, 40)
     (only,) = findings(known, Watch(floors={LAN: 100.0}))
     assert (only.kind, only.configuration, only.since) == (LOST, LAN, known.nights[40])
     assert "which has a floor and is not measured any more" in sentence(only, known)
@@ -378,11 +376,8 @@ def test_a_rerun_of_some_changes_neither_what_is_watched_nor_how_many_nights_the
 
 def test_what_is_below_its_floor_is_said_to_have_a_rate_below_it():
     factors = {LAN: lambda n: 0.9 if n in (10, 12, 13) else 1.2}
-    (only,) = (
-        found
-        for found in findings(chronicle_of(14, factors=factors), Watch(floors={LAN: 140.0}))
-        if found.kind == FLOOR
-    )
+    found = findings(chronicle_of(14, factors=factors), Watch(floors={LAN: 140.0}))
+    (only,) = (finding for finding in found if finding.kind == FLOOR)
     assert only.after == pytest.approx(135, rel=0.02)
 
 
