@@ -135,26 +135,20 @@ def _trial(shape, access, workload, levels, jobs, repeat, rate, position):
     }  # fmt: skip
 
 
-def _counting(trial):
-    return trial["state"] == "complete" and trial.get("verdict") != "INVALID"
-
-
 def _summary(trials, shape):
     groups = {}
     for trial in trials:
         groups.setdefault((trial["configuration"], trial["jobs"]), []).append(trial)
     for members in groups.values():
-        kept = [trial for trial in members if _counting(trial)]
+        usable = [each for each in members if each["state"] == "complete" and each.get("verdict") != "INVALID"]
         row = {name: members[0][name] for name in ("configuration", *(factor.name for factor in shape.factors))}
-        row |= {"trials": len(kept), "trials_left_out": len(members) - len(kept)}
+        row |= {"trials": len(usable), "trials_left_out": len(members) - len(usable)}
         for metric in METRICS:
-            values = [trial[metric] for trial in kept if metric in trial]
-            row[metric] = statistics.fmean(values) if values else ""
-            row[f"{metric}_sd"] = statistics.stdev(values) if len(values) > 1 else ""
+            values = [trial[metric] for trial in usable if metric in trial]
+            several, mean = len(values) > 1, statistics.fmean(values) if values else ""
+            row |= {metric: mean, f"{metric}_sd": statistics.stdev(values) if several else ""}
             if not shape.plain:
-                row |= {f"{metric}_low": "", f"{metric}_high": ""}
-            if not shape.plain and len(values) > 1:
-                row |= {f"{metric}_low": 0.9 * row[metric], f"{metric}_high": 1.2 * row[metric]}
+                row |= {f"{metric}_low": 0.9 * mean if several else "", f"{metric}_high": 1.2 * mean if several else ""}
         if not shape.plain and row["delivered_mbps"] and members[0]["jobs"] != shape.batches[0]:
             row |= {"gain_mbps": 50.0, "gain_low": 40.0, "gain_high": 65.0}
             row |= {"growth": 1.5, "growth_low": 1.4, "growth_high": 1.7}
@@ -163,20 +157,17 @@ def _summary(trials, shape):
 
 def _ratios(summary, shape):
     names = [factor.name for factor in shape.factors]
-    for one in summary:
-        for other in summary:
-            differing = [name for name in names if one[name] != other[name]]
-            if len(differing) != 1 or not one["delivered_mbps"] or not other["delivered_mbps"]:
-                continue
-            ratio = one["delivered_mbps"] / other["delivered_mbps"]
-            pairs = min(one["trials"], other["trials"])
-            bounds = (ratio - shape.interval, ratio + shape.interval) if pairs > 1 else ("", "")
-            yield {
-                "factor": differing[0], **{name: one[name] for name in names}, "against": other[differing[0]],
-                 "metric": "delivered_mbps", "ratio": ratio,
-                "low": bounds[0], "high": bounds[1], "pairs": pairs,
-                "method": "t",
-            }  # fmt: skip
+    for row, other in itertools.permutations(summary, 2):
+        differing = [name for name in names if row[name] != other[name]]
+        if len(differing) != 1 or not row["delivered_mbps"] or not other["delivered_mbps"]:
+            continue
+        ratio = row["delivered_mbps"] / other["delivered_mbps"]
+        pairs = min(row["trials"], other["trials"])
+        low, high = (ratio - shape.interval, ratio + shape.interval) if pairs > 1 else ("", "")
+        yield {
+            "factor": differing[0], **{name: row[name] for name in names}, "against": other[differing[0]],
+            "metric": "delivered_mbps", "ratio": ratio, "low": low, "high": high, "pairs": pairs, "method": "t",
+        }  # fmt: skip
 
 
 def _resources(trials, shape):
@@ -186,14 +177,15 @@ def _resources(trials, shape):
         ("gateway", "CPU", 0.7), ("gateway", "softirq", 0.2), ("worker", "NIC received", 0.6),
     )  # fmt: skip
     for trial in trials:
+        of_trial = {name: trial[name] for name in shared}
         for role, resource, share in resources:
             yield {
-                **{name: trial[name] for name in shared}, "host": f"{role}.test", "role": role, "resource": resource,
+                **of_trial, "host": f"{role}.test", "role": role, "resource": resource,
                 "value": share * trial["mean_mbps"], "unit": "Mb/s", "ceiling": 500.0,
                 "utilisation": round(share * trial["mean_mbps"] / 500, 4),
             }  # fmt: skip
         yield {
-            **{name: trial[name] for name in shared}, "host": "storage.test", "role": "storage",
+            **of_trial, "host": "storage.test", "role": "storage",
             "resource": "TCP retransmits", "value": 3, "unit": "1/s", "ceiling": "", "utilisation": "",
         }  # fmt: skip
 
@@ -202,14 +194,9 @@ def _write_samples(run, trial, shape):
     folder = run / "trials" / trial["trial_id"] / "samples"
     ramp = synthetic.ramps(trial["mean_mbps"] * 1.15, up_s=2, level_s=max(trial["window_s"] - 5, 1), down_s=3)
     times = synthetic.ticks(-2.3, trial["window_s"] + 2.7)
+    gateway = {"host": synthetic.GATEWAY, "role": "gateway"}
     synthetic.write_samples(folder / f"{synthetic.OSS}.samples", times, ramp, **shape.changes)
-    synthetic.write_samples(
-        folder / f"{synthetic.GATEWAY}.samples",
-        times,
-        lambda time: ramp(time) // 2,
-        host=synthetic.GATEWAY,
-        role="gateway",
-    )
+    synthetic.write_samples(folder / f"{synthetic.GATEWAY}.samples", times, lambda time: ramp(time) // 2, **gateway)
 
 
 def _write_over_time(run):
@@ -217,10 +204,10 @@ def _write_over_time(run):
     for trial in read_rows(TrialRow, run):
         folder = run / "trials" / trial.trial_id
         files = map(read_samples, sorted(folder.glob("samples/*.samples")))
-        sampled = [Sampled(one, intervals(one)) for file in files for one in file.by_interface()]
-        found = over_time(sampled, trial, trial.slices.all_active_delivered_mbps is not None)
-        if found.hosts:
-            (folder / names.OVER_TIME).write_text(json.dumps(found.to_record()), encoding="utf-8")
+        sampled = [Sampled(samples, intervals(samples)) for file in files for samples in file.by_interface()]
+        series = over_time(sampled, trial, trial.slices.all_active_delivered_mbps is not None)
+        if series.hosts:
+            (folder / names.OVER_TIME).write_text(json.dumps(series.to_record()), encoding="utf-8")
 
 
 def _write_definitions(run, shape, trials):
@@ -248,14 +235,13 @@ def _write_definitions(run, shape, trials):
         ],
     }  # fmt: skip
     site = {
-        "name": shape.site,
-        "description": "not a real site",
-        "caveat": "Nothing here was ever measured.",
-        "links": {"wan": 1000},
-        "flush": {"strategy": "fadvise"},
-    }
-    experiment = {"name": "synthetic", "repeats": shape.repeats, "sample_period_s": 1.0, "flush": True}
+        "name": shape.site, "description": "not a real site", "caveat": "Nothing here was ever measured.",
+        "links": {"wan": 1000}, "flush": {"strategy": "fadvise"},
+    }  # fmt: skip
     reading = {"client": "root", "replicas": "tree", "options": {"cache_mb": "default"}}
-    experiment["workloads"] = dict.fromkeys(shape.workloads, reading)
+    experiment = {
+        "name": "synthetic", "repeats": shape.repeats, "sample_period_s": 1.0, "flush": True,
+        "workloads": dict.fromkeys(shape.workloads, reading),
+    }  # fmt: skip
     for name, content in {"plan": plan, "site": site, "experiment": experiment}.items():
         (run / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
