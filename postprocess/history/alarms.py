@@ -37,12 +37,10 @@ from tierbench.postprocess.history.changepoints import (
 )  # fmt: skip
 from tierbench.postprocess.history.database import Chronicle
 from tierbench.postprocess.history.rows import Acknowledgement, Night
+from tierbench.postprocess.history.series import ALONG, BESIDE, DAY_NS, Series, series
 
 BETTER, WORSE = "better", "worse"
 STEP, DRIFT, FLOOR, SINGLE, LOST = "step", "drift", "floor", "single night", "lost"
-DAY_NS = 86_400 * 10**9
-ALONG = 0.5  # of a change has to be in the other series too for both to tell of one thing
-BESIDE = 28  # nights on either side of a change that are asked for that
 NEAR = 10  # the same of the control's, beside which methods may have changes of their own
 LEAST_LOST = 2  # nights without a VALID trial: of one alone its own message tells
 LAST = 5  # nights of a drift that tell the most of it
@@ -85,66 +83,10 @@ class Finding:
         return self.kind != SINGLE
 
 
-@dataclass(frozen=True)
-class Series:
-    """The nights in which a configuration has VALID trials, in order, with its rates as logarithms."""
-
-    configuration: str
-    nights: Sequence[Night]
-    rates: Numbers
-
-    @property
-    def planned(self) -> Numbers:
-        return np.array([night.planned_ns for night in self.nights], dtype=float)
-
-    def __len__(self) -> int:
-        return len(self.nights)
-
-    def mean(self, begin: int, end: int | None = None) -> float:
-        """Of some nights, in the metric's unit."""
-        return math.exp(float(winsorized(self.rates[begin:end]).mean()))
-
-    def turn(self, begin: int) -> tuple[Night, Night]:
-        """The first night of what begins there, and the last one before it."""
-        index = max(begin, 1)
-        return self.nights[index], self.nights[index - 1]
-
-    def goes_along(self, difference: float, begin: float, at: float, end: float, nights: int = BESIDE) -> bool | None:
-        """Whether its level changed with another one's, by the nights on either side; None where there are none."""
-        planned = self.planned
-        before = self.rates[(planned >= begin) & (planned < at)][-nights:]
-        after = self.rates[(planned >= at) & (planned <= end)][:nights]
-        if not len(before) or not len(after):
-            return None
-        return float(np.median(after) - np.median(before)) / difference >= ALONG
-
-
-def control_of(chronicle: Chronicle) -> str:
-    """The reference configuration of the latest night that has one."""
-    return next((night.control for night in reversed(chronicle.measured) if night.control), "")
-
-
 def few_nights(chronicle: Chronicle) -> list[str]:
     """The configurations with values of too few nights for a change to be told."""
     counted = chronicle.counts(chronicle.latest) if chronicle.latest else ()
     return [name for name in counted if len(series(chronicle, name)) < LEAST_IN_ALL]
-
-
-def series(chronicle: Chronicle, configuration: str, begin_ns: int = 0) -> Series:
-    """A configuration's rate; a night and its rerun are one value, by their trials."""
-    measured: dict[int, list[tuple[Night, float, int]]] = {}
-    for night in chronicle.measured:
-        value = chronicle.value(night, configuration) if night.planned_ns >= begin_ns else None
-        if value and value.mean > 0:
-            measured.setdefault(night.planned_ns, []).append((night, value.mean, value.n))
-    rates = [sum(mean * n for _, mean, n in same) / sum(n for *_, n in same) for same in measured.values()]
-    return Series(configuration, [same[0][0] for same in measured.values()], np.log(rates))
-
-
-def baseline(chronicle: Chronicle, configuration: str) -> Series:
-    """The same since what was accepted last."""
-    of_it = _acknowledgements_of(chronicle, "", configuration)
-    return series(chronicle, configuration, max((ack.since_ns for ack in of_it if ack.accepted), default=0))
 
 
 def findings(chronicle: Chronicle, watch: Watch | None = None) -> list[Finding]:
@@ -162,10 +104,6 @@ def history_of(chronicle: Chronicle, configuration: str, watch: Watch) -> list[F
     ]
 
 
-def _acknowledgements_of(chronicle: Chronicle, *configurations: str) -> list[Acknowledgement]:
-    return [ack for ack in chronicle.acknowledgements if ack.configuration in configurations]
-
-
 @dataclass(frozen=True)
 class Shift:
     """A change of the control's level, and the access methods that went along."""
@@ -174,12 +112,12 @@ class Shift:
     planned_ns: int
     difference: float
     along: frozenset[str]
-    asked: int
+    methods: int  # that have nights before and after
 
     @property
     def shared(self) -> bool:
         """Whether it is the environment's."""
-        return 2 * len(self.along) > self.asked
+        return 2 * len(self.along) > self.methods
 
 
 class _Nightly:
@@ -193,19 +131,18 @@ class _Nightly:
         self.names = list(dict.fromkeys([*judged, *(row.configuration for row in chronicle.values.get(latest, []))]))
         self.last_ns = chronicle.measured[-1].planned_ns if chronicle.measured else 0
         self.methods = {name: series(chronicle, name) for name in self.names}
-        self.control_name = control_of(chronicle) if control_of(chronicle) in self.methods else ""
+        self.control_name = chronicle.control if chronicle.control in self.methods else ""
         self.control = self.methods.pop(self.control_name, None) or None  # an empty series is none
         self.control_levels = course(self.control.rates if self.control else np.array([]), watch.rule)
         self.shifts = list(self._shifts(self.control)) if self.control else []
 
     def findings(self) -> list[Finding]:
-        all_of = [*self._of_control(self.control)] if self.control else []
-        all_of += self._lost()
-        for rate in filter(None, [self.control, *self.methods.values()]):
-            all_of += self._floor(rate)
-            if rate is not self.control:
-                all_of += self._of_method(rate)
-        return all_of if self.control_name else _merged(all_of, self.methods, self.size)
+        all_findings = [*self._of_control(self.control)] if self.control else []
+        all_findings += self._lost()
+        all_findings += self._floor(self.control) if self.control else []
+        for rate in filter(None, self.methods.values()):
+            all_findings += [*self._floor(rate), *self._of_method(rate)]
+        return all_findings if self.control_name else _merged(all_findings, self.methods, self.size)
 
     def _shifts(self, control: Series) -> Iterator[Shift]:
         for at, (before, after) in enumerate(itertools.pairwise(self.control_levels.segments), 1):
@@ -227,15 +164,15 @@ class _Nightly:
         its_own = [shift for shift in self.shifts if not shift.shared]
         alarm = False
         for name, shifts, others in (("", shared, its_own), (control.configuration, its_own, shared)):
-            acknowledgements = _acknowledgements_of(self.chronicle, name)
+            acknowledgements = self.chronicle.acknowledgements_of(name)
             changes = {shift.at for shift in shifts}
             # What earlier nights would have measured after the others' changes.
             later = [shift.difference * (control.planned < shift.planned_ns) for shift in others]
-            shown = replace(control, rates=control.rates + np.sum(later, axis=0))
-            finding = _Judged(shown, control.rates, levels, changes, acknowledgements, self.size).present_state()
+            rate = replace(control, rates=control.rates + np.sum(later, axis=0))
+            finding = _Judgement(rate, control.rates, levels, changes, acknowledgements, self.size).present_state()
             if finding:
                 alarm |= not finding.acknowledged
-                along = (len(shared[-1].along), shared[-1].asked) if shared and not name else (0, 0)
+                along = (len(shared[-1].along), shared[-1].methods) if shared and not name else (0, 0)
                 yield replace(finding, configuration=name, is_control=bool(name), along=along)
         if single and not alarm and control.nights[-1].planned_ns == self.last_ns:
             finding = _alone(control, levels, single)
@@ -265,17 +202,17 @@ class _Nightly:
         by_control = share >= ALONG
         # Without a control a change of all is reported for each, and acknowledged for all.
         names = [rate.configuration] if self.control_name else [rate.configuration, ""]
-        acknowledgements = _acknowledgements_of(self.chronicle, *names)
-        finding = _Judged(now, values, levels, its_own, acknowledgements, self.size).present_state()
+        acknowledgements = self.chronicle.acknowledgements_of(*names)
+        finding = _Judgement(now, values, levels, its_own, acknowledgements, self.size).present_state()
         if finding:
             yield replace(finding, by_control=by_control)
         if (finding is None or finding.acknowledged) and levels.single and planned[-1] == self.last_ns:
             if beside.any() and not beside[-1]:  # whatever made the control doubtful may have slowed the method as well
                 return
-            asked = [rates, rates - control_off] if beside.any() else [rates]
+            views = [rates, rates - control_off] if beside.any() else [rates]
             begin = levels.segments[-1].begin
-            by = [float(part[-1] - np.nanmedian(part[begin:-1][-BESIDE:])) for part in asked]
-            if all(moved / levels.single.difference >= ALONG for moved in by):
+            differences = [float(view[-1] - np.nanmedian(view[begin:-1][-BESIDE:])) for view in views]
+            if all(difference / levels.single.difference >= ALONG for difference in differences):
                 yield replace(_alone(now, levels, levels.single), by_control=by_control)
 
     def _shared_with_control(self, rate: Series) -> tuple[float, Numbers]:
@@ -298,14 +235,14 @@ class _Nightly:
     def _lost(self) -> Iterator[Finding]:
         """What the last night planned, or has a floor, and has had no VALID trial in it or in the one before."""
         nan, floors = math.nan, self.watch.floors  # of what its experiment plans no longer, too
-        control = control_of(self.chronicle)
+        control = self.chronicle.control
         for name in dict.fromkeys([*self.names, *floors, *filter(None, [control])]):
-            gone = _without_valid(self.chronicle, name, name in floors or name == control)
-            if len(gone) >= LEAST_LOST:
-                nights = gone[0], self.chronicle.before(gone[0]) or gone[0]
-                seen = any(ack.since_ns == gone[0].planned_ns for ack in _acknowledgements_of(self.chronicle, name))
-                yield Finding(LOST, LOST, name, *nights, nan, nan, (nan, nan, nan), acknowledged=seen,
-                              is_control=name == control)  # fmt: skip
+            nights = _without_valid(self.chronicle, name, name in floors or name == control)
+            if len(nights) >= LEAST_LOST:
+                first, before = nights[0], self.chronicle.before(nights[0]) or nights[0]
+                acknowledged = any(ack.since_ns == first.planned_ns for ack in self.chronicle.acknowledgements_of(name))
+                yield Finding(LOST, LOST, name, first, before, nan, nan, (nan, nan, nan),
+                              acknowledged=acknowledged, is_control=name == control)  # fmt: skip
 
     def _floor(self, rate: Series) -> Iterator[Finding]:
         """Whether the last two nights are below what somebody has set."""
@@ -317,13 +254,13 @@ class _Nightly:
         start = max(above) + 1 if above else 0
         first = start + int(np.argmax(below[start:]))
         rates = np.exp(rate.rates[first:][below[first:]])
-        seen = False
-        for ack in _acknowledgements_of(self.chronicle, rate.configuration):
+        acknowledged = False
+        for ack in self.chronicle.acknowledgements_of(rate.configuration):
             until = rate.rates[first:][rate.planned[first:] <= max(ack.since_ns, ack.at_ns)]
-            seen |= len(until) > 0 and bool(rate.rates[-2:].mean() > np.median(until) - self.size)
+            acknowledged |= len(until) > 0 and bool(rate.rates[-2:].mean() > np.median(until) - self.size)
         after, ratio = float(rates.mean()), (float(rates.mean()) / floor, rates.min() / floor, rates.max() / floor)
         nights = rate.nights[first], rate.nights[max(first - 1, 0)]
-        yield Finding(FLOOR, WORSE, rate.configuration, *nights, floor, after, ratio, acknowledged=seen)
+        yield Finding(FLOOR, WORSE, rate.configuration, *nights, floor, after, ratio, acknowledged=acknowledged)
 
 
 @dataclass
@@ -335,7 +272,7 @@ class _State:
     direction: str = ""
     since: int = 0  # segment in which it left its reference
     latest: int = 0  # segment in which it last went further
-    seen: float | None = None  # the level that was acknowledged
+    acknowledged: float | None = None  # level
 
     def enter(self, at: int, part: Segment, before: Segment, size: float) -> None:
         """Another level, which changed by its own; one that has just begun is held against half of the size."""
@@ -344,7 +281,7 @@ class _State:
         further = went * sign > 0 and (before.level - self.reference.level) * sign > -size / 2
         direction = (WORSE if gone < 0 else BETTER) if abs(gone) >= (size / 2 if further else size) else ""
         if direction != was:
-            self.since, self.seen = at, None
+            self.since, self.acknowledged = at, None
         if direction != was or further:
             self.latest = at
         self.direction = direction
@@ -355,15 +292,15 @@ class _State:
             return self
         if any(accepted) or self.direction == BETTER:
             return _State(part, part.level)
-        self.seen = part.level if self.seen is None else min(part.level, self.seen)
+        self.acknowledged = part.level if self.acknowledged is None else min(part.level, self.acknowledged)
         return self
 
 
 @dataclass(frozen=True)
-class _Judged:
-    """A series that is judged by those of its changes that count; what the others brought is taken out of it."""
+class _Judgement:
+    """Of a series, by those of its changes that count; what the others brought is taken out of it."""
 
-    shown: Series  # with the rates that are reported
+    rate: Series  # as it is reported
     values: Numbers  # that its levels are of
     levels: Course
     changes: Collection[int]  # that count, by the segments that they begin
@@ -381,53 +318,55 @@ class _Judged:
         state = self._state_after(counting)
         if not state.direction:
             return None
-        last, nights = counting[-1], self.shown.nights
+        last, nights = counting[-1], self.rate.nights
         difference, reach = last.level - state.reference.level, self.levels.reach(state.reference, last)
         whole = replace(last, begin=parts[state.since].begin)
         step = replace(
-            _finding(STEP, self.shown, difference, reach, state.reference, whole),
-            acknowledged=state.seen is not None and last.level > state.seen - self.size,
+            _finding(STEP, self.rate, difference, reach, state.reference, whole),
+            acknowledged=state.acknowledged is not None and last.level > state.acknowledged - self.size,
             latest=nights[parts[state.latest].begin] if state.latest != state.since else None,
-            after=self.shown.mean(last.begin),
+            after=self.rate.mean(last.begin),
         )
         return self._as_drift(step, state.reference.begin) or step
 
     def _state_after(self, parts: list[Segment]) -> _State:
         """After all levels, and what people said in the nights of each."""
         state = _State(parts[0], parts[0].level)
-        nights = self.shown.planned
-        seen = [
-            sum(nights[part.begin] <= ack.since_ns or nights[part.found] <= ack.at_ns for part in parts) - 1
+        nights = self.rate.planned
+        last_levels = [
+            sum(nights[part.begin] <= ack.since_ns or nights[part.detection] <= ack.at_ns for part in parts) - 1
             for ack in self.acknowledgements
         ]
         for at, part in enumerate(parts):
             if at in self.changes:
                 state.enter(at, part, parts[at - 1], self.size)
-            said = [ack.accepted for ack, last in zip(self.acknowledgements, seen, strict=True) if last == at]
-            state = state.after(said, part)
+            accepted = [
+                ack.accepted for ack, last in zip(self.acknowledgements, last_levels, strict=True) if last == at
+            ]
+            state = state.after(accepted, part)
             if state.direction == BETTER and len(part) >= ESTABLISHED:
                 state = _State(part, part.level)
         return state
 
     def _as_drift(self, step: Finding, begin: int) -> Finding | None:
         """The same as a line since the reference began, where that tells more of it."""
-        shown = self.shown
+        rate = self.rate
         later = [
             replace(part, begin=max(part.begin - begin, 0), end=part.end - begin)
             for part in self.levels.segments if part.end > begin
         ]  # fmt: skip
-        slow = line(self.values[begin:], shown.planned[begin:] / DAY_NS, later)
+        slow = line(self.values[begin:], rate.planned[begin:] / DAY_NS, later)
         if slow is None or slow.slope * math.log(step.ratio[0]) <= 0 or abs(slow.difference) < self.size:
             return None
         turn = begin + max(slow.index, 1)
-        since, last = shown.turn(turn)
+        since, last = rate.turn(turn)
         return replace(
             step,
             kind=DRIFT,
             since=since,
             last=last,
-            before=shown.mean(begin, turn),
-            after=shown.mean(-LAST),
+            before=rate.mean(begin, turn),
+            after=rate.mean(-LAST),
             ratio=_bounded(slow.difference, slow.reach * abs(slow.difference / slow.slope)),
             per_night=_bounded(slow.slope, slow.reach),
         )
@@ -438,33 +377,33 @@ def _bounded(difference: float, reach: float) -> tuple[float, float, float]:
     return math.exp(difference), math.exp(difference - reach), math.exp(difference + reach)
 
 
-def _alone(shown: Series, levels: Course, single: Single) -> Finding:
+def _alone(rate: Series, levels: Course, single: Single) -> Finding:
     """The last night, which stands alone."""
     last = levels.segments[-1]
     before = replace(last, end=last.end - 1)
-    return _finding(SINGLE, shown, single.difference, single.reach, before, replace(last, begin=last.end - 1))
+    return _finding(SINGLE, rate, single.difference, single.reach, before, replace(last, begin=last.end - 1))
 
 
-def _finding(kind: str, shown: Series, difference: float, reach: float, before: Segment, after: Segment) -> Finding:
+def _finding(kind: str, rate: Series, difference: float, reach: float, before: Segment, after: Segment) -> Finding:
     """What is said of the rate, whatever has measured it."""
-    means = shown.mean(before.begin, before.end), shown.mean(after.begin, after.end)
+    means = rate.mean(before.begin, before.end), rate.mean(after.begin, after.end)
     direction = WORSE if difference < 0 else BETTER
-    return Finding(kind, direction, shown.configuration, *shown.turn(after.begin), *means, _bounded(difference, reach))
+    return Finding(kind, direction, rate.configuration, *rate.turn(after.begin), *means, _bounded(difference, reach))
 
 
 def _without_valid(chronicle: Chronicle, configuration: str, expected: bool) -> list[Night]:
     """The nights that planned or expected it and have no VALID trial of it, up to the last; a rerun is of its night."""
-    gone: dict[int, Night] = {}
-    valid_ns, known = None, False
+    nights: dict[int, Night] = {}
+    valid_ns, had_rows = None, False
     for night in chronicle.measured:
         row, value = chronicle.counts(night).get(configuration), chronicle.value(night, configuration)
-        known |= row is not None or value is not None
+        had_rows |= row is not None or value is not None
         if row.valid if row else value:
             valid_ns = night.planned_ns
-            gone.clear()
-        elif (row or (expected and known)) and night.planned_ns != valid_ns:
-            gone.setdefault(night.planned_ns, night)
-    return list(gone.values())
+            nights.clear()
+        elif (row or (expected and had_rows)) and night.planned_ns != valid_ns:
+            nights.setdefault(night.planned_ns, night)
+    return list(nights.values())
 
 
 def _merged(findings: list[Finding], own: Mapping[str, Series], size: float) -> list[Finding]:

@@ -72,7 +72,7 @@ class Segment:
     end: int  # of the first value behind it
     level: float
     error: float  # standard error of the level
-    found: int = 0  # the night that showed it
+    detection: int = 0  # the night that showed it
 
     def __len__(self) -> int:
         return self.end - self.begin
@@ -115,7 +115,7 @@ class _Nights:
     def __init__(self, values: Numbers, rule: Rule) -> None:
         self.values, self.rule, self.size = values, rule, rule.size_of_logarithm
         self.critical = np.array([student(df, level=1 - rule.significance) for df in range(1, len(values) + 2)])
-        self.begins, self.found = [0], [0]
+        self.begins, self.detections = [0], [0]
         self.rests = np.zeros(len(values))  # from the level, as they are
         self.tamed = np.zeros(len(values))  # with those far off brought in
         self.near = np.array(values)  # the values themselves, so brought in
@@ -128,16 +128,16 @@ class _Nights:
         split = self._split(night, math.copysign(1.0, off)) if abs(off) >= self.size else None
         if split is not None:
             self.begins.append(split)
-            self.found.append(night)
+            self.detections.append(night)
             self._restart_level(night + 1)
             return
         self.rests[night] = off
         near = np.sort(np.abs(self.rests[max(night - 2 * RECENT, 0) : night]))
         far = OUTLYING * max(MAD_TO_SD * float(near[len(near) // 2]), LEAST_SCATTER)
-        self.tamed[night] = kept = min(max(off, -far), far)
-        self.near[night] = self.level + kept
+        self.tamed[night] = tamed = min(max(off, -far), far)
+        self.near[night] = self.level + tamed
         self._add(night, night + 1)
-        self.level += kept / (night + 1 - self.begins[-1])
+        self.level += tamed / (night + 1 - self.begins[-1])
 
     def _restart_level(self, end: int) -> None:
         """The level of the nights since the last begin, made anew."""
@@ -223,10 +223,10 @@ class _Nights:
         scatter, correlation = float(self._scatter(ends)[0]), self._autocorrelation(ends)
         edges = [*self.begins, count]
         parts = []
-        for (begin, end), found in zip(itertools.pairwise(edges), self.found, strict=True):
+        for (begin, end), detection in zip(itertools.pairwise(edges), self.detections, strict=True):
             level = float(winsorized(self.values[begin:end]).mean())
             spread = math.sqrt(float(_inflation(correlation, float(end - begin))[0]) / (end - begin))
-            parts.append(Segment(begin, end, level, scatter * spread, found))
+            parts.append(Segment(begin, end, level, scatter * spread, detection))
         free = max(count / float(_inflation(correlation, float(count))[0]) - len(parts), 1.0)
         return Course(parts, free, self._single(parts[-1], free))
 

@@ -301,6 +301,14 @@ class Chronicle:
         values = (value for night in self.measured for value in self.values.get(night.id, []))
         return list(dict.fromkeys(value.configuration for value in values if value.metric == self.metric))
 
+    @property
+    def control(self) -> str:
+        """The reference configuration of the latest night that has one."""
+        return next((night.control for night in reversed(self.measured) if night.control), "")
+
+    def acknowledgements_of(self, *configurations: str) -> list[Acknowledgement]:
+        return [ack for ack in self.acknowledgements if ack.configuration in configurations]
+
     def value(self, night: Night, configuration: str, metric: str = "") -> Value | None:
         """What a night measured of a configuration, by what is watched or another metric."""
         wanted = (configuration, metric or self.metric)
@@ -336,7 +344,9 @@ def chronicle(history: History, nightly: str, watched: bool = False) -> Chronicl
         names = ", ".join(nightlies(history)) or "none yet"
         raise ConfigError(f"{history.path}: has no nights of {shown(nightly)}; it has: {names}")
     metric = next((night.metric for night in reversed(mine) if night.outcome == MEASURED and not night.rerun), "")
-    said = _read(history, Acknowledgement, "acknowledgement", "WHERE nightly = ? ORDER BY since_ns", nightly)
+    acknowledgements = _read(
+        history, Acknowledgement, "acknowledgement", "WHERE nightly = ? ORDER BY since_ns", nightly
+    )
     return Chronicle(
         nightly,
         mine,
@@ -344,7 +354,7 @@ def chronicle(history: History, nightly: str, watched: bool = False) -> Chronicl
         _by_night(history, Verdicts, "verdicts", nightly),
         {} if watched else _by_night(history, Link, "link", nightly),
         {} if watched else _environments(history, nightly),
-        [acknowledgement for _, acknowledgement in said],
+        [acknowledgement for _, acknowledgement in acknowledgements],
     )
 
 

@@ -9,11 +9,12 @@ from typing import TypeVar
 
 from tierbench import files
 from tierbench.dags.levels import ACCESS
-from tierbench.postprocess.history.alarms import DAY_NS, Finding, Watch, control_of, few_nights, findings, history_of
+from tierbench.postprocess.history.alarms import Finding, Watch, few_nights, findings, history_of
 from tierbench.postprocess.history.changepoints import no_change
 from tierbench.postprocess.history.database import Chronicle
 from tierbench.postprocess.history.rows import MEASURED, Night, Value
 from tierbench.postprocess.history.sentences import sentence, unmeasured, what_else
+from tierbench.postprocess.history.series import DAY_NS
 from tierbench.postprocess.plots.canvas import looks
 from tierbench.postprocess.report.markup import Frame, Markup, element, svg, table, unbroken
 from tierbench.postprocess.report.page import Sections, answer_box, document
@@ -63,15 +64,15 @@ def _standing(chronicle: Chronicle, watch: Watch) -> Iterator[Markup]:
         note = element("ul", element("li", "acknowledged")) if change.acknowledged else None
         yield answer_box(sentence(change, chronicle), change.certain and not change.acknowledged, note)
     if not changes:
-        said = no_change(chronicle.count, few_nights(chronicle))
-        yield answer_box(f"{said.capitalize()}; last measured {chronicle.measured[-1].day}.")
+        words = no_change(chronicle.count, few_nights(chronicle))
+        yield answer_box(f"{words.capitalize()}; last measured {chronicle.measured[-1].day}.")
 
 
 def _drawing(chronicle: Chronicle, configuration: str, watch: Watch) -> Markup:
     accesses = [name.split("/", 1)[0] for name in chronicle.configurations]
     color = looks(ACCESS, accesses)[configuration.split("/", 1)[0]].variable
     changes = history_of(chronicle, configuration, watch)
-    of = " (the control)" if configuration == control_of(chronicle) else ""
+    of = " (the control)" if configuration == chronicle.control else ""
     items = [element("li", unbroken(sentence(change, chronicle))) for change in changes]
     return element(
         "figure",
@@ -139,7 +140,7 @@ def chart(chronicle: Chronicle, configuration: str, color: str, changes: Sequenc
 
 def _dots(chronicle: Chronicle, configuration: str, until_ns: int | None) -> list[Dot]:
     """The nights; the control is brought to the mean of those before the first change."""
-    control = control_of(chronicle)
+    control = chronicle.control
     there = [
         (night, value, chronicle.value(night, control))
         for night in chronicle.measured

@@ -16,9 +16,9 @@ from tierbench.json_files import Damaged
 from tierbench.postprocess.compare.differences import Difference, Link, differences, environment
 from tierbench.postprocess.compare.judgement import Comparison, Judged, agreed, judgement, refuse_unlike
 from tierbench.postprocess.digits import Numbers
-from tierbench.postprocess.history.alarms import baseline
 from tierbench.postprocess.history.database import Chronicle, DamagedHistory, History
 from tierbench.postprocess.history.rows import FAILED, MEASURED, Measured, Night, Value, Verdicts, read_night_mark
+from tierbench.postprocess.history.series import baseline
 from tierbench.postprocess.records.ceilings import measured_links
 from tierbench.postprocess.schema.rows import SUMMARISED, TrialRow
 from tierbench.postprocess.stats import RESOLUTION, Interval, mean_interval, student
@@ -47,10 +47,10 @@ def night_of(run: Path, nightly: str = "", control: str = "", say: Say = print) 
         night = Night(of.nightly or name, planned, FAILED, name, directory, reason, rerun=of.rerun, control=of.control)
         return night, Measured()
     started = min(filter(None, (row.submit_wall_ns or row.go_wall_ns for row in results.trials)), default=None)
-    given = {name: [*map(verdict, rows)] for name, rows in _by_configuration(results).items()}
-    counted = tuple(Verdicts(name, *map(own.count, (VALID, SUSPECT, INVALID))) for name, own in given.items())
+    words = {name: [*map(verdict, rows)] for name, rows in _by_configuration(results).items()}
+    verdicts = tuple(Verdicts(name, *map(own.count, (VALID, SUSPECT, INVALID))) for name, own in words.items())
     outcome, reason = MEASURED, ""
-    if not any(row.valid for row in counted):
+    if not any(row.valid for row in verdicts):
         why = next((reason for row in results.trials for reason in why_of(row)), "none has ended")
         outcome, reason = FAILED, f"none of its {len(results.trials)} trials is VALID: {why}"
     night = Night(
@@ -69,7 +69,7 @@ def night_of(run: Path, nightly: str = "", control: str = "", say: Say = print) 
     )
     lines = measured_links(results.ceilings).items()
     links = tuple(Link(line.removeprefix("to "), rates["mbps"], rates["rtt_ms"]) for line, rates in lines)
-    return night, Measured(tuple(values(results)), counted, links, environment(results))
+    return night, Measured(tuple(values(results)), verdicts, links, environment(results))
 
 
 def values(results: Results) -> Iterator[Value]:
@@ -113,8 +113,8 @@ def rebuild(place: Path, directories: Sequence[Path], say: Say, nightly: str = "
     runs: list[Path] = []
     for directory in directories:
         # A folder of runs, a night's, a nightly's nights, or a nightly's own.
-        found = (path for above in ("", "*/", "*/*/", "*/*/*/") for path in directory.glob(f"{above}{names.PLAN}"))
-        runs += [path.parent for path in found]
+        plans = (path for above in ("", "*/", "*/*/", "*/*/*/") for path in directory.glob(f"{above}{names.PLAN}"))
+        runs += [path.parent for path in plans]
     if not runs:
         raise ConfigError(f"{', '.join(map(str, directories))}: no run directory there (none has a {names.PLAN})")
     count = 0
@@ -134,9 +134,9 @@ def _opened(place: Path, say: Say) -> History:
     """The history; in place of a damaged one, which gets another name, a new one."""
     try:
         history = History(place)
-        if (said := history.rows("PRAGMA quick_check(1)")) != [("ok",)]:
+        if (check := history.rows("PRAGMA quick_check(1)")) != [("ok",)]:
             history.database.close()
-            raise DamagedHistory(f"{place}: {said[0][0]}")
+            raise DamagedHistory(f"{place}: {check[0][0]}")
     except DamagedHistory as error:
         aside = place.with_name(f"{place.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
         try:

@@ -11,6 +11,7 @@ from tierbench.postprocess.compare.differences import altered, altered_links
 from tierbench.postprocess.history import alarms
 from tierbench.postprocess.history.database import Chronicle
 from tierbench.postprocess.history.rows import MEASURED, Night
+from tierbench.postprocess.history.series import DAY_NS
 from tierbench.postprocess.schema.rows import SUMMARISED
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.wording import NOTHING, change_percent, counted, figures, listed, moment, with_interval
@@ -33,7 +34,7 @@ def sentence(finding: alarms.Finding, chronicle: Chronicle) -> str:
 
 
 def _is_gap(finding: alarms.Finding) -> bool:
-    return finding.since.planned_ns - finding.last.planned_ns > 1.5 * alarms.DAY_NS
+    return finding.since.planned_ns - finding.last.planned_ns > 1.5 * DAY_NS
 
 
 def _head(finding: alarms.Finding, chronicle: Chronicle) -> str:
@@ -71,8 +72,8 @@ def _what(finding: alarms.Finding, chronicle: Chronicle) -> str:
         return f"the control {finding.configuration} by itself, so that ratios to it tell nothing across that night"
     if finding.configuration:
         return finding.configuration
-    control, (along, asked) = alarms.control_of(chronicle), finding.along
-    methods = "all access methods" if along == asked else f"{along} of {asked} access methods"
+    control, (along, of_all) = chronicle.control, finding.along
+    methods = "all access methods" if along == of_all else f"{along} of {of_all} access methods"
     whose = f" together with the control ({control})" if control else ""
     return f"the environment, since {methods} changed{f', {finding.least} the least' if finding.least else whose}"
 
@@ -112,7 +113,7 @@ def unmeasured(chronicle: Chronicle) -> list[str]:
 def day(night: Night, today: Night) -> str:
     """The 14th, where that says which; else 14 November, or 2026-11-14."""
     then = datetime.fromtimestamp(night.planned_ns / 1e9, UTC).astimezone()
-    nights = (today.planned_ns - night.planned_ns) / alarms.DAY_NS
+    nights = (today.planned_ns - night.planned_ns) / DAY_NS
     if nights > 365 - 31:
         return night.day
     if nights > THIS_MONTH:
@@ -160,7 +161,7 @@ def overview(
         newest = next((value for value in reversed(values) if value), None)
         drawn = spark([value.mean if value else None for value in values])
         unit = "" if metric else chronicle.unit
-        mark = "  control" if name == alarms.control_of(chronicle) else ""
+        mark = "  control" if name == chronicle.control else ""
         yield f"  {name:<{width}}  {drawn}  {figures(newest.mean if newest else None):>6} {unit}  of {middle}{mark}"
     yield from (f"  {words}" for words in unmeasured(chronicle))
     yield from (

@@ -17,11 +17,11 @@ from tierbench.postprocess.history.alarms import (
     Watch,
     few_nights,
     findings,
-    series,
 )
 from tierbench.postprocess.history.changepoints import Rule, course
 from tierbench.postprocess.history.rows import Acknowledgement, Verdicts
 from tierbench.postprocess.history.sentences import sentence, unmeasured
+from tierbench.postprocess.history.series import series
 
 
 def said(chronicle, **watch):
