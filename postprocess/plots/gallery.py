@@ -79,10 +79,10 @@ def pictures(results: Results) -> Drawn:
 
 
 def _scaling(figure: Figure, drawing: Drawing) -> Drawn:
-    scaled = [replace(plot, series=[line for line in plot.series if line.scaling]) for _, plot in drawing.plots]
+    plots = [replace(plot, series=[line for line in plot.series if line.scaling]) for _, plot in drawing.plots]
     along = drawing.results.factors[drawing.results.scaling[0].factor]
-    plot = ladder.scaling_plot([plot for plot in scaled if plot.series], along)
-    yield Picture(figure.name, figure.title, figure.caption, plot, SHOWN)
+    scaling = ladder.scaling_plot([plot for plot in plots if plot.series], along)
+    yield Picture(figure.name, figure.title, figure.caption, scaling, SHOWN)
 
 
 def _start_skew(figure: Figure, drawing: Drawing) -> Drawn:
@@ -150,22 +150,25 @@ def sheets_of(plots: Sequence[tuple[Panel, ladder.Plot]], column: str) -> Iterat
     for group in groups:
         several = len(group) > 1
         own = [
-            replace(plot, title=", ".join(filter(None, [workload, plot.title]))) if several else plot
+            replace(plot, title=_together(workload, plot.title)) if several else plot
             for workload in group
             for plot in by_workload[workload]
         ]
-        all_workloads = several and len(groups) == 1
-        names = ["" if all_workloads else ", ".join(group)]
-        ids = ["all" if all_workloads else "+".join(group)]
+        id_, name = ("all", "") if several and len(groups) == 1 else ("+".join(group), ", ".join(group))
         for start in range(0, len(own), MANY):
-            part = [f"part {start // MANY + 1}"] if len(own) > MANY else []
-            own_id = ".".join(filter(None, [*ids, *(word.replace(" ", "-") for word in part)]))
-            yield Sheet(own_id, ", ".join(filter(None, [*names, *part])), own[start : start + MANY])
+            part = f"part {start // MANY + 1}" if len(own) > MANY else ""
+            part_id = ".".join(filter(None, [id_, part.replace(" ", "-")]))
+            yield Sheet(part_id, _together(name, part), own[start : start + MANY])
+
+
+def _together(*names: str) -> str:
+    """What is shown, by those of its names that say something."""
+    return ", ".join(filter(None, names))
 
 
 def _picture(figure: Figure, of: Sheet | Panel, caption: str, plot: Canvas, place: str = FOLDED) -> Picture:
     """A figure of some panels, named by what they show."""
-    title = ", ".join(filter(None, [figure.title, of.name]))
+    title = _together(figure.title, of.name)
     return Picture(f"{figure.name}.{of.id or 'all'}", title, caption, plot, place)
 
 
@@ -228,10 +231,8 @@ def _steps(
         for sheet in sheets_of(there, figure.column):
             yield _picture(figure, sheet, figure.caption_of(results), draw(sheet.plots), place)
         if results.factors[JOBS].several and not there and figure.missing:
-            reasons = (
-                (row.why for row in results.saturations if row.why) if draw is ladder.saturation_plot else iter(())
-            )
-            yield Missing(figure.title, next(reasons, figure.missing))
+            reasons = [row.why for row in results.saturations if row.why and draw is ladder.saturation_plot]
+            yield Missing(figure.title, next(iter(reasons), figure.missing))
 
     return drawn
 
@@ -262,10 +263,10 @@ def _timelines(figure: Figure, drawing: Drawing, panel: Panel) -> Iterator[Pictu
 
 def _resources(figure: Figure, drawing: Drawing, panel: Panel) -> Iterator[Picture]:
     results = drawing.results
-    counting = {trial.trial for trial in results.trials_at(panel.levels) if counts(trial)}
-    resources = [row for row in rows_at(results.resources, panel.levels) if row.trial in counting]
-    used = [row for row in resources if row.utilisation is not None]
-    x = next((x for x in reversed(results.ladder(panel)) if rows_at(used, {results.layout.x: x})), None)
+    usable = {trial.trial for trial in results.trials_at(panel.levels) if counts(trial)}
+    resources = [row for row in rows_at(results.resources, panel.levels) if row.trial in usable]
+    measured = [row for row in resources if row.utilisation is not None]
+    x = next((x for x in reversed(results.ladder(panel)) if rows_at(measured, {results.layout.x: x})), None)
     rows = rows_at(resources, {results.layout.x: x}) if x is not None else []
     if x is None or not uses(rows, results.layout.lines):
         return
@@ -389,12 +390,12 @@ def comparison_pictures(runs: Sequence[Results]) -> Iterator[Picture]:
 def _plot_of_runs(runs: Sequence[Results], panel: Panel, line: str, metric: str) -> ladder.Plot:
     """A line for each run that has the metric, of one panel and one level of what the runs compare."""
     x, look = runs[0].layout.x, looks_of(runs[0])[line]
+    point = runs[0].at(panel, line)
     series = [
-        ladder.Series(name, look, run.summaries_at(point), trials, dashes)
+        ladder.Series(name, look, run.summaries_at(point), run.trials_at(point), dashes)
         for name, run, dashes in zip(run_names(runs), runs, itertools.cycle(LINES), strict=False)
-        if (point := runs[0].at(panel, line)) and (trials := run.trials_at(point))
+        if any(trial[metric] is not None for trial in run.trials_at(point))
     ]
-    having = [line for line in series if any(row[metric] is not None for row in line.trials)]
     levels = dict.fromkeys(level for run in runs if x in run.factors for level in run.factors[x].levels)
-    title = ", ".join(filter(None, [runs[0].line_name(line), panel.without(WORKLOAD).name]))
-    return ladder.Plot(Factor(x, tuple(levels), runs[0].factors[x].label), having, title)
+    title = _together(runs[0].line_name(line), panel.without(WORKLOAD).name)
+    return ladder.Plot(Factor(x, tuple(levels), runs[0].factors[x].label), series, title)

@@ -33,8 +33,8 @@ def element(tag: str, *children: Any, **attributes: Any) -> Markup:
 
 def svg(*children: Any, width: float, height: float, **attributes: Any) -> Markup:
     """A drawing of this size, which those who cannot see it do without unless it has a label."""
-    said = {"role": "img"} if "aria_label" in attributes else {"aria_hidden": "true"}
-    return element("svg", *children, viewBox=f"0 0 {width} {height}", **attributes, **said)
+    role = {"role": "img"} if "aria_label" in attributes else {"aria_hidden": "true"}
+    return element("svg", *children, viewBox=f"0 0 {width} {height}", **attributes, **role)
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,9 @@ def joined(children: Iterable[Any], between: str = "") -> Markup:
 
 
 def text(child: Any) -> str:
-    return (
-        child
-        if isinstance(child, Markup)
-        else html.escape(UNSEEN.sub("\N{REPLACEMENT CHARACTER}", str(child)), quote=False)
-    )
+    if isinstance(child, Markup):
+        return child
+    return html.escape(UNSEEN.sub("\N{REPLACEMENT CHARACTER}", str(child)), quote=False)
 
 
 def table(heads: Iterable[Any], rows: Iterable[Iterable[Any]], *, words: int = 1, caption: str | None = None) -> Markup:

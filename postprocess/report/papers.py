@@ -26,16 +26,12 @@ NOTE = (
     " Not tested: a point has no usable trials, or they hit another limit than expected."
 )  # fmt: skip
 ROW_IN, FRAME_IN = 0.48, 0.55
-LABEL_LETTERS, LABEL_LINES = 30, 2
+LETTERS, LINES = 30, 2  # of a row's label
 ASIDE = 0.16  # of a row: theirs above, ours below
 STEPS = (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 1000)
 ROOM = 1.25
-THEIRS: dict[str, Any] = {
-    "color": canvas.MUTED,
-    "marker": "D",
-    "markerfacecolor": canvas.PAPER,
-    "markersize": canvas.MEAN - 1,
-}
+SIZE = canvas.MEAN - 1
+THEIRS: dict[str, Any] = {"color": canvas.MUTED, "marker": "D", "markerfacecolor": canvas.PAPER, "markersize": SIZE}
 OURS = Series("here, 95 % interval", canvas.Look(canvas.INK, canvas.INK, "o"), [], [])
 
 
@@ -49,8 +45,8 @@ def papers_picture(results: Results) -> Iterator[canvas.Picture]:
 
 def papers_table(results: Results) -> Iterator[Markup]:
     """Each claim that the experiment is held to, with what our trials say to it, and the ceilings that it expects."""
-    rows, made = [], findings(results)
-    for finding in made:
+    rows, run_findings = [], findings(results)
+    for finding in run_findings:
         claim = finding.claim
         source = [" ", element("span", f"({claim.source})", class_="note")] if claim.source else []
         says = element("span", claim.says, *source, class_="finding")
@@ -58,23 +54,18 @@ def papers_table(results: Results) -> Iterator[Markup]:
         of = f"{claim.metric}, scale factor" if claim.levels else claim.metric
         rows.append([says, answer, theirs(claim), ours(results, finding), of])
     if rows:
-        papers = dict.fromkeys(str(finding.claim.paper) for finding in made if finding.claim.paper)
+        papers = dict.fromkeys(str(finding.claim.paper) for finding in run_findings if finding.claim.paper)
         heads = ["finding", "answer", "reference", "here (95 % interval of each)", "of"]
         yield element("p", NOTE, class_="note")
         yield table(heads, rows, words=2, caption=f"Findings{f' of {listed(list(papers))}' if papers else ''}")
-    expected = [
-        [
-            batch_name(ceiling.levels),
-            " or ".join(ceiling.expected.bottleneck),
-            ceiling.measured,
-            "as expected" if ceiling.hit else element("b", "another"),
-            str(ceiling.expected.because),
-        ]
-        for ceiling in ceilings(results)
-    ]
-    if expected:
+    limits = []
+    for ceiling in ceilings(results):
+        expected, result = ceiling.expected, "as expected" if ceiling.hit else element("b", "another")
+        point = batch_name(ceiling.levels)
+        limits.append([point, " or ".join(expected.bottleneck), ceiling.measured, result, str(expected.because)])
+    if limits:
         heads = ["point", "expected limit", "measured limit", "", "because"]
-        yield table(heads, expected, words=5, caption="What was to limit each point, and what did")
+        yield table(heads, limits, words=5, caption="What was to limit each point, and what did")
 
 
 def theirs(claim: Claim) -> str:
@@ -89,9 +80,10 @@ def theirs(claim: Claim) -> str:
         return f"1 {tolerance}"
     per = f" over {claim.levels[0]:g} : {claim.levels[1]:g}" if claim.levels else ""
     measured = f"{figures(claim.values[0])} : {figures(claim.values[1])} {claim.unit}{per} = " if claim.unit else ""
-    asked = {EQUAL: f", as 1 {tolerance}", VALUE: f" {tolerance}"}.get(claim.kind, "")
-    said = f"{measured}{'at least ' if claim.kind == AT_LEAST else ''}{factor(claim.reference)}{asked}"
-    return f"{said}, extrapolated by the paper" if claim.extrapolated else said
+    least = "at least " if claim.kind == AT_LEAST else ""
+    demand = {EQUAL: f", as 1 {tolerance}", VALUE: f" {tolerance}"}.get(claim.kind, "")
+    source = ", extrapolated by the paper" if claim.extrapolated else ""
+    return f"{measured}{least}{factor(claim.reference)}{demand}{source}"
 
 
 def ours(results: Results, finding: Finding) -> str:
@@ -134,10 +126,7 @@ def _shapes_plot(findings: Sequence[Finding]) -> Figure:
     axes.xaxis.set_major_locator(FixedLocator([step for step in STEPS if low <= step <= high]))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    says = [
-        textwrap.fill(str(finding.claim.says), LABEL_LETTERS, max_lines=LABEL_LINES, placeholder=" …")
-        for finding in findings
-    ]
+    says = [textwrap.fill(str(each.claim.says), LETTERS, max_lines=LINES, placeholder=" …") for each in findings]
     axes.set_yticks(range(len(findings)), says, fontsize=8.5)
     axes.set_ylim(len(findings) - 0.5, -0.5)
     axes.grid(axis="y", visible=False)
