@@ -350,20 +350,20 @@ def scaling_plot(plots: Sequence[Plot], along: Factor) -> Figure:
 
     def draw(axes: Axes, plot: Plot) -> None:
         for line in plot.series:
-            placed = [(ladder.place(level_of(row, along.name)), row) for row in line.scaling]
-            points = sorted(placed, key=lambda pair: pair[0])
-            measured, guessed = (
+            places = [(ladder.place(level_of(row, along.name)), row) for row in line.scaling]
+            points = sorted(places, key=lambda pair: pair[0])
+            measured, extrapolated = (
                 [(place, row.delivered) for place, row in points if row.kind == kind]
                 for kind in (MEASURED, EXTRAPOLATED)
             )
-            if guessed:
+            if extrapolated:
                 values = [row.delivered.value or 0.0 for _, row in points]
                 axes.plot([place for place, _ in points], values, linestyle=":", color=line.look.color)
             draw_line(axes, line, measured, gid=MEASURED)
-            _draw_hollow(axes, line, guessed, EXTRAPOLATED)
+            _draw_hollow(axes, line, extrapolated, EXTRAPOLATED)
 
-    hollow = Line2D(
-        [], [], linestyle=":", color=canvas.MUTED, marker="o", markerfacecolor=canvas.PAPER, label=EXTRAPOLATED
-    )
-    handles = [*line_handles(plots), *([hollow] if any(row.kind == EXTRAPOLATED for row in rows) else [])]
+    dotted: dict[str, Any] = {"linestyle": ":", "color": canvas.MUTED, "marker": "o", "markerfacecolor": canvas.PAPER}
+    handles = line_handles(plots)
+    if any(row.kind == EXTRAPOLATED for row in rows):
+        handles.append(Line2D([], [], label=EXTRAPOLATED, **dotted))
     return drawn(plots, ladder, "delivered throughput [Mb/s]", draw, handles)

@@ -218,36 +218,34 @@ def causes(results: Results, trials: Sequence[TrialRow], lines: Sequence[str]) -
     if len(limits) > 1 or len(lines) == 1:
 
         def side(line: str, label: str) -> str:
-            its = [trial for trial in trials if level_of(trial, results.layout.lines) == line]
-            often = _in_some(its, label)
+            of_line = [trial for trial in trials if level_of(trial, results.layout.lines) == line]
+            often = _in_some(of_line, label)
             return results.line_name(line) + (f" ({often})" if often else "")
 
-        named = [
-            f"{listed([side(line, label) for line in those])} by {'' if label == LATENCY else 'the '}{label}"
-            for label, those in limits.items()
+        sides = [
+            f"{listed([side(line, label) for line in limited])} by {'' if label == LATENCY else 'the '}{label}"
+            for label, limited in limits.items()
             if label
         ]
-        return [f"What limited: {'; '.join(named)}."] if named else []
+        return [f"What limited: {'; '.join(sides)}."] if sides else []
     (label,) = limits
     if not label:
         return []
-    of_label = [trial.limit for trial in trials if trial.limit.bottleneck == label]
-    used = [100 * limit.efficiency for limit in of_label if limit.efficiency is not None]
-    late = _differs_at_its_ends(results, [trial for trial in trials if trial.limit.bottleneck == label])
-    ceilings = {figures(limit.ceiling_mbps, "Mb/s") for limit in of_label if limit.ceiling_mbps}
+    of_label = [trial for trial in trials if trial.limit.bottleneck == label]
+    used = [100 * trial.limit.efficiency for trial in of_label if trial.limit.efficiency is not None]
+    late = _differs_at_its_ends(results, of_label)
+    ceilings = {figures(trial.limit.ceiling_mbps, "Mb/s") for trial in of_label if trial.limit.ceiling_mbps}
     share = ""
     if used and len(ceilings) == 1:
         # The ceiling is that of the access: it may be another resource's than what limits, as behind latency.
         ends = "–".join(dict.fromkeys(f"{end:.0f}" for end in (min(used), max(used))))
         did = "received" if all((trial.direction or SENT) == SENT for trial in trials) else "moved"
-        whole = "over whole windows " if late else ""
-        share = (
-            f": {whole}the jobs {did} {ends}\N{NO-BREAK SPACE}% of {ceilings.pop()}, the path's tightest known ceiling"
-        )
+        share = f": {'over whole windows ' if late else ''}the jobs {did} {ends}\N{NO-BREAK SPACE}% of"
+        share += f" {ceilings.pop()}, the path's tightest known ceiling"
     whose, often = "Latency" if label == LATENCY else f"The {label}", _in_some(trials, label)
-    those = "both" if len(lines) == 2 else f"all {len(lines)}"
+    methods = "both" if len(lines) == 2 else f"all {len(lines)}"
     when = " while all jobs are at work" if late else ""
-    return [f"{whose} limits {those}{f' in {often}' if often else ''}{when}{share}."]
+    return [f"{whose} limits {methods}{f' in {often}' if often else ''}{when}{share}."]
 
 
 def _differs_at_its_ends(results: Results, trials: Sequence[TrialRow]) -> bool:

@@ -118,14 +118,12 @@ def volatility_table(results: Results) -> Markup | None:
     together = any(row.means[name].value is not None for name in ALL_ACTIVE for row in rows)
     heads = [*_factors(results), "sent Mb/s", "std. dev.", "% of mean"]
     heads += ["all active, sent Mb/s", "% of mean, single samples"] if together else []
-    cells = [
-        [
-            *_levels(results, row),
-            *_volatility(row, SENT, column),
-            *((figures(row.means[name].value) for name in ALL_ACTIVE) if together else ()),
-        ]
-        for row in rows
-    ]
+    cells = []
+    for row in rows:
+        sent, deviation = row.means[SENT].value, row.means[column].value
+        share = deviation / sent if sent and deviation is not None else None
+        all_active = [figures(row.means[name].value) for name in ALL_ACTIVE] if together else []
+        cells.append([*_levels(results, row), figures(sent), figures(deviation), percent(share), *all_active])
     interval = interval_words(results, column)
     counterpart = "Tables 6.1 and 6.2" if together else "Table 6.1"
     caption = f"Standard deviation of the rates sent within a trial ({interval}), as the thesis’ {counterpart}."
@@ -196,12 +194,6 @@ def _trial_numbers(results: Results, row: SummaryRow) -> str:
     return f"{row.trials or 0}" + (f" ({', '.join(others)})" if others else "")
 
 
-def _volatility(row: SummaryRow, mean: str, spread: str) -> tuple[str, str, str]:
-    value, deviation = row.means[mean].value, row.means[spread].value
-    share = deviation / value if value and deviation is not None else None
-    return figures(value), figures(deviation), percent(share)
-
-
 def saturation_table(results: Results) -> Markup | None:
     """Each ladder's saturation, plateau, what a job brings before and beyond, and the prediction."""
     if not results.saturations:
@@ -213,8 +205,8 @@ def saturation_table(results: Results) -> Markup | None:
     for row in results.saturations:
         cells = [_bounded_cell(bounded) for bounded in (row.full_with, row.plateau, row.each, row.further)]
         later = [str(row.predicted_jobs or NOTHING), _bounded_cell(row.predicted)]
-        said = f"{row.state}: {row.why}" if row.why else row.state
-        rows.append([*(level_of(row, name) for name in names), element("span", said, class_="finding"), *cells, *later])
+        state = element("span", f"{row.state}: {row.why}" if row.why else row.state, class_="finding")
+        rows.append([*(level_of(row, name) for name in names), state, *cells, *later])
     return table(heads, rows, words=len(names) + 1, caption=SATURATION_CAPTION)
 
 
@@ -253,11 +245,12 @@ def scaling_table(results: Results) -> Markup | None:
     places = {name: results.factors[name].in_order.texts.index for name in (*columns, along)}
     rows = []
     for row in sorted(results.scaling, key=lambda row: [place(level_of(row, name)) for name, place in places.items()]):
-        guessed = row.kind == EXTRAPOLATED
         cells = [figures(row.delivered.value), bounds(row.delivered, figures) or NOTHING]
         cells += [factor(row.scale.value), bounds(row.scale) or NOTHING]
-        marked = [element("i", f"≈ {cell}") if guessed and cell != NOTHING else cell for cell in cells]
-        how = element("i", f"extrapolated by {row.by}") if guessed else row.kind
-        rows.append([*(level_of(row, name) for name in columns), level_of(row, along), how, *marked])
+        kind = row.kind
+        if kind == EXTRAPOLATED:
+            cells = [cell if cell == NOTHING else element("i", f"≈ {cell}") for cell in cells]
+            kind = element("i", f"extrapolated by {row.by}")
+        rows.append([*(level_of(row, name) for name in columns), level_of(row, along), kind, *cells])
     heads = [*columns, along, "", "Mb/s", "95 % interval", "scale factor", "95 % interval"]
     return table(heads, rows, words=len(columns) + 2, caption=SCALING_CAPTION.format(along=along))

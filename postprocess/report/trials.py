@@ -118,9 +118,9 @@ def spark(rate: TimeSeries, top: float, color: str) -> Markup:
 
 def chart(course: OverTime, trial: TrialRow, color: str) -> Markup:
     """A trial over time: delivered throughput, what hosts sent, the window, and the steady state."""
-    taken = course.taken_in
+    delivered = course.taken_in
     hosts = sorted(course.hosts, key=lambda host: (host.role != "storage", host.host))
-    series = [*(host.mbps for host in hosts), *([taken] if taken else [])]
+    series = [*(host.mbps for host in hosts), *([delivered] if delivered else [])]
     highest = max((float(np.nanmax(line.values, initial=0)) for line in series), default=0.0) or 1.0
     edges = series[0].edges
     frame = Frame(LEFT, RIGHT, TOP, BASE, float(edges[0]), float(edges[-1]), 0.0, highest)
@@ -136,11 +136,12 @@ def chart(course: OverTime, trial: TrialRow, color: str) -> Markup:
     for number, host in reversed(list(enumerate(hosts))):
         path = _steps(frame.x(host.mbps.edges), frame.y(host.mbps.values))
         parts.append(element("path", d=path, **_stroke(number, host, color)))
-    if taken:
-        path = _steps(frame.x(taken.edges), frame.y(taken.values))
+    if delivered:
+        path = _steps(frame.x(delivered.edges), frame.y(delivered.values))
         parts.append(element("path", d=path, style="stroke:var(--ink)"))
     drawing = svg(*parts, width=CHART[0], height=CHART[1], class_="chart")
-    return element("figure", drawing, element("figcaption", *_key(hosts, taken is not None, color, trial.direction)))
+    key = _key(hosts, delivered is not None, color, trial.direction)
+    return element("figure", drawing, element("figcaption", *key))
 
 
 def _key(hosts: Sequence[HostSeries], delivered: bool, color: str, direction: str) -> Iterator[Markup]:
