@@ -71,11 +71,15 @@ class Sheet:
 
 
 def pictures(results: Results) -> Drawn:
-    """Every figure for which the run has the data, the one that shows the answer first."""
+    """Every figure for which the run has the data, the one that shows the answer first; or why it has not."""
     drawing = Drawing(results, [(panel, plot_of(results, panel)) for panel in results.panels])
-    for figure in FIGURES:
-        if figure.when(results):
-            yield from figure.kind(figure, drawing)
+    for figure in (figure for figure in FIGURES if figure.when(results)):
+        drawn = figure.kind(figure, drawing)
+        if first := next(drawn, None):
+            yield first
+            yield from drawn
+        elif figure.missing:
+            yield Missing(figure.title, figure.missing)
 
 
 def _scaling(figure: Figure, drawing: Drawing) -> Drawn:
@@ -87,25 +91,21 @@ def _scaling(figure: Figure, drawing: Drawing) -> Drawn:
 
 def _start_skew(figure: Figure, drawing: Drawing) -> Drawn:
     results = drawing.results
-    if all(trial.natural_skew_ms is None for trial in results.trials):
-        yield Missing(figure.title, figure.missing)
-        return
-    plot = start_skew(results.trials, results.factors[results.layout.x], results.layout.lines, looks_of(results))
-    yield Picture(figure.name, figure.title, figure.caption, plot)
+    if any(trial.natural_skew_ms is not None for trial in results.trials):
+        plot = start_skew(results.trials, results.factors[results.layout.x], results.layout.lines, looks_of(results))
+        yield Picture(figure.name, figure.title, figure.caption, plot)
 
 
 def _of_panels(draw: Callable[[Figure, Drawing, Panel], Iterator[Picture]]) -> Callable[[Figure, Drawing], Drawn]:
-    """A figure for each panel (of many of a workload, the first and the last), or why there is none."""
+    """A figure for each panel (of many of a workload, the first and the last)."""
 
     def drawn(figure: Figure, drawing: Drawing) -> Drawn:
         by_workload: dict[str, list[Panel]] = {}
         for panel in drawing.results.panels:
             by_workload.setdefault(panel.levels.get(WORKLOAD, ""), []).append(panel)
-        each = [several if len(several) <= FEW else [several[0], several[-1]] for several in by_workload.values()]
-        pictures: list[Picture | Missing] = [
-            picture for several in each for panel in several for picture in draw(figure, drawing, panel)
-        ]
-        yield from pictures or [Missing(figure.title, figure.missing)]
+        for panels in by_workload.values():
+            for panel in panels if len(panels) <= FEW else (panels[0], panels[-1]):
+                yield from draw(figure, drawing, panel)
 
     return drawn
 
@@ -174,12 +174,9 @@ def _picture(figure: Figure, of: Sheet | Panel, caption: str, plot: Canvas, plac
 
 def _ladder(figure: Figure, drawing: Drawing) -> Drawn:
     """A column along x, of all panels that have it."""
-    sheets = list(sheets_of(drawing.plots, figure.column))
-    for sheet in sheets:
-        place = SHOWN if figure.column == drawing.results.rate else FOLDED
+    place = SHOWN if figure.column == drawing.results.rate else FOLDED
+    for sheet in sheets_of(drawing.plots, figure.column):
         yield ladder_picture(figure, sheet, figure.caption_of(drawing.results), place)
-    if not sheets and figure.missing:
-        yield Missing(figure.title, figure.missing)
 
 
 def ladder_picture(figure: Figure, sheet: Sheet, caption: str, place: str = SHOWN) -> Picture:
@@ -223,16 +220,16 @@ def _volatility(figure: Figure, drawing: Drawing) -> Drawn:
 def _steps(
     draw: Callable[[Sequence[ladder.Plot]], Canvas], has: Callable[[ladder.Plot], bool], place: str = FOLDED
 ) -> Callable[[Figure, Drawing], Drawn]:
-    """A figure of what more jobs bring, of the panels that have it; why none has, where it was asked for."""
+    """A figure of what more jobs bring, of the panels that have it; none where no ladder was fitted says why."""
 
     def drawn(figure: Figure, drawing: Drawing) -> Drawn:
         results = drawing.results
-        there = [(panel, plot) for panel, plot in drawing.plots if has(plot)]
-        for sheet in sheets_of(there, figure.column):
+        plots = [(panel, plot) for panel, plot in drawing.plots if has(plot)]
+        for sheet in sheets_of(plots, figure.column):
             yield _picture(figure, sheet, figure.caption_of(results), draw(sheet.plots), place)
-        if results.factors[JOBS].several and not there and figure.missing:
-            reasons = [row.why for row in results.saturations if row.why and draw is ladder.saturation_plot]
-            yield Missing(figure.title, next(iter(reasons), figure.missing))
+        if draw is ladder.saturation_plot and not plots:
+            reasons = [Missing(figure.title, row.why) for row in results.saturations if row.why]
+            yield from reasons[:1]
 
     return drawn
 
@@ -286,7 +283,7 @@ def _of_bytes(results: Results) -> bool:
 
 
 def _of_jobs(results: Results) -> bool:
-    return results.layout.x == JOBS
+    return results.layout.x == JOBS and results.factors[JOBS].several
 
 
 RATE_FIGURE = Figure("rate", "Delivered throughput", _ladder, missing="no jobs counted what they moved", when=_of_bytes)
