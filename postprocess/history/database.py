@@ -328,7 +328,6 @@ class Chronicle:
 
 
 def nightlies(history: History) -> list[str]:
-    """All nightlies that have a night."""
     return [name for (name,) in history.rows("SELECT DISTINCT nightly FROM night ORDER BY nightly")]
 
 
@@ -344,9 +343,7 @@ def chronicle(history: History, nightly: str, watched: bool = False) -> Chronicl
         names = ", ".join(nightlies(history)) or "none yet"
         raise ConfigError(f"{history.path}: has no nights of {shown(nightly)}; it has: {names}")
     metric = next((night.metric for night in reversed(mine) if night.outcome == MEASURED and not night.rerun), "")
-    acknowledgements = _read(
-        history, Acknowledgement, "acknowledgement", "WHERE nightly = ? ORDER BY since_ns", nightly
-    )
+    own = "WHERE nightly = ? ORDER BY since_ns"
     return Chronicle(
         nightly,
         mine,
@@ -354,7 +351,7 @@ def chronicle(history: History, nightly: str, watched: bool = False) -> Chronicl
         _by_night(history, Verdicts, "verdicts", nightly),
         {} if watched else _by_night(history, Link, "link", nightly),
         {} if watched else _environments(history, nightly),
-        [acknowledgement for _, acknowledgement in acknowledgements],
+        [acknowledgement for _, acknowledgement in _read(history, Acknowledgement, "acknowledgement", own, nightly)],
     )
 
 

@@ -115,7 +115,6 @@ def looks(factor: str, levels: Iterable[str]) -> dict[str, Look]:
 
 
 def looks_of(results: Results) -> dict[str, Look]:
-    """The look of each line of a run."""
     return looks(results.layout.lines, results.compared.texts)
 
 

@@ -120,16 +120,15 @@ def bottleneck_chart(resources: Sequence[ResourceRow], lines: str, looks: Mappin
 def start_skew(trials: Sequence[TrialRow], along: Factor, lines: str, looks: Mapping[str, canvas.Look]) -> Figure:
     """Both skews of each trial, to one logarithmic scale."""
     figure, panels = canvas.blank(canvas.HEIGHT_IN - 0.3, columns=2, sharey=True)
-    there = {level_of(trial, lines) for trial in trials}
-    levels = [level for level in looks if level in there]
+    of_level = {level: [trial for trial in trials if level_of(trial, lines) == level] for level in looks}
+    levels = [level for level, own in of_level.items() if own]
     ladder = ladder_along(along, trials)
     for axes, (metric, title) in zip(panels, PANELS.items(), strict=True):
         for number, level in enumerate(levels):
-            of_level = [trial for trial in trials if level_of(trial, lines) == level and trial[metric] is not None]
-            marks = [
-                (trial, ladder.dodged(trial, number, len(levels)), max(trial[metric], LEAST_MS)) for trial in of_level
-            ]
-            canvas.trial_marks(axes, level, looks[level], marks)
+            skewed = [trial for trial in of_level[level] if trial[metric] is not None]
+            places = [ladder.dodged(trial, number, len(levels)) for trial in skewed]
+            skews = [max(trial[metric], LEAST_MS) for trial in skewed]
+            canvas.trial_marks(axes, level, looks[level], zip(skewed, places, skews, strict=True))
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(numticks=12))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")

@@ -89,10 +89,10 @@ def _sections(runs: Sequence[Results], names: Sequence[str], drawn: Drawn, page:
 
 
 def _box(pair: _Pair) -> Markup:
-    changed, parting = pair.changes(pair.first.rate), pair.parting
-    certain = [change for change in changed if change.certain]
+    rate_changes, parting = pair.changes(pair.first.rate), pair.parting
+    certain = [change for change in rate_changes if change.certain]
     clear = bool(certain) and not parting and not any(change.is_doubted or change.strays for change in certain)
-    strays = [element("p", unbroken(f"{row.name}: {row.stray_words}.")) for row in changed if row.strays]
+    strays = [element("p", unbroken(f"{row.name}: {row.stray_words}.")) for row in rate_changes if row.strays]
     warning = element(
         "div",
         element("b", f"Not like for like: {pair.after} was made differently."),
@@ -101,21 +101,19 @@ def _box(pair: _Pair) -> Markup:
         element("p", f"and {len(parting) - 8} more, below") if len(parting) > 8 else None,
         class_="warning",
     )
-    return answer_box(_sentence(pair, changed), clear, *strays, before=warning if parting else None)
+    return answer_box(_sentence(pair, rate_changes), clear, *strays, before=warning if parting else None)
 
 
-def _sentence(pair: _Pair, changed: Sequence[Change]) -> str:
+def _sentence(pair: _Pair, rate_changes: Sequence[Change]) -> str:
     from_to = f"From {pair.before} to {pair.after}"
-    if not changed:
+    if not rate_changes:
         return f"{pair.after} and {pair.before} have no point in common with usable trials."
-    bounded = [change for change in changed if change.ratio.interval]
+    bounded = [change for change in rate_changes if change.ratio.interval]
     if not bounded:
-        ratios = [change.factor for change in changed]
-        return (
-            f"{from_to} the rates changed by factors of"
-            f" {' to '.join(dict.fromkeys(map(factor, (min(ratios), max(ratios)))))};"
-            " a single trial at a point gives no interval, so this may be chance."
-        )
+        ratios = [change.factor for change in rate_changes]
+        ends = " to ".join(dict.fromkeys(map(factor, (min(ratios), max(ratios)))))
+        chance = "a single trial at a point gives no interval, so this may be chance"
+        return f"{from_to} the rates changed by factors of {ends}; {chance}."
     certain = [change for change in bounded if change.certain]
     if not certain:
         every = f"the intervals of all {counted(len(bounded), 'ratio')}"
@@ -129,10 +127,10 @@ def _sentence(pair: _Pair, changed: Sequence[Change]) -> str:
 
 
 def _change_table(pair: _Pair, metric: str, what: str, unit: str) -> Markup | None:
-    changed = pair.changes(metric)
-    if not changed:
+    metric_changes = pair.changes(metric)
+    if not metric_changes:
         return None
-    factors = [ACCESS, WORKLOAD, *(name for name in changed[0].point if name not in BUILT_IN), JOBS]
+    factors = [ACCESS, WORKLOAD, *(name for name in metric_changes[0].point if name not in BUILT_IN), JOBS]
     rows = [
         [
             *(change.point[name] for name in factors),
@@ -140,7 +138,7 @@ def _change_table(pair: _Pair, metric: str, what: str, unit: str) -> Markup | No
             factor(change.factor),
             element("b", bounds(change.ratio)) if change.certain else bounds(change.ratio) or NOTHING,
         ]
-        for change in changed
+        for change in metric_changes
     ]
     caption = f"{what} in {pair.after} over that in {pair.before}: mean (usable trials). Interval: {METHOD}."
     caption += " Not like for like, see above." if pair.parting else ""

@@ -131,11 +131,11 @@ def _grid(
     there = {kind for column in cells for kind, _ in column.values()}
     near = {EQUIVALENT: f" within {limit_percent(within(results))}"}
     legend = [f"{mark} {meaning}{near.get(kind, '')}" for kind, (mark, meaning) in MARKS.items() if kind in there]
-    names, called = place_names(results, points), [*map(results.line_name, lines)]
+    heads, row_names = place_names(results, points), [*map(results.line_name, lines)]
     table = [[write(column[line]) if line in column else "" for column in cells] for line in lines]
     if len(points) > len(lines):
-        table, names, called = [list(row) for row in zip(*table, strict=True)], called, names
-    return ["", *names], [[name, *row] for name, row in zip(called, table, strict=True)], " · ".join(legend)
+        table, heads, row_names = [list(row) for row in zip(*table, strict=True)], row_names, heads
+    return ["", *heads], [[name, *row] for name, row in zip(row_names, table, strict=True)], " · ".join(legend)
 
 
 def _reference(results: Results, points: Sequence[RunPoint]) -> str:
