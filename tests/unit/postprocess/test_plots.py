@@ -113,20 +113,14 @@ def test_however_many_trials_a_line_has_one_set_of_marks_for_each_verdict(result
     assert few == more
 
 
-def test_marks_on_a_page_tell_their_style_once(results, tmp_path):
+def test_marks_on_a_page_tell_their_style_once_and_no_number_that_is_read_is_shortened(results, tmp_path):
     with canvas.style():
         figure = metric_ladder([root_of(results)], "mean_mbps", "")
+        figure.axes[0].set_title("0.125 of 5.8.412")
         page = canvas.inline(canvas.save(canvas.Picture("many", "", "", figure), tmp_path))
     assert page.count("<use") >= len(results.trials_at({"workload": "root"}))
     assert not re.search(r"<use [^>]*var\(--c", page)
     assert not re.search(r"<g [^>]*style=[^>]*style=", page)
-
-
-def test_a_page_shortens_no_number_that_is_read(results, tmp_path):
-    with canvas.style():
-        figure = metric_ladder([root_of(results)], "mean_mbps", "")
-        figure.axes[0].set_title("0.125 of 5.8.412")
-        page = canvas.inline(canvas.save(canvas.Picture("numbers", "", "", figure), tmp_path))
     assert "0.125 of 5.8.412" in page
     assert not re.search(r'="[^"]*\d\.\d{3}', page)
 

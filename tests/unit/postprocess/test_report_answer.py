@@ -8,7 +8,6 @@ import pytest
 
 from tests.unit.report_page import BARE, SMALL, Page, results_of, silent
 from tests.unit.synthetic_report import Shape, edit_csv, write_run
-from tierbench.dags.experiment import load_experiment
 from tierbench.errors import ConfigError
 from tierbench.postprocess.compare.points import more_repetitions, points
 from tierbench.postprocess.report.answer import answer, answers
@@ -371,21 +370,13 @@ def test_each_level_is_compared_with_the_baseline(tmp_path, changes, clear, word
     assert [part for part in words if part not in result.sentence] == []
 
 
-EXPERIMENT = """
-extends = "quick"
-name = "mine"
-[axes.cache_mb]
-values = [20, 30]
-sets = "workloads.root.options.cache_mb"
-[report]
-"""
+AXIS = '[axes.cache_mb]\nvalues = [20, 30]\nsets = "workloads.root.options.cache_mb"\n'
 
 
 @pytest.mark.parametrize("report", ['lines = "cache_mb"\nbaseline = 31', 'baseline = "0"'])
-def test_a_baseline_is_a_level_of_what_is_compared(tmp_path, report):
-    (tmp_path / "mine.toml").write_text(EXPERIMENT + report)
+def test_a_baseline_is_a_level_of_what_is_compared(variant, report):
     with pytest.raises(ConfigError, match=r"baseline: .* is no level of report\.lines"):
-        load_experiment(tmp_path / "mine.toml")
+        variant(f"{AXIS}[report]\n{report}")
 
 
 def test_of_single_repetitions_nobody_is_said_not_to_be_faster(tmp_path):

@@ -129,9 +129,9 @@ def test_tables_have_a_column_for_each_factor(latency):
 def test_runs_are_compared_point_by_point(tmp_path, latency):
     axes = {"rtt_ms": {47: 0.3, 0.1: 1, 5: 0.9}, "cache_mb": {0: 1, 30: 2.5}}
     other = results_of(tmp_path / "run", dataclasses.replace(LATENCY, axes=axes))
-    found = {change.name: change.factor for change in changes(latency, other, "delivered_mbps")}
-    assert len(found) == 12
-    assert found["direct/root rtt_ms=5 cache_mb=30 ×6"] == pytest.approx(2, rel=0.01)  # noqa: RUF001
-    assert found["direct/root rtt_ms=5 cache_mb=0 ×6"] == pytest.approx(1, rel=0.01)  # noqa: RUF001
+    factors = {change.name: change.factor for change in changes(latency, other, "delivered_mbps")}
+    assert len(factors) == 12
+    assert factors["direct/root rtt_ms=5 cache_mb=30 ×6"] == pytest.approx(2, rel=0.01)  # noqa: RUF001
+    assert factors["direct/root rtt_ms=5 cache_mb=0 ×6"] == pytest.approx(1, rel=0.01)  # noqa: RUF001
     page = Page(comparison([latency.directory, other.directory], tmp_path / "page.html", silent).read_text())
     assert "6 of 12 rates changed" in page.text

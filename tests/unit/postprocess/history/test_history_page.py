@@ -12,17 +12,15 @@ def test_nights_that_are_planned_days_apart_are_one_line_and_a_missing_one_parts
     assert [len(piece) for piece in _unbroken(points[:5] + points[6:])] == [5, 14]
 
 
-def page_of(known):
-    page = Page(history_page(known, Watch()))
-    assert page.open == []
-    return page
+def text_of(known):
+    return Page(history_page(known, Watch())).text
 
 
 def test_a_change_is_told_drawn_and_in_the_list_below_its_drawing():
-    page = page_of(chronicle_of(60, missed=(20, 21), factors={LAN: slower_from(50, 0.14)}, reruns=(50,)))
-    assert " ".join(page.text.split()).count(f"since the night of the 16th: {LAN}") == 2
-    assert "58 measured, 2 missed" in page.text
-    assert "missed: the machine was off" in page.text
+    text = text_of(chronicle_of(60, missed=(20, 21), factors={LAN: slower_from(50, 0.14)}, reruns=(50,)))
+    assert " ".join(text.split()).count(f"since the night of the 16th: {LAN}") == 2
+    assert "58 measured, 2 missed" in text
+    assert "missed: the machine was off" in text
 
 
 def test_gaps_are_gaps_and_no_lines_across_them():
@@ -33,9 +31,9 @@ def test_gaps_are_gaps_and_no_lines_across_them():
 
 
 def test_of_few_nights_it_says_that_they_are_few():
-    text = page_of(chronicle_of(5, missed=(2,))).text
+    text = text_of(chronicle_of(5, missed=(2,)))
     assert "Nothing can be said yet: that takes 7 nights, and there are 4; last measured" in text
 
 
 def test_a_nightly_that_never_measured_has_a_page():
-    assert "Nothing was measured in the night of" in page_of(chronicle_of(2, missed=(0, 1))).text
+    assert "Nothing was measured in the night of" in text_of(chronicle_of(2, missed=(0, 1)))
