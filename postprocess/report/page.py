@@ -262,7 +262,7 @@ def _value(values: list[str]) -> Markup | str:
 
 def relative(target: Path, page: Path) -> str:
     """A link from the page, with what a URL would misunderstand quoted."""
-    return quote(os.path.relpath(target.resolve(), page.resolve().parent))
+    return quote(os.path.relpath(target.resolve(), page.parent.resolve()))  # a page takes a link's place
 
 
 def _with_links(parts: Sections) -> Iterator[Markup]:
