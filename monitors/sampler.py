@@ -32,7 +32,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tierbench.host import NICE, AccessPoint, NoChirp, in_job, machine, mono_ns, read_text, wall_ns
+from tierbench.host import NETWORK, NICE, AccessPoint, NoChirp, in_job, machine, mono_ns, read_text, wall_ns
 from tierbench.monitors.source import Refusal, first_line
 from tierbench.monitors.sources import SOURCES
 
@@ -68,7 +68,7 @@ QUERIES = (
     ("rpm", "-q", "--qf", "%{NAME} %{VERSION}-%{RELEASE}\\n"),
 )
 OWN = ("fuse.lxcfs", "fuseblk", "fusectl")
-FARAWAY = ("nfs", "lustre", "ceph", "gpfs", "beegfs", "afs", "cvmfs2", "glusterfs", "9p", "cifs", "fuse")
+FARAWAY = (*NETWORK, "cvmfs2", "glusterfs", "fuse")
 
 
 def main() -> int:

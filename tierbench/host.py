@@ -216,5 +216,7 @@ class AccessPoint:
         except self.kind.DoesntExist as error:
             raise FileNotFoundError(str(error)) from None
         except (self.kind.ChirpError, OSError, RuntimeError, ValueError) as error:
-            self.chirp = None  # the conversation is out of step: another one next time
+            if self.chirp is not None:  # the conversation is out of step: another one next time
+                self.chirp.disconnect()
+                self.chirp = None
             raise ConnectionError(f"chirp {question}: {error}") from None

@@ -153,7 +153,7 @@ def state_of_servers() -> str:
         try:
             socket.create_connection((host, port), CONNECT_SECONDS).close()
             state = "takes connections from here"
-        except TimeoutError:
+        except (TimeoutError, socket.timeout):  # noqa: UP041 - which are two before Python 3.10
             state = "does not answer from here"
         except OSError as error:
             state = f"takes no connection from here ({error.strerror or error})"

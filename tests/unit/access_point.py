@@ -22,6 +22,7 @@ class AccessPoint(threading.Thread):
         self.logged = []
         self.looks_s = []  # at what times it was asked for a file
         self.hangs_up = self.is_busy = False  # after each answer; at the next look
+        self.one_at_a_time = False  # whoever leaves a conversation open waits for ever
         self.has_uptime = True
 
     def run(self):
@@ -31,7 +32,10 @@ class AccessPoint(threading.Thread):
             except OSError:
                 return
             self.connections.append(connection)
-            threading.Thread(target=self.converse, args=(connection,), daemon=True).start()
+            conversation = threading.Thread(target=self.converse, args=(connection,), daemon=True)
+            conversation.start()
+            if self.one_at_a_time:
+                conversation.join()
 
     def converse(self, connection):
         with contextlib.suppress(OSError), connection, connection.makefile("rb") as lines:

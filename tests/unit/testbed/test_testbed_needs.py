@@ -189,7 +189,7 @@ def test_a_build_that_is_broken_off_leaves_no_process(tmp_path, monkeypatch):
 def test_a_build_does_not_see_this_machines_own_pool(tmp_path, monkeypatch):
     monkeypatch.setenv("CONDOR_CONFIG", "/dev/null")  # as HTCondor's bindings set it where there is none
     with (tmp_path / "log").open("w") as log:
-        rootfs.logged(["env"], log, "nothing")
+        rootfs.run_logged(["env"], log, "nothing")
     names = {line.partition("=")[0] for line in (tmp_path / "log").read_text().splitlines()}
     assert "PATH" in names
     assert "CONDOR_CONFIG" not in names

@@ -133,7 +133,7 @@ def test_in_a_job_the_access_point_is_told_and_asked(job, access_point):
 
 
 def test_a_conversation_that_breaks_off_is_taken_up_again(job, access_point):
-    access_point.is_busy = True
+    access_point.is_busy = access_point.one_at_a_time = True
     open_gate(access_point.folder / "go.json", 0.5)
     assert job.end("dd", "--gate", "go.json")["status"] == "ok"
     assert len(access_point.connections) == 2 * 3  # htchirp has two each: to compare the clocks, for a look, and again
