@@ -20,10 +20,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.unit import synthetic_run as synthetic
-from tierbench import names
+from tierbench import json_files, names
 from tierbench.postprocess.history.alarms import findings
 from tierbench.postprocess.history.database import Chronicle, History, chronicle
-from tierbench.postprocess.history.rows import MEASURED, MISSED, Night, NightMark, Value, write_night_mark
+from tierbench.postprocess.history.rows import MEASURED, MISSED, Night, NightMark, Value
 from tierbench.postprocess.history.runs import add_run
 from tierbench.postprocess.history.sentences import sentence, unmeasured
 from tierbench.postprocess.schema.rows import RATE
@@ -71,7 +71,7 @@ def write_night(run, number, factor, noise, chance, newer):
     ]}  # fmt: skip
     for name, content in ((names.PLAN, plan), (names.SITE, {"name": "synthetic"}), (names.EXPERIMENT, {})):
         (run / name).write_text(json.dumps(content), encoding="utf-8")
-    write_night_mark(run, NightMark("nights", FIRST_NS + number * DAY_NS, control=f"{CONTROL}/{BATCH}"))
+    json_files.write(run / names.NIGHT, NightMark("nights", FIRST_NS + number * DAY_NS, control=f"{CONTROL}/{BATCH}"))
 
 
 def measured(nights, factor, noise, seed, missed=(), newer=FALL):

@@ -1,7 +1,6 @@
 """`tierbench init-site`: a site file from what the pool, this host's mounts and some URLs tell."""
 
 import argparse
-import os
 import socket
 import time
 from collections import Counter
@@ -13,7 +12,7 @@ from urllib.parse import urlsplit
 
 from tierbench.checked_text import AbsolutePath, Host, Key, Name, Prefix, printable, shown
 from tierbench.errors import ConfigError
-from tierbench.host import Mount, mounts
+from tierbench.host import Mount, mount_of, mounts
 from tierbench.site_configs.site import load_site
 from tierbench.submit import pool
 from tierbench.submit.console import add_command, say, show
@@ -122,8 +121,7 @@ def mount_at(path: str) -> Mount:
     """The file system that holds a path, as mounted there."""
     if not AbsolutePath.fits(path):
         raise ConfigError(f"--mount {shown(path)}: must be {AbsolutePath.must_be}")
-    above = [mount for mount in mounts() if Path(os.path.realpath(path)).is_relative_to(mount.point)]
-    return max(above, key=lambda mount: len(mount.point), default=Mount("", "/", "?"))._replace(point=path)
+    return mount_of(path)._replace(point=path)
 
 
 def site_lines(

@@ -21,7 +21,7 @@ from typing import Any, TypedDict
 from tierbench import files, json_files, names
 from tierbench.dags.replicas import CopiedReplicas, Entry, HiggsReplicas, Replicas, TreeReplicas
 from tierbench.errors import ConfigError, TierbenchError, UnmetNeed
-from tierbench.host import mounts, own_name, read_text
+from tierbench.host import mount_of, mounts, own_name, read_text
 from tierbench.site_configs.site import find_site
 from tierbench.spec import unknown_name
 from tierbench.submit import catalogue, programs
@@ -114,8 +114,7 @@ def copy(replicas: Replicas, storage: Path, parent: Path, processes: int) -> Non
 
 def _refuse_own_disk(parent: Path, server: str, remedy: str) -> None:
     """UnmetNeed where another host's storage is not mounted: a later mount would hide what is below its mount point."""
-    above = (mount for mount in mounts() if Path(os.path.realpath(parent)).is_relative_to(mount.point))
-    if max(above, key=lambda mount: len(mount.point)).point == "/":
+    if mount_of(parent).point == "/":
         why = f"{parent} is on this host's own disk, with nothing mounted there, and the storage is {server}"
         raise UnmetNeed(f"{why}; mount it, or {remedy} if that is right")
 

@@ -34,7 +34,7 @@ from urllib.parse import urlsplit
 
 from tierbench.condition_state import is_near
 from tierbench.files import poll
-from tierbench.host import NICE, Mount, NoInterface, as_root, find_interfaces, in_job, machine, mounts, read_text
+from tierbench.host import NICE, NoInterface, as_root, find_interfaces, in_job, machine, mount_of, read_text
 from tierbench.wrappers.child import PATIENCE_S, run_program
 from tierbench.wrappers.client import find_client
 from tierbench.wrappers.credentials import KINDS as CREDENTIALS
@@ -129,9 +129,7 @@ def ask_files(question: "dict[str, Any]") -> None:
         listing = run_program("ls", "-A", path)
         if listing.status is None:
             raise Answer("bad", f"{path}: {listing.last_words}", "hangs")
-        real = os.path.realpath(path) + "/"  # listed before: it does not hang
-        above = [mount for mount in mounts() if real.startswith(mount.point.rstrip("/") + "/")]
-        _, point, kind = max(above, key=lambda mount: len(mount.point), default=Mount("", "/", "?"))
+        _, point, kind = mount_of(path)  # listed before: it does not hang
         if listing.status:
             cache_only, alone = question.get("cache_only"), point == "/"
             words = f"{point} is mounted ({kind}), but {listing.last_words}"

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 
 from tierbench.checked_text import shown
 from tierbench.errors import BusyError, ConfigError, TierbenchError
-from tierbench.host import MOUNTS, mounts
+from tierbench.host import MOUNTS, mount_of
 from tierbench.postprocess.compare.differences import Environment, Link
 from tierbench.postprocess.history.rows import MEASURED, Acknowledgement, Measured, Night, Value, Verdicts
 
@@ -103,9 +103,8 @@ def default_place() -> Path:
 
 def network_file_system(path: Path, table: str = MOUNTS) -> str:
     """The type of the network file system that a file is on, or nothing: SQLite's locks do not hold on every one."""
-    above = [mount for mount in mounts(table) if path.is_relative_to(mount.point)]
-    mount = max(above, key=lambda mount: len(mount.point), default=None)
-    return mount.kind if mount and mount.by_network else ""
+    mount = mount_of(path, table)
+    return mount.kind if mount.by_network else ""
 
 
 def doubt_of_place(path: Path) -> str:

@@ -1,7 +1,6 @@
 """What the history holds, as rows that know nothing of the database; and a run's own note of its night."""
 
-import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -105,11 +104,6 @@ class NightMark:
     format: int = 1
     rerun: bool = False
     control: str = ""
-
-
-def write_night_mark(run: Path, mark: NightMark) -> None:
-    """Say in the run directory which night it is."""
-    (run / names.NIGHT).write_text(json.dumps(asdict(mark), indent=1) + "\n", encoding="utf-8")
 
 
 def read_night_mark(run: Path, nightly: str, control: str) -> NightMark:

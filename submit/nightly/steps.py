@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from tierbench import files, names
+from tierbench import files, json_files, names
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.graphs import night_dag, repetition_dags
 from tierbench.dags.plan import Trial, from_json
@@ -23,7 +23,7 @@ from tierbench.dags.write import write_run
 from tierbench.errors import BusyError, TierbenchError, UnmetNeed, held_back, in_words
 from tierbench.host import own_name
 from tierbench.json_files import Damaged
-from tierbench.postprocess.history.rows import NightMark, write_night_mark
+from tierbench.postprocess.history.rows import NightMark
 from tierbench.postprocess.schema.columns import parted
 from tierbench.site_configs.site import find_site
 from tierbench.submit import pool, programs
@@ -90,7 +90,7 @@ def _write(nightly: Nightly, night: Night, ready: Planned, run: Path) -> None:
     write_run(ready.plan, ready.site, ready.experiment, run)
     programs.ship(ready.experiment, run / names.PROGRAMS, nightly.say)
     planned, rerun = int(night.planned_wall_s * 1e9), run.name == names.NIGHT_AGAIN
-    write_night_mark(run, NightMark(nightly.name, planned, rerun=rerun, control=nightly.terms.control))
+    json_files.write(run / names.NIGHT, NightMark(nightly.name, planned, rerun=rerun, control=nightly.terms.control))
 
 
 def point(trial: Trial) -> str:

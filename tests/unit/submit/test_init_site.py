@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tierbench import host
 from tierbench.host import Mount
 from tierbench.site_configs.site import load_site
 from tierbench.submit import init_site, pool
@@ -23,7 +24,8 @@ def here(monkeypatch, tmp_path):
 
     def here(*machines, mounted=()):
         monkeypatch.setattr(pool, "all_machines", lambda: list(machines))
-        monkeypatch.setattr(init_site, "mounts", lambda: [DISK, *mounted])
+        for module in (init_site, host):
+            monkeypatch.setattr(module, "mounts", lambda *_: [DISK, *mounted])
 
     monkeypatch.chdir(tmp_path)
     here()

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.unit.stand_ins import run, script
-from tierbench import files
+from tierbench import files, host
 from tierbench.checked_text import Glob
 from tierbench.dags.replicas import (
     CopiedReplicas,
@@ -160,7 +160,9 @@ def test_a_tree_stays_where_it_was_and_an_rntuple_lies_beside_it() -> None:
     ],
 )
 def test_no_storage_of_another_host_is_filled_on_this_hosts_own_disk(monkeypatch, capsys, asked, status, says):
-    monkeypatch.setattr(replication, "mounts", lambda: [Mount("/dev/sda1", "/", "ext4"), Mount("mfs", "/ext", "fuse")])
+    mounts = [Mount("/dev/sda1", "/", "ext4"), Mount("mfs", "/ext", "fuse")]
+    for module in (replication, host):
+        monkeypatch.setattr(module, "mounts", lambda *_: mounts)
     assert main(["replicas", *asked, "--site", "testbed"]) == status
     assert says in capsys.readouterr().err
 

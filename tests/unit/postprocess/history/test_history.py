@@ -17,6 +17,7 @@ from tests.unit.nights_of_chronicle import CONTROL, DAY_NS, LAN
 from tests.unit.report_page import ONE_BATCH, silent
 from tests.unit.synthetic_report import write_run
 from tests.unit.synthetic_run import edit_json
+from tierbench import json_files, names
 from tierbench.errors import BusyError, ConfigError
 from tierbench.postprocess.compare.differences import altered
 from tierbench.postprocess.history import database
@@ -29,7 +30,6 @@ from tierbench.postprocess.history.rows import (
     Night,
     NightMark,
     Verdicts,
-    write_night_mark,
 )
 from tierbench.postprocess.history.runs import add_run, rebuild
 from tierbench.postprocess.history.sentences import what_else
@@ -43,7 +43,7 @@ def night(number=0, **changes):
 
 def run_of(folder, number=0, **shape):
     run = write_run(folder / f"night-{number:03d}", dataclasses.replace(ONE_BATCH, **shape))
-    write_night_mark(run, NightMark("quick", FIRST_NS + number * DAY_NS, control=CONTROL))
+    json_files.write(run / names.NIGHT, NightMark("quick", FIRST_NS + number * DAY_NS, control=CONTROL))
     return run
 
 

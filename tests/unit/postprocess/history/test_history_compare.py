@@ -16,9 +16,10 @@ from tests.unit.nights_of_chronicle import CONTROL, DAY_NS, LAN
 from tests.unit.postprocess.history.test_history import FIRST_NS
 from tests.unit.report_page import ONE_BATCH, silent
 from tests.unit.synthetic_report import write_run
+from tierbench import json_files, names
 from tierbench.postprocess.compare.judgement import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER, judgement
 from tierbench.postprocess.history.database import History, chronicle
-from tierbench.postprocess.history.rows import FAILED, MEASURED, NightMark, write_night_mark
+from tierbench.postprocess.history.rows import FAILED, MEASURED, NightMark
 from tierbench.postprocess.history.runs import _of_one_more, rebuild
 from tierbench.postprocess.history.sentences import COLUMNS, as_csv, table_rows, write_parquet
 from tierbench.postprocess.stats import Interval
@@ -33,7 +34,7 @@ def make(path, **changes):
 
 def night(run, number, **mark):
     """The run as the night of that number."""
-    write_night_mark(Path(run), NightMark("quick", FIRST_NS + number * DAY_NS, **mark))
+    json_files.write(Path(run) / names.NIGHT, NightMark("quick", FIRST_NS + number * DAY_NS, **mark))
 
 
 def history_of(folder):

@@ -9,8 +9,8 @@ import pytest
 
 from tests.unit.stand_ins import serving
 from tests.unit.synthetic_report import Shape, write_run
-from tierbench import names
-from tierbench.postprocess.history.rows import NightMark, write_night_mark
+from tierbench import json_files, names
+from tierbench.postprocess.history.rows import NightMark
 from tierbench.submit.nightly import messages, record, steps
 from tierbench.submit.nightly.record import Change, Night, Nightly, Terms
 from tierbench.submit.pool import PoolError
@@ -56,7 +56,7 @@ def measured(nightly, planned=LAST, run=True, **changes):
     night = record.write(nightly, night.now(**changes))
     if run:
         directory = write_run(record.folder(nightly, night) / names.NIGHT_RUN, SHAPE)
-        write_night_mark(directory, NightMark("quick", int(planned.timestamp() * 1e9)))
+        json_files.write(directory / names.NIGHT, NightMark("quick", int(planned.timestamp() * 1e9)))
     return night
 
 

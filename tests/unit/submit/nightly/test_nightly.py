@@ -14,11 +14,11 @@ import pytest
 
 from tests.unit.submit.nightly.conftest import LAST, NOW, SHAPE, close, damage, fails, measured
 from tests.unit.synthetic_report import write_run
-from tierbench import names
+from tierbench import json_files, names
 from tierbench.dags.graphs import NOTHING_TO_DO
 from tierbench.errors import BusyError
 from tierbench.postprocess.history.database import History, chronicle
-from tierbench.postprocess.history.rows import NightMark, write_night_mark
+from tierbench.postprocess.history.rows import NightMark
 from tierbench.submit import pool
 from tierbench.submit.cli import main
 from tierbench.submit.nightly import record, schedule, steps
@@ -288,7 +288,7 @@ def closed(define, monkeypatch, receiver):
         night = record.write(nightly, Night(LAST.timestamp(), "running", cluster=7))
         shape = dataclasses.replace(SHAPE, verdicts=verdicts)
         run = write_run(record.folder(nightly, night) / names.NIGHT_RUN, shape)
-        write_night_mark(run, NightMark("quick", int(LAST.timestamp() * 1e9)))
+        json_files.write(run / names.NIGHT, NightMark("quick", int(LAST.timestamp() * 1e9)))
         return close(nightly, night)
 
     return closed
