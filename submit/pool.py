@@ -153,8 +153,9 @@ def in_queue(cluster: int, directory: str | Path) -> bool:
 
 
 def _is_below(directory: str | Path, job: Mapping[str, Any]) -> bool:
-    """By its name alone: who looks at a folder of somebody else's, on a dead mount, waits for ever."""
-    return Path(str(job.get("Iwd"))).is_relative_to(Path(directory).resolve())
+    """By the names it had and has alone: who looks at a folder of somebody else's, on a dead mount, waits for ever."""
+    there, own = Path(str(job.get("Iwd"))), Path(directory)
+    return there.is_relative_to(own.absolute()) or there.is_relative_to(own.resolve())
 
 
 def _of_dag(cluster: int) -> str:

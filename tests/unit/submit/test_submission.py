@@ -63,9 +63,13 @@ def test_what_htcondor_did_not_do_is_not_called_done(monkeypatch, ad, denied):
         pool.remove(7, "stop")
 
 
-@pytest.mark.parametrize(("place", "left"), [("run/trials/one", [7]), ("another", [])])
-def test_a_job_of_a_runs_number_that_is_elsewhere_is_not_the_runs(monkeypatch, tmp_path, place, left):
-    """As when a queue was made anew, and counts anew."""
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize(("place", "left"), [("run/trials/one", [7]), ("run", [7]), ("run2", []), ("another", [])])
+def test_a_job_of_a_runs_number_that_is_elsewhere_is_not_the_runs(monkeypatch, tmp_path, place, left, moved):
+    """As when a queue was made anew, and counts anew; where a run at work was moved, and a link is in its place."""
+    if moved:
+        (tmp_path / "larger-disk").mkdir()
+        (tmp_path / "run").symlink_to(tmp_path / "larger-disk")
     acted = []
     ads = [{"ClusterId": 7, "Iwd": str(tmp_path / place)}]
     monkeypatch.setattr(pool, "jobs", lambda constraint, _: ads if "ClusterId == 7" in constraint else [])
