@@ -182,8 +182,10 @@ class Submission:
 
     @property
     def place(self) -> str:
-        """Where its jobs were submitted, which may have another name by now."""
-        return self.directory or "/"
+        """Where its jobs were submitted, which may have another name by now; a night's DAG lies above its run."""
+        run = Path(self.directory or "/")
+        of_night = run.name == names.NIGHT_RUN and (run.parent / names.NIGHT_DAG).exists()
+        return str(run.parent if of_night else run)
 
     def in_queue(self) -> bool:
         return pool.in_queue(self.cluster, self.place)

@@ -23,6 +23,7 @@ from tierbench.submit import pool
 from tierbench.submit.cli import main
 from tierbench.submit.nightly import record, schedule, steps
 from tierbench.submit.nightly.record import Night, Nightly, locked
+from tierbench.submit.progress import Run
 
 LATE, LATE_WHY = "direct.root.x008.r1", ("SUSPECT", "the sampler was late")
 
@@ -218,6 +219,20 @@ def test_a_night_without_room_for_its_record_is_told_all_the_same(define, monkey
     monkeypatch.setattr(record, "write", _full)
     steps.start(nightly, False)
     assert "No space left on device" in str(receiver.bodies[0]["text"])
+
+
+def test_the_run_of_a_night_is_in_the_queue_between_its_repetitions_too(define, monkeypatch):
+    """The night's DAG lies above it, and may have no job in it: the links are measured, or a change is confirmed."""
+    nightly = define()
+    night = measured(nightly, outcome="running")
+    folder = record.folder(nightly, night)
+    (folder / names.NIGHT_DAG).touch()
+    monkeypatch.setattr(steps, "write_night", lambda *_: folder / names.NIGHT_DAG)
+    monkeypatch.setattr(pool, "submit_dag", lambda _: 7)
+    steps._submitted(nightly, night, Mock())
+    for place, goes_on in ((folder, True), (folder.with_name("another"), False)):
+        monkeypatch.setattr(pool, "jobs", lambda *_, place=place: [{"ClusterId": 7, "Iwd": str(place)}])
+        assert Run(folder / names.NIGHT_RUN).goes_on == goes_on
 
 
 def _full(*_):
