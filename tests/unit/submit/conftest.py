@@ -1,8 +1,11 @@
-"""A trial with its gate and its stop at work."""
+"""A trial with its gate and its stop at work; and a run that was written, which whoever watches it looks at often."""
 
 import pytest
 
 from tests.unit.gate_process import Gate
+from tests.unit.quick_plan import larger_quick, written
+from tierbench.submit import watch as watching
+from tierbench.submit.progress import Run
 
 
 @pytest.fixture
@@ -24,3 +27,10 @@ def gate(tmp_path):
 @pytest.fixture
 def trial(gate):
     return gate()
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.setattr(watching, "QUEUE_SECONDS", 0.05)
+    monkeypatch.setattr(watching, "LOOK_SECONDS", 0.01)
+    return Run(written(larger_quick(), tmp_path / "run"))

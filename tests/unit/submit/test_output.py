@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.submit.test_watch import end, run
+from tests.unit.submit.test_watch import end
 from tests.unit.synthetic_run import edit_json
 from tierbench import errors, names
 from tierbench.submit import commands, console
@@ -21,7 +21,6 @@ from tierbench.submit.progress import Submission
 from tierbench.submit.watch import ObjectView, watch
 
 ROOT = Path(__file__).parents[3]
-__all__ = ["run"]
 
 
 def documents(capsys, *command):
