@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property
@@ -115,7 +115,12 @@ def find_nightly(name: str, say: Say = lambda _: None) -> Nightly:
     nightlies = {nightly.name: nightly for nightly in all_nightlies()}
     if name not in nightlies:
         raise ConfigError(f"{unknown_name('nightly', name, nightlies)}; they are in {home()} (${HOME_VARIABLE})")
-    return Nightly(nightlies[name].directory, say)
+    nightly = Nightly(nightlies[name].directory, say)
+    with suppress(Damaged):
+        if zone := nightly.terms.zone:  # days in sentences are by its clock, whoever looks
+            os.environ["TZ"] = zone
+            time.tzset()
+    return nightly
 
 
 def new_nightly(name: str) -> Nightly:

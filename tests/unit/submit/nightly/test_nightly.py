@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from unittest.mock import Mock
 
 import pytest
@@ -18,7 +18,8 @@ from tierbench import json_files, names
 from tierbench.dags.graphs import NOTHING_TO_DO
 from tierbench.errors import BusyError
 from tierbench.postprocess.history.database import History, chronicle
-from tierbench.postprocess.history.rows import NightMark
+from tierbench.postprocess.history.rows import MEASURED, NightMark
+from tierbench.postprocess.history.rows import Night as NightRow
 from tierbench.submit import pool
 from tierbench.submit.cli import main
 from tierbench.submit.nightly import record, schedule, steps
@@ -84,6 +85,20 @@ def test_a_dead_night_whose_record_cannot_be_written_is_left_alone(define, monke
     assert not finished.called
     record.finish_dead_nights(nightly)
     assert finished.called
+
+
+def test_days_are_by_the_nightlys_clock_whoever_looks(define, monkeypatch):
+    define(zone="Europe/Berlin")
+    try:
+        monkeypatch.setenv("TZ", "America/New_York")
+        time.tzset()
+        night = NightRow("quick", round(datetime(2026, 6, 9, 0, 30, tzinfo=UTC).timestamp() * 1e9), MEASURED)
+        assert night.day == "2026-06-08"
+        record.find_nightly("quick")
+        assert night.day == "2026-06-09"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_nights_that_nothing_began_are_on_record_as_missed_once_by_whatever_clock_one_looks(define, monkeypatch):
