@@ -21,7 +21,7 @@ class AccessPoint(threading.Thread):
         self.connections = []
         self.logged = []
         self.looks_s = []  # at what times it was asked for a file
-        self.hangs_up = self.is_busy = False  # after each answer; at the next look
+        self.hangs_up = self.is_busy = False  # in place of an answer; at the next look
         self.one_at_a_time = False  # whoever leaves a conversation open waits for ever
         self.has_uptime = True
 
@@ -40,9 +40,9 @@ class AccessPoint(threading.Thread):
     def converse(self, connection):
         with contextlib.suppress(OSError), connection, connection.makefile("rb") as lines:
             for line in lines:
-                connection.sendall(self.reply(line.decode()).encode())
                 if self.hangs_up:
                     break
+                connection.sendall(self.reply(line.decode()).encode())
 
     def reply(self, line):
         command, _, argument = line.strip().partition(" ")

@@ -94,11 +94,11 @@ def test_root_is_started_at_the_go_where_that_is_to_count(job):
 
 def test_a_program_that_leaves_no_report_is_not_credited_with_the_one_before(job):
     once = f"[ ! -e {job.folder}/ran ] || exit 1; touch {job.folder}/ran"
-    root_program(job, begins=f"echo ready; read go; {once}")
+    root_program(job, begins=f"echo ready; read go; {once}", bytes=90_000)
     (job.folder / "replicas.txt").write_text(f"{URL}\t100\n" * 2)
     end = job.end("root", files_per_job=2)
     assert (end["work"]["fetches"], end["work"]["failed"]) == (1, 1)
-    assert end["bytes_app"] == pytest.approx(90, abs=5000)  # but for what starting it took
+    assert end["bytes_app"] == pytest.approx(90_000, abs=5000)  # but for what starting it took
 
 
 HEADER = """\
