@@ -5,6 +5,7 @@ import dataclasses
 import json
 import re
 import shutil
+import socket
 import ssl
 import stat
 import struct
@@ -12,6 +13,7 @@ import subprocess
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import ClassVar
 
 import htcondor2
@@ -20,7 +22,7 @@ import pytest
 from tests.unit.client_process import events
 from tests.unit.quick_plan import larger_quick
 from tests.unit.stand_ins import script
-from tests.unit.submit.test_doctor import WORKERS, answer, proxy
+from tests.unit.submit.test_doctor import WORKERS, answer, probe, proxy
 from tests.unit.wrappers.test_client_gate import at_the_gate, open_gate
 from tierbench import names
 from tierbench.checked_text import AbsolutePath, Name, Value
@@ -428,6 +430,17 @@ def test_a_worker_tells_of_the_token_that_it_got(tmp_path):
     assert answer("token", path=str(token(tmp_path / "t")), needed_s=0)["state"] == "good"
     assert answer("token", path=str(token(tmp_path / "t", -1)), needed_s=0)["why"] == "expired"
     assert answer("token", path=str(tmp_path / "none"), needed_s=0)["why"] == "absent"
+
+
+def test_a_door_is_shown_what_is_for_it_and_the_next_one_what_was_there_before(tmp_path, monkeypatch):
+    script(tmp_path / "xrdfs", f'echo "$BEARER_TOKEN_FILE" >> {tmp_path}/shown')
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("BEARER_TOKEN_FILE", "/before")
+    with socket.create_server(("localhost", 0)) as door:
+        about = {"ask": "xrootd", "door": f"localhost:{door.getsockname()[1]}", "paths": [["/data", 0]]}
+        result = probe(json.dumps([{**about, "shown": {"BEARER_TOKEN_FILE": "t"}}, about]))
+    assert [answer["state"] for answer in json.loads(result.stdout)["answers"]] == ["good", "good"]
+    assert (tmp_path / "shown").read_text().split() == [str(Path.cwd() / "t"), "/before"]
 
 
 def test_a_token_in_the_open_in_a_sites_file_is_doubted():
