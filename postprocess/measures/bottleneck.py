@@ -128,6 +128,11 @@ def explain(
         for r in used
         if (r.role, r.resource) == ("machine", "CPU") and (r.utilisation or 0) >= MACHINE_FULL
     ]
+    disks = [
+        f"a disk of the machine that all hosts share is {r.value:.0f} % busy"
+        for r in used
+        if r.role == "machine" and r.resource in DISKS and (r.utilisation or 0) >= DISK_FULL
+    ][:1]
     waiting = why_latency((candidate.use for candidate in candidates), clients)
     # Or one of those may be what is full, and a machine without its hosts' own CPU may be full of any of them.
     if waiting and not (unknown or no_ceiling or queue or (shared and not cores)):
@@ -135,7 +140,7 @@ def explain(
     missing = [f"the samples of {listed(unknown)} are missing or not whole"] if unknown else []
     missing += [f"no ceiling is known of {listed(no_ceiling)} ([links] of the site's file)"] if no_ceiling else []
     reasons = ["nothing that is known of is full", *missing, *queue, busiest]
-    reasons += [*shared, *why_not_latency(clients), *sent_again]
+    reasons += [*shared, *disks, *why_not_latency(clients), *sent_again]
     return UNEXPLAINED, "; ".join(reasons)
 
 

@@ -117,6 +117,10 @@ CASES = {
     "a machine that others fill": ([*IDLE, MACHINE, own_cpu("worker", 0.1, 2, SHARED)], WAITING, "latency", ""),
     "a full machine of which nothing is known by host": ([*IDLE, MACHINE], WAITING, "unexplained", "99 % busy"),
     "a full disk of the machine": ([*IDLE, replace(MACHINE, resource="busiest disk")], WAITING, "latency", ""),
+    "a full disk of the machine where nothing tells of latency": (
+        [*IDLE, replace(MACHINE, resource="busiest disk")], UNKNOWN, "unexplained",
+        "a disk of the machine that all hosts share is 99 % busy",
+    ),
     "a machine with a virtual one": (
         [MACHINE, own_cpu("gateway", 1.9, 2, SHARED), VIRTUAL], WAITING, "gateway CPU", "1.90 cores of it",
     ),
