@@ -271,6 +271,15 @@ def test_a_cache_that_reads_whole_blocks_through_a_door_is_not_somebody_else(fol
     assert background_mb(read_trial(folder)) == pytest.approx(expected_mb, abs=10)
 
 
+def test_of_servers_a_warm_cache_alone_is_on_the_way_however_little_the_storage_sends(folder):
+    through(folder, CACHE, 1.0, further={ORIGIN: "door"})
+    synthetic.write_host(folder, tx_bytes=synthetic.during(0.01, 20))
+    synthetic.write_host(folder, ORIGIN, "door", tx_bytes=synthetic.during(1, 20))
+    verdict_of_data(folder, "warm", READ, READ)
+    used = [row for row in synthetic.rows(folder / names.RESOURCES_CSV) if row["role"] == "door"]
+    assert {row["host"]: row["on_the_way"] for row in used} == {CACHE: "yes", ORIGIN: "no"}
+
+
 def test_what_the_caches_took_in_is_in_the_table(folder):
     verdict_of(folder, "cold", 1_000_000, SOFTWARE)
     assert trial_tables(folder).software_bytes == SOFTWARE - 1_000_000
