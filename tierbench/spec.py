@@ -286,7 +286,7 @@ def find_definition(kind: str, folder: Path, name_or_path: str) -> Path:
         return Path(name_or_path)
     possible = shipped_definitions(folder)
     if name_or_path not in possible:
-        there = suggestion(name_or_path, possible)
+        there = meant(name_or_path, possible) or "; `tierbench list` names those there are"
         raise ConfigError(f'there is no {kind} "{name_or_path}"{there}; a file of your own is given by its path')
     return folder / f"{name_or_path}.toml"
 
