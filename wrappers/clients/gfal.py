@@ -8,7 +8,7 @@ from tierbench.wrappers.child import Run, run_program
 from tierbench.wrappers.client import Client, Option
 
 PLUGINS = {"srm": "srm", "gridftp": "gridftp", "xrootd": "xrootd", "webdav": "http"}  # gfal2's names for them
-HOUSEKEEPING = 64 * 1024  # what it says to the server counts as written, too
+HOUSEKEEPING = 256 * 1024  # what it says to the servers counts as written, too: 80 KB by GridFTP
 FOR_EVER_S = 10_000_000  # the wrapper has the patience; gfal-copy's own would end after half an hour
 COPYING = re.compile(r"^Copying (\d+) bytes ", re.MULTILINE)
 

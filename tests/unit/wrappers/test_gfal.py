@@ -24,8 +24,8 @@ def client(folder, **options):
         ({}, run_of(COPYING, written=4000), "short-read", 4000),
         ({}, run_of(COPYING.replace("8000", "9000")), "failed", 9000),
         ({}, run_of(ABSENT, 2, 3000), "open-failed", 0),
-        ({"to": "gsiftp://dgt.fiu.test:2813/in"}, run_of(COPYING, written=3000), "ok", 8000),
-        ({"to": "davs://se.test/in"}, run_of(COPYING, written=80_000), "wrong-protocol", 8000),
+        ({"to": "gsiftp://dgt.fiu.test:2813/in"}, run_of(COPYING, written=78_377), "ok", 8000),  # with OpenSSL 3.5
+        ({"to": "davs://se.test/in"}, run_of(COPYING, written=300_000), "wrong-protocol", 8000),
         ({"to": "gsiftp://dgt.fiu.test:2813/in"}, run_of(COPYING, 70, 3000), "open-failed", 0),
         ({"to": "gsiftp://dgt.fiu.test:2813/in"}, run_of("", written=3000), "failed", None),
     ],
