@@ -208,7 +208,8 @@ def _decided(run: Path, plan: dict[str, Any], experiment: dict[str, Any], rule: 
         decision = dataclasses.replace(decision, look=at, spared=spared)
         if look.is_enough:
             obstacles = ", ".join(sorted({each.obstacle for each in look.open}))
-            limited = f"stopped {after}: more cannot answer what is open, as {obstacles}"
+            do = "answer what is open" if any(each.is_open for each in look.open) else "confirm what is answered"
+            limited = f"stopped {after}: more cannot {do}, as {obstacles}"
             answered = f"answered {after}" if look.comparisons else f"stopped {after}: nothing is compared"
             return dataclasses.replace(decision, ended=True, sentence=limited if look.open else answered)
         if not to_come:

@@ -182,7 +182,7 @@ def look_at(trials: Iterable[TrialRow], question: Question) -> Look:
     alone = *_of_lines(at, certain, question), *_of_claims(at, certain, question)
     share = {point: len(certain[point]) / len(rows) for point, rows in at.items()}
     most = question.looks[-1] if question.looks and not question.may_grow else MOST_REPEATS
-    seldom = {point for point in at if share[point] * most < LEAST_REPEATS}
+    seldom = {point for point in at if round(share[point] * most) < LEAST_REPEATS}
     return Look(repeats, tuple(_with_doubt(*pair, seldom) for pair in zip(comparisons, alone, strict=True)))
 
 

@@ -133,19 +133,21 @@ def test_trials_that_are_not_usable_answer_nothing():
 
 
 @pytest.mark.parametrize(
-    ("suspect", "needs", "words"),
+    ("repeats", "suspect", "most", "needs", "words"),
     [
-        ({1, 2}, {DIRECT, WAN}, "inconclusive."),  # of 4: 5 of 10 will be VALID
-        ({0}, set(), ""),  # three VALID trials say the same
-        ({0, 1, 2, 3}, set(), "inconclusive, and too few trials are VALID."),
+        (4, {1, 2}, 10, {DIRECT, WAN}, "inconclusive."),  # 5 of 10 will be VALID
+        (4, {0}, 10, set(), ""),  # three VALID trials say the same
+        (4, {0, 1, 2, 3}, 10, set(), "inconclusive, and too few trials are VALID."),
+        (3, {2}, 4, {DIRECT, WAN}, "inconclusive."),  # the fourth may well be the third that is VALID
+        (3, {1, 2}, 4, set(), "inconclusive, and too few trials are VALID."),
     ],
 )
 def test_an_answer_by_suspect_trials_alone_takes_more_repetitions_unless_these_would_be_suspect_too(
-    suspect, needs, words
+    repeats, suspect, most, needs, words
 ):
-    rows = trials({"direct": 400, "wan": 200})
+    rows = trials({"direct": 400, "wan": 200}, repeats)
     rows = [replace(row, verdict="SUSPECT") if row.repeat in suspect else row for row in rows]
-    look = look_at(rows, QUESTION)
+    look = look_at(rows, replace(QUESTION, looks=looks(3, most)))
     assert [each.result for each in look.comparisons] == [FASTER]
     assert (look.needed, look.is_enough) == (needs, not needs)
     assert [sentence.partition("by VALID trials alone ")[2] for sentence in look.sentences] == [words] * bool(words)

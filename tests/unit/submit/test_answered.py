@@ -97,6 +97,9 @@ def compared(first, second, result, obstacle=""):
 OPEN = compared("direct", "lan-xrootd", "inconclusive")
 LIMITED = compared("direct", "lan-xrootd", "inconclusive", "the worker NIC limits both sides")
 FASTER = compared("direct", "wan-xrootd-public", "faster")
+DOUBTED = dataclasses.replace(
+    compared("direct", "lan-xrootd", "faster", "too few trials are VALID"), by_valid="inconclusive"
+)
 
 
 def spared(run, decision):
@@ -130,6 +133,8 @@ def test_before_the_first_look_and_between_two_all_stays_as_it_is(tmp_path, look
     [
         (3, (LIMITED, FASTER), 5 * 3, "stopped after 3 of 8 repetitions: more cannot answer what is open, as the"
          " worker NIC limits both sides"),
+        (3, (DOUBTED, FASTER), 5 * 3, "stopped after 3 of 8 repetitions: more cannot confirm what is answered, as"
+         " too few trials are VALID"),
         (8, (OPEN, FASTER), 0, "1 of 2 comparisons are open after 8 of 8 repetitions"),
         (3, (), 5 * 3, "stopped after 3 of 8 repetitions: nothing is compared"),
     ],
