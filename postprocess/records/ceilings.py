@@ -59,7 +59,7 @@ class Ceilings:
         if not servers or not self.rtt_from or self.rtt_from in servers:
             return self
         rtts_ms: Mapping[str, float] | None = None if self.rtts_ms is None else {}
-        stated = {link: ceiling for link, ceiling in self.stated.items() if link == "storage"}
+        stated = {link: ceiling for link, ceiling in self.stated.items() if link == "storage" and link in self.links}
         own = {link: known for link, known in self.links.items() if link != "storage" or known.source != MEASURED}
         links = {**stated, **own}
         return dataclasses.replace(self, links=links, rtt_ms=None, rtt_source="", over_wan=True, rtts_ms=rtts_ms)
@@ -166,7 +166,8 @@ def ceilings(
     for line in lines:
         link = limiting_link(line, lines, stated)
         if link == "worker":
-            hosts |= {host: Ceiling(carried["mbps"], MEASURED) for host, carried in line["hosts"].items()}
+            rates = {host: carried["mbps"] for host, carried in line["hosts"].items()}
+            hosts |= {host: Ceiling(rate, MEASURED) for host, rate in rates.items() if rate > 0}
         elif link and (link not in links or links[link].source == STATED or line["mbps"] > links[link].mbps):
             links[link] = Ceiling(line["mbps"], MEASURED)
     rtts_ms = [line["rtt_ms"] for line in lines if line["pool"] == pool and line["rtt_ms"] is not None]

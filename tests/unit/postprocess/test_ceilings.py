@@ -101,6 +101,8 @@ def test_workers_beside_the_storage_have_no_ceiling_of_the_wan(tmp_path, over_wa
     assert {link: ceiling.mbps for link, ceiling in known.items()} == {"storage": 800, **limits}
     arranged = read_ceilings(tmp_path, "near", pytest.fail).under({"wan": 50}).to([server]).on_the_way()
     assert ("wan" in arranged.links) is ("wan" in limits)
+    unknown = read_ceilings(tmp_path, "near", pytest.fail).under({"storage": None}).to([server])
+    assert "storage" not in unknown.links
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"measured": 3}'])
@@ -138,6 +140,7 @@ def measured_rates(ceilings):
         (lines(765, 765, 95, 95), {"storage": 765, "worker0": 95, "worker1": 95}),  # all as stated
         (lines(765, 29, 14, 15), {"storage": 765, "wan": 29}),  # slow WAN
         (lines(765, 765, 24, 24), {"storage": 765, "worker0": 24, "worker1": 24}),  # slow workers
+        (lines(765, 765, 95, 0), {"storage": 765, "worker0": 95}),  # one of them came to nothing
         (lines(29, 28, 14, 14), {"storage": 29}),  # slow storage
         (lines(765, 955, 95, 95), {"door": 765, "storage": 955, "worker0": 95, "worker1": 95}),  # faster than stated
     ],
