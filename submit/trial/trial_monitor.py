@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from tierbench import names, trials
 from tierbench.condition_state import condition_states
-from tierbench.files import replace
+from tierbench.files import read_end, replace
 from tierbench.starts import Go
 from tierbench.submit.trial.disk_reserve import FULL, LOW_BYTES, close_cut_event, free_bytes, give_up_reserve, may_write
 from tierbench.submit.trial.joblog import HOLD, PAUSED, Cluster, last_record, report
@@ -38,6 +38,7 @@ FLUSH_LOGS, WRITE_AREA_LOGS = "flush.log and flush/*.err", "outbox.log and outbo
 REFUSED = re.compile(r"Shortcutting node (\S+) retries because of submit failure")
 REFUSAL = r"Submitting node {} from file .*\n.*? ERROR: (.*)"
 KILLED = b'"status": "killed"'
+LONGEST_WORDS = 500
 SAMPLERS = {"pool": "sampling", "ssh": "sampling-ssh"}  # their nodes
 SAMPLER_LOGS = {"pool": names.SAMPLERS_LOG, "ssh": names.SAMPLERS_SSH_LOG}
 
@@ -135,7 +136,8 @@ class TrialMonitor:
         self.arranging = Jobs(Cluster(Path(names.ARRANGE_LOG)), arranging, lambda _: "", names.ARRANGE_LOG)
 
         def not_flushed(number: int) -> "str | None":
-            return None if reports_flush(trial.flushed[number]) else ""
+            host = trial.flushed[number]
+            return None if reports_flush(host) else last_words(f"{names.FLUSH}/{host}.err")
 
         def not_made(_: int) -> "str | None":
             made = report(names.MADE)
@@ -159,10 +161,12 @@ class TrialMonitor:
         """A storage server's that has ended before it delivered anything is not waited for."""
         samplers = [sampler for sampler in self.trial.samplers if sampler.via == via]
         needed = ["the sampler on " + sampler.host if sampler.of_storage else "" for sampler in samplers]
-        files = [names.sample_file(sampler.host) for sampler in samplers]
-        return Jobs(
-            Cluster(Path(log)), needed, lambda job: None if last_samples(files[job], 1) else "", "samples/*.err"
-        )
+
+        def no_samples(job: int) -> "str | None":
+            host = samplers[job].host
+            return None if last_samples(names.sample_file(host), 1) else last_words(f"{names.SAMPLES}/{host}.err")
+
+        return Jobs(Cluster(Path(log)), needed, no_samples, "samples/*.err")
 
     @property
     def go(self) -> Go:
@@ -376,6 +380,15 @@ def first(words: "list[str]") -> "list[str]":
 def reports_flush(host: str) -> bool:
     """Whether a host has reported on its caches, well or not."""
     return "status" in report(names.flush_report(host))
+
+
+def last_words(path: str) -> str:
+    """The last line of what a job has complained of; nothing where it has not."""
+    try:
+        lines = read_end(path, bytes_=LONGEST_WORDS).decode("utf-8", "replace").split("\n")
+    except OSError:
+        return ""
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 def last_samples(path: "str | Path", count: int) -> "list[dict[str, int]]":

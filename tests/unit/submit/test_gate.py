@@ -55,11 +55,14 @@ def test_who_watches_many_clients_leaves_the_cores_to_them(gate, monkeypatch):
 SUBMITTED = f"000 (6.000.000) {WHEN} Job submitted from host: <>"
 
 
-def test_without_a_flush_the_trial_is_called_off(trial):
+@pytest.mark.parametrize("words", ["", "flush: [Errno 5] Input/output error: '/store'"])
+def test_without_a_flush_the_trial_is_called_off_with_its_last_words(trial, words):
     trial.ready(0, 1)
+    (trial.trial / names.FLUSH / "wn01.err").write_text(words and f"a warning\n{words}\n")
     end = f"005 (6.000.000) {WHEN} Job terminated.\n\t(1) Normal termination (return value 0)"
     trial.log(names.FLUSH_LOG, SUBMITTED, end)
-    assert "the flush on wn01 failed" in trial.said()["called_off"]
+    why = words or "it ended without a report"
+    assert trial.said()["called_off"] == f"the flush on wn01 failed: {why}; see flush.log and flush/*.err"
 
 
 def test_the_end_of_an_earlier_trys_job_is_none_of_this_one(tmp_path):
