@@ -13,7 +13,7 @@ from tierbench.starts import EVERY, IN_TURN, NATURAL, OVERLAPPING, TOGETHER
 ALREADY_COMPLETE = 3  # exit status of reset_trial.py, by which DAGMan skips the trial
 FORMAT = 1
 T = TypeVar("T")
-COMPLETE, SKIPPED = "complete", "skipped"  # states of an outcome; else incomplete
+COMPLETE, INCOMPLETE, SKIPPED = "complete", "incomplete", "skipped"  # states of an outcome
 UNLIMITED = 10**9  # seconds, for what runs of earlier versions do not limit
 
 

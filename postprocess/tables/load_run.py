@@ -23,6 +23,7 @@ from tierbench.postprocess.verdict.counting import looks_of
 from tierbench.postprocess.wording import worded
 from tierbench.spec import unknown_name
 from tierbench.starts import IN_TURN
+from tierbench.trials import INCOMPLETE
 
 Say = Callable[[str], None]
 NEEDED = (names.TRIALS_CSV, names.SUMMARY_CSV)
@@ -236,11 +237,16 @@ def read_results(directory: Path, say: Say) -> Results:
         layout=layout_of(plan, directory, factors),
     )
     if not any(ran(trial) for trial in results.trials):
-        raise TierbenchError(
-            f"{directory}: none of its {len(results.trials)} trials has measured anything yet;"
-            f" `tierbench watch {directory}` shows what it is at, `tierbench submit {directory}` runs it"
-        )
+        raise TierbenchError(f"{directory}: none of its {len(trials)} trials has measured anything{_so_far(results)}")
     return results
+
+
+def _so_far(results: Results) -> str:
+    for trial in results.trials:
+        if trial.state == INCOMPLETE:
+            return f": {trial.trial}: {'; '.join(why(trial)[:1])}; all reasons are in {names.TRIALS_CSV}"
+    run = results.directory
+    return f" yet; `tierbench watch {run}` shows what it is at, `tierbench submit {run}` runs it"
 
 
 def _experiment(directory: Path) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from tierbench.postprocess.schema.rows import JobRow, Sampling, TrialRow
 from tierbench.postprocess.tables.factors import levels_on_axes
 from tierbench.postprocess.verdict.counting import HAS_NOT_RUN, RUNNING
 from tierbench.postprocess.verdict.sampling_rules import uncovered
+from tierbench.trials import COMPLETE, INCOMPLETE
 
 CLIENTS_NAMED = 8
 
@@ -98,7 +99,7 @@ def trial_row(data: TrialData) -> TrialRow:
         **leading(trial),
         trial_id=trial.id,
         position=trial.index,
-        state=RUNNING if data.at_work else "incomplete" if reasons else "complete",
+        state=RUNNING if data.at_work else INCOMPLETE if reasons else COMPLETE,
         reasons=tuple(reasons),
         pool=trial.pool,
         protocol=trial.protocol,

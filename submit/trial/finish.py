@@ -29,7 +29,7 @@ from tierbench.submit.trial.disk_reserve import give_up_reserve
 from tierbench.submit.trial.joblog import Cluster, client_reasons, last_record, report
 from tierbench.submit.trial.lock import keep_lock, release_lock
 from tierbench.submit.trial.skip_repeats import look_again, tierbench
-from tierbench.trials import COMPLETE, SKIPPED, Outcome, Trial, read_trial, record_or, record_text
+from tierbench.trials import COMPLETE, INCOMPLETE, SKIPPED, Outcome, Trial, read_trial, record_or, record_text
 
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.1
@@ -80,7 +80,7 @@ def main(dag_status: str, failed_nodes: str) -> int:
         reasons.append(f"{failed_nodes} nodes of the trial's DAG failed; see trial.dag.dagman.out")
     attempt = record_or(trials.Attempt(), Path(names.ATTEMPT))
     again = bool(reasons) and dag_status != REMOVED and attempt.left > 0
-    replace(names.OUTCOME, record_text(Outcome("incomplete" if reasons else COMPLETE, reasons, again, left_files)))
+    replace(names.OUTCOME, record_text(Outcome(INCOMPLETE if reasons else COMPLETE, reasons, again, left_files)))
     step_aside()
     no_tables = make_tables()
     if trial.until_known:

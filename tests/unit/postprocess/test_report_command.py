@@ -43,10 +43,14 @@ def test_a_damaged_plan_or_schema_is_told_by_its_key(tmp_path, capsys, name, key
     assert told in said
 
 
-def test_a_run_that_has_measured_nothing_has_no_page(tmp_path):
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [("not run", " yet; `tierbench watch"), ("incomplete", ": direct/root .* #1: no flush; all reasons")],
+)
+def test_a_run_that_has_measured_nothing_has_no_page(tmp_path, state, told):
     run = write_run(tmp_path / "run", BARE)
-    edit_csv(run / "trials.csv", mean_mbps="", jobs_ok=0, state="incomplete")
-    with pytest.raises(TierbenchError, match="none of its 12 trials has measured anything yet; `tierbench watch"):
+    edit_csv(run / "trials.csv", mean_mbps="", jobs_ok=0, state=state, verdict_reasons="no flush")
+    with pytest.raises(TierbenchError, match="none of its 12 trials has measured anything" + told):
         run_report(run, None, silent)
 
 
