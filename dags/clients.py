@@ -32,7 +32,7 @@ from tierbench.dags.credentials import Secret
 from tierbench.dags.measure import MEASURES
 from tierbench.dags.trial_settings import WorkKeys
 from tierbench.errors import ConfigError, refuse
-from tierbench.spec import bounded, suggestion
+from tierbench.spec import bounded
 from tierbench.wrappers.child import UsageError
 from tierbench.wrappers.client import PACKAGE, Client, Option, client_in
 
@@ -85,9 +85,6 @@ def find_client_file(name_or_path: str) -> ClientFile:
     if not LocalFile.fits(name_or_path):
         raise ConfigError(f"a client must be a name or {LocalFile.must_be}, not {shown(name_or_path)}")
     if not is_path(name_or_path):
-        if name_or_path not in shipped:
-            meant = suggestion(name_or_path, shipped)
-            raise ConfigError(f"there is no client {shown(name_or_path)}{meant}; one of your own is given by its path")
         return shipped[name_or_path]
     path = Path(name_or_path)
     if not path.is_file():

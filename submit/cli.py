@@ -10,7 +10,7 @@ from typing import Any
 
 from tierbench import version
 from tierbench.checked_text import shown
-from tierbench.errors import TierbenchError, UnmetNeed, exit_status, listen
+from tierbench.errors import TierbenchError, UnmetNeed, exit_status, listen, missing_library
 from tierbench.spec import suggestion
 from tierbench.submit.console import Quiet, add_command, speak_anywhere, warn
 
@@ -76,6 +76,9 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python writes the rest as it ends
         return 141
+    except ImportError as error:
+        warn(f"tierbench: {missing_library(error)}")
+        return UnmetNeed.exit_status
     except OSError as error:
         named = f"{error.filename}: " if error.filename else ""
         warn(f"tierbench: {named}{error.strerror or error}")
@@ -118,10 +121,8 @@ def leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]
 
 
 def _completion(root: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
-    try:
-        import shtab
-    except ImportError:
-        raise UnmetNeed("completion needs shtab: pip install shtab") from None
+    import shtab
+
     from tierbench.dags.experiment import shipped_experiments
     from tierbench.site_configs.site import known_sites
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tierbench import names
 from tierbench.dags.levels import SAME_WITHIN
-from tierbench.errors import ConfigError, TierbenchError, UnmetNeed
+from tierbench.errors import ConfigError, TierbenchError, missing_library
 from tierbench.submit.console import add_command, as_json, document, run_directory, say, show, warn
 from tierbench.submit.progress import check_run
 from tierbench.submit.repetitions import decide
@@ -129,18 +129,14 @@ def _tables(arguments: argparse.Namespace) -> int:
 
 def show_tables(directory: Path, *, as_json: bool = False) -> bool:
     """Make and show them; whether any trial is usable."""
-    try:
-        from tierbench.postprocess.compare.points import points
-        from tierbench.postprocess.report.answer import answers
-        from tierbench.postprocess.report.grid import grid_rows, grid_text
-        from tierbench.postprocess.tables.load_run import read_results
-        from tierbench.postprocess.tables.terminal import as_text, tables_content
-        from tierbench.postprocess.tables.write import tables
-        from tierbench.postprocess.verdict.counting import counts
-    except ImportError as error:
-        raise TierbenchError(
-            f"tables need numpy: {error}; `tierbench tables {directory}` where it is installed"
-        ) from None
+    from tierbench.postprocess.compare.points import points
+    from tierbench.postprocess.report.answer import answers
+    from tierbench.postprocess.report.grid import grid_rows, grid_text
+    from tierbench.postprocess.tables.load_run import read_results
+    from tierbench.postprocess.tables.terminal import as_text, tables_content
+    from tierbench.postprocess.tables.write import tables
+    from tierbench.postprocess.verdict.counting import counts
+
     made = tables(directory)
     if not as_json:
         show(as_text(directory))
@@ -167,8 +163,8 @@ def _statuses_of_its_own() -> Iterator[None]:
         yield
     except BrokenPipeError:
         raise
-    except (TierbenchError, OSError) as error:
-        raise ConfigError(str(error)) from None
+    except (TierbenchError, OSError, ImportError) as error:
+        raise ConfigError(missing_library(error) if isinstance(error, ImportError) else str(error)) from None
 
 
 @_statuses_of_its_own()
@@ -198,13 +194,8 @@ def _reported(arguments: argparse.Namespace) -> int:
         raise ConfigError("--check: needs one run")
     if (arguments.lines or arguments.x) and (of_folder or len(runs) > 1):
         raise ConfigError("--lines, --x: need one run")
-    try:
-        from tierbench.postprocess.report.write import check_folder, comparison, run_report, write_index
-    except ImportError as error:
-        raise UnmetNeed(
-            f"a report needs numpy, scipy and matplotlib: {error}; install what is missing (`pip install matplotlib`,"
-            " on Debian `apt install python3-matplotlib`), or copy the run directory to where they are"
-        ) from None
+    from tierbench.postprocess.report.write import check_folder, comparison, run_report, write_index
+
     check_folder(arguments.output)
     if of_folder:
         page = write_index(runs[0], arguments.output, progress)

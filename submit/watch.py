@@ -104,10 +104,8 @@ def so_far(trials: Sequence[TrialProgress]) -> Iterator[tuple[str, str]]:
 
 
 def _half_width(rates: Sequence[float]) -> str:
-    try:  # here, as it takes a second
-        from tierbench.postprocess.stats import mean_interval
-    except ImportError:  # tables are made elsewhere
-        return ""
+    from tierbench.postprocess.stats import mean_interval  # here, as it takes a second
+
     mean = mean_interval(list(rates))
     return f" ± {_shown((mean.interval[1] - mean.interval[0]) / 2)}" if mean.interval else ""
 

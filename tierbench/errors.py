@@ -67,6 +67,10 @@ def in_words(error: Exception) -> str:
     return str(error) if isinstance(error, TierbenchError | OSError) else f"{type(error).__name__}: {error}"
 
 
+def missing_library(error: ImportError) -> str:
+    return f"{error}; `pip install {(error.name or 'tierbench').partition('.')[0]}` brings it"
+
+
 class Interrupted(KeyboardInterrupt):
     """A signal has asked the command to end."""
 
