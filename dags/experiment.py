@@ -122,7 +122,6 @@ class Experiment(WorkKeys):
         return any(point.experiment.flush for point in self.points)
 
     def at(self, levels: Levels) -> Experiment:
-        """The experiment at these levels of its axes."""
         return next(point.experiment for point in self.points if point.levels == levels)
 
     def uses(self) -> Iterator[Use]:

@@ -134,7 +134,6 @@ class _Named:
 
 
 def read_axes(table: Any, source: str) -> tuple[Axis, ...]:
-    """The [axes] of an experiment's file."""
     if not isinstance(table, Mapping):
         raise ConfigError(f"{source}: axes: must be tables like [axes.cache_mb]")
     attempts = Attempts()
@@ -157,7 +156,6 @@ def _set_by_both(first: Axis, second: Axis) -> Iterator[str]:
 
 
 def read_left_out(table: Any, source: str) -> tuple[LeftOut, ...]:
-    """The [[except]] tables of an experiment's file."""
     if not isinstance(table, list):
         raise ConfigError(f"{source}: except: must be tables like [[except]]")
     return tuple(build(LeftOut, entry, source, f"except[{number}]") for number, entry in enumerate(table))

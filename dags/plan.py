@@ -433,7 +433,6 @@ def table_of_run(path: Path) -> dict[str, Any]:
 
 
 def from_json(text: str) -> Plan:
-    """The plan that to_json has written."""
     content, configurations = json_files.parse_as(dict[str, Any], text, names.PLAN), {}
     number, _ = content.pop("format", None), content.pop("tierbench", None)
     if number != FORMAT:

@@ -48,7 +48,6 @@ class WorkKeys:
 
 
 def work_problems(work: Work, time_limit_s: int) -> Iterator[str]:
-    """What of a work cannot be done."""
     if work.for_s is None and work.processes > work.files_per_job:
         remedy = f"make files_per_job {work.processes} or more, or say for_s, so long they read them again and again"
         yield f"processes: {work.processes} processes of a job have {work.files_per_job} files between them; {remedy}"

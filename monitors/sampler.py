@@ -342,11 +342,9 @@ class Records:
         return content
 
     def look(self) -> "list[Any]":
-        """What each source sees now."""
         return [source.look() for source in self.sources]
 
     def record(self, looks: "list[Any]") -> bytes:
-        """The record of what they saw."""
         values = ()  # type: tuple[int, ...]
         for source, look in zip(self.sources, looks):  # noqa: B905 - Python 3.6 cannot be strict
             values += source.values(look)

@@ -328,7 +328,6 @@ def known_sites() -> list[str]:
 
 
 def load_site(path: Path) -> Site:
-    """The site that a file describes."""
     tables = read_toml(path)
     tables.pop("testbed", None)  # how to build the testbed is read by the testbed alone
     site = build(Site, tables, str(path))

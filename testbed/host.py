@@ -324,7 +324,6 @@ def _ask(clock: subprocess.Popen[bytes], later_ns: int = 0) -> tuple[int, int]:
 
 
 def kernel_path(cache: Path) -> Path:
-    """Where the kernel lies."""
     return cache / f"kernel-{KERNEL_SUITE}"
 
 

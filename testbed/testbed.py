@@ -114,7 +114,6 @@ class Testbed:
         return hosts
 
     def host(self, name: str) -> RunningHost:
-        """One of its hosts."""
         hosts = self.hosts
         if name not in hosts:
             raise ConfigError(f"testbed {self.name!r} has no host {name!r}; it has {', '.join(hosts)}")

@@ -48,8 +48,6 @@ NETWORKS = (*SITES, PRIVATE)
 
 @dataclass(frozen=True)
 class Nic:
-    """A host's interface on a network."""
-
     device: str
     network: Network
     number: int

@@ -94,7 +94,6 @@ def replace(path: "str | Path", content: "str | bytes", access: int = 0o666) -> 
 
 
 def unlink(path: "str | Path") -> None:
-    """Remove a file, if it is there."""
     with contextlib.suppress(FileNotFoundError):
         Path(path).unlink()
 

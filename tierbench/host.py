@@ -90,7 +90,6 @@ def mounts(table: str = MOUNTS) -> "list[Mount]":
 
 
 def mount_of(path: "str | Path", table: str = MOUNTS) -> Mount:
-    """The file system that holds a path."""
     real = os.path.realpath(str(path)) + "/"
     above = [mount for mount in mounts(table) if real.startswith(mount.point.rstrip("/") + "/")]
     return max(above, key=lambda mount: len(mount.point), default=Mount("", "/", "?"))

@@ -28,7 +28,6 @@ class Damaged(TierbenchError):
 
 
 def parse(text: str | bytes, where: str) -> Any:
-    """The content of a JSON text."""
     try:
         content = json.loads(text, parse_constant=_finite, parse_float=_finite, parse_int=_whole)
         if HALF in (text if isinstance(text, str) else text.decode()).lower():  # which nobody can write again
@@ -43,7 +42,6 @@ def parse_as(shape: type[T], text: str | bytes, where: str) -> T:
 
 
 def read(path: Path, where: str = "") -> Any:
-    """The content of a JSON file."""
     where = where or str(path)
     try:
         text = files.read_bytes(path)

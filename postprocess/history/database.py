@@ -319,7 +319,6 @@ class Chronicle:
         return {row.configuration: row for row in self.verdicts.get(night.id, [])}
 
     def before(self, night: Night) -> Night | None:
-        """The measured night before this one."""
         return next((earlier for earlier in reversed(self.measured) if earlier.planned_ns < night.planned_ns), None)
 
     def environment(self, night: Night) -> Environment:

@@ -25,7 +25,6 @@ LISTED = 60  # nights in the table; the export has all
 
 
 def write_page(chronicle: Chronicle, page: Path, watch: Watch) -> None:
-    """Write the page, whole or not at all."""
     with writing(page):
         files.replace(page, history_page(chronicle, watch))
 

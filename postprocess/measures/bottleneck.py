@@ -83,7 +83,6 @@ def limit_of(data: TrialData, delivered_mbps: float | None) -> Limit:
 
 
 def resource_rows(data: TrialData, leading: Mapping[str, Any]) -> Iterator[ResourceRow]:
-    """The trial's rows of resources.csv."""
     part = part_of(data)
     for r in resources(data, part) if part else ():
         own = {name: value for name, value in vars(r).items() if name not in ("source", "at_ceiling", "on_the_way")}

@@ -47,8 +47,6 @@ UNLIMITED_ALL = dict.fromkeys(trials.Limits._fields[:9], UNLIMITED)
 
 
 class Definition(trials.Trial):
-    """A trial as it was planned."""
-
     __slots__ = ()
 
     @property
@@ -91,7 +89,6 @@ def definition(content: Mapping[str, Any], where: str) -> Definition:
 
 
 def read_definition(path: Path) -> Definition:
-    """The trial.json of a trial."""
     try:
         trial = definition(json_files.read_table(path), str(path))
         if not 0 < trial.jobs <= MOST_JOBS or trial.sample_period_s <= 0:

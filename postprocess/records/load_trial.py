@@ -90,7 +90,6 @@ def _resident_bytes(trial: Definition, reports: Mapping[str, FlushReport]) -> in
 
 
 def read_trial(folder: Path) -> TrialData:
-    """All that is in a trial's folder."""
     try:
         trial = read_definition(folder / names.TRIAL)
     except Damaged as error:

@@ -177,7 +177,6 @@ def read_samples(path: Path) -> Samples:
 
 
 def read_header(path: Path) -> Header:
-    """What a sample file says first."""
     with _opened(path) as (_, header):
         return header
 

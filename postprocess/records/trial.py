@@ -163,7 +163,6 @@ class TrialData:
 
     @cached_property
     def client_hosts(self) -> set[str]:
-        """The hosts that clients ran on."""
         return {job.host for job in self.jobs if job.start}
 
     @cached_property

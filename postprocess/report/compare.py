@@ -51,7 +51,6 @@ class _Pair:
 
 
 def comparison_page(runs: Sequence[Results], drawn: Drawn, page: Path) -> str:
-    """The whole page, as a file's text."""
     names = run_names(runs)
     title = f"{names[0]} against {listed(names[1:])}"
     questions = dict.fromkeys(str(run.plan.get("question") or "") for run in runs)

@@ -67,7 +67,6 @@ class Frame:
 
 
 def joined(children: Iterable[Any], between: str = "") -> Markup:
-    """Several pieces in a row."""
     return Markup(between.join(text(child) for child in children if child is not None))
 
 
@@ -97,7 +96,6 @@ def definitions(facts: Iterable[tuple[Any, Any]]) -> Markup:
 
 
 def details(summary: Any, *content: Any, **attributes: Any) -> Markup:
-    """What opens below its summary."""
     return element("details", element("summary", summary), *content, **attributes)
 
 

@@ -60,7 +60,6 @@ def _first_screen(results: Results, all_answers: Sequence[Answer], lead: Picture
 
 
 def _sections(results: Results, all_answers: Sequence[Answer], drawn: Drawn, page: Path) -> Sections:
-    """The page's further parts."""
     notes = [_answer_notes(answer, alone=len(all_answers) == 1) for answer in all_answers]
     named = results.layout.counterpart
     counterpart = element("p", element("b", "Counterpart: "), named, class_="note") if named else None

@@ -83,7 +83,6 @@ def check_folder(page: Path | None, option: str = "--output") -> None:
 
 
 def _save_all(drawn: Iterable[Picture | Missing], page: Path, say: Say) -> list[Picture | Missing]:
-    """Write a page's figures as they are drawn."""
     figures: list[Picture | Missing] = []
     for picture in drawn:
         if isinstance(picture, Picture):

@@ -177,7 +177,6 @@ def batch_name(levels: Levels) -> str:
 
 
 def rows_at(rows: Iterable[R], point: Point) -> list[R]:
-    """The rows that have all these levels."""
     return [
         row
         for row in rows

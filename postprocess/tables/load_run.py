@@ -81,7 +81,6 @@ class Results:
 
     @property
     def unit(self) -> str:
-        """Of that column."""
         return trial_column(self.rate).unit
 
     @property

@@ -189,7 +189,6 @@ def _by_server(data: TrialData) -> str:
 
 
 def _sampling(data: TrialData) -> Sampling:
-    """How well the trial was sampled."""
     hosts = by_host(data.sampled)
     trailers = [interfaces[0].samples.trailer for interfaces in hosts]
     late = [trailer.late_ticks for trailer in trailers if trailer and trailer.late_ticks is not None]

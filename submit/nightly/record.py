@@ -59,8 +59,6 @@ class Terms:
 
 
 class Nightly:
-    """A nightly by its directory."""
-
     def __init__(self, directory: Path, say: Say = lambda _: None) -> None:
         self.directory, self.say = directory, say  # where its steps tell what they do
 

@@ -92,7 +92,6 @@ class Calendar:
 
     @property
     def on_calendar(self) -> str:
-        """As systemd's OnCalendar."""
         if self.every_min is not None:
             return f"*:0/{self.every_min}"
         days = "" if len(self.days) == len(DAYS) else ",".join(DAYS[day].capitalize() for day in self.days) + " "

@@ -41,7 +41,6 @@ LOGS = (names.CLIENTS_LOG, names.FLUSH_LOG, names.SAMPLERS_LOG)
 
 
 def stop(monitor: TrialMonitor) -> None:
-    """Stop the trial when its clients have ended."""
     starts = see_begin(monitor)
     if monitor.go.called_off is not None:
         return  # DAGMan removes us with the others
@@ -77,7 +76,6 @@ def see_begin(monitor: TrialMonitor) -> "dict[int, int]":
 
 
 def see_end(monitor: TrialMonitor, starts: "dict[int, int]") -> None:
-    """Wait for all clients' ends."""
     go = (monitor.go.go_wall_ns or time.time() * 1e9) / 1e9  # without a gate now
     monitor.moving.begin()
     overlap, arranged_starts = OverlapLog(Path()), dict(monitor.arranging.cluster.starts)

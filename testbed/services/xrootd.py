@@ -82,7 +82,6 @@ class Door:
 
 
 def doors(topology: Topology) -> list[Door]:
-    """All xrootd servers of the testbed."""
     settings, lan, wan, storage = topology.settings, *map(topology.host, (GATEWAY, BESIDE_STORAGE, STORAGE))
     opened = {
         Door("xrootd", lan, PORT): True,
