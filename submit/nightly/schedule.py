@@ -197,14 +197,15 @@ class SystemdTimer:
 
     def units(self, nightly: Nightly) -> dict[str, str]:
         """Both units' texts by their file names."""
+        directory = str(nightly.directory).replace("%", "%%")
         service = f"""\
 [Unit]
 Description=A night of tierbench nightly {nightly.name}
 
 [Service]
 Type=oneshot
-WorkingDirectory={nightly.directory}
-ExecStart={nightly.starter} begin
+WorkingDirectory={directory}
+ExecStart=/bin/sh {names.NIGHTLY_STARTER} begin
 """
         timer = f"""\
 [Unit]

@@ -60,7 +60,8 @@ def test_a_night_of_which_nothing_is_to_be_expected_begins_no_further_repetition
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd-analyze here")
 def test_systemd_accepts_the_units(define, tmp_path, monkeypatch):
-    nightly = define(by="systemd")
+    nights = define(by="systemd").directory.parent.rename(tmp_path / "100%h of 'my' nights")
+    nightly = Nightly(nights / "quick")
     nightly.starter.write_text("#!/bin/sh\n")
     nightly.starter.chmod(0o755)
     monkeypatch.setattr(schedule, "_systemctl", lambda *_: None)
@@ -70,6 +71,7 @@ def test_systemd_accepts_the_units(define, tmp_path, monkeypatch):
     report = subprocess.run(["systemd-analyze", "verify", *units], capture_output=True, text=True, check=False)
     assert (report.returncode, [line for line in report.stderr.splitlines() if "tierbench" in line]) == (0, [])
     assert "Persistent=true" in (tmp_path / "units/tierbench-nightly-quick.timer").read_text()
+    assert "/100%%h of 'my' nights/quick\n" in (tmp_path / "units/tierbench-nightly-quick.service").read_text()
 
 
 def test_a_dead_night_whose_record_cannot_be_written_is_left_alone(define, monkeypatch):
