@@ -6,11 +6,11 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tierbench import names
+from tierbench import files, names
 from tierbench.checked_text import shown
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import Trial, expand
@@ -50,13 +50,14 @@ def add(name: str, experiment: str, control: str, terms: Terms, say: Say) -> Nig
     nightly = new_nightly(name)
     _refuse_namesake(nightly, default_place())
     before = nightly.experiment.read_text(encoding="utf-8") if nightly.experiment.exists() else ""
-    _write_lines(nightly.experiment, variant(name, experiment, base, choice.added))
-    if before not in ("", nightly.experiment.read_text(encoding="utf-8")):
+    text = "".join(f"{line}\n" for line in variant(name, experiment, base, choice.added))
+    if before not in ("", text):  # kept first: the disk may be full
         backup = nightly.experiment.with_name(f"{nightly.experiment.name}.before")
-        backup.write_text(before, encoding="utf-8")
+        files.replace(backup, before)
         say(f"{nightly.experiment} was another one, which is {backup.name} now: take over what was edited in it")
-    _write_lines(nightly.starter, starter_lines(nightly))
-    nightly.starter.chmod(0o700)  # a proxy in it may have a password
+    files.replace(nightly.experiment, text)
+    # A proxy in it may have a password; and a shell that runs the one before reads that to its end.
+    files.replace(nightly.starter, "".join(f"{line}\n" for line in starter_lines(nightly)), 0o700)
     write_webhook(nightly, terms.webhook)
     control = choose_control(site, asked_experiment(str(nightly.experiment)), choice.key).name  # as its axes call it
     textfile = str(Path(terms.textfile).resolve()) if terms.textfile else ""
@@ -89,10 +90,6 @@ def _refuse_namesake(nightly: Nightly, place: Path) -> None:
         if others := [run for run in runs if not run.is_relative_to(nightly.directory.resolve())]:
             remedy = "give this one another name, or a history of its own (TIERBENCH_HISTORY)"
             raise ConfigError(f"{nightly.name}: {place} has nights of another of that name, as {others[-1]}; {remedy}")
-
-
-def _write_lines(path: Path, lines: Iterable[str]) -> None:
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def _check(terms: Terms) -> None:

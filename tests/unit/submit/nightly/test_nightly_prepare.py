@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+import resource
 import subprocess
 from pathlib import Path
 
@@ -177,6 +178,27 @@ def test_an_experiment_that_was_edited_is_kept_when_its_nightly_is_added_anew(ad
     again = setup.add("nights", "quick", "", terms(), said.append)
     kept = again.experiment.with_name(f"{again.experiment.name}.before")
     assert (kept.read_text(), any(kept.name in line for line in said)) == (edited, True)
+
+
+def test_what_was_edited_is_there_still_when_the_disk_is_full_as_its_nightly_is_added_anew(added):
+    added.experiment.write_text(f"{added.experiment.read_text()}# mine\n")
+    setup.change(added, "remove")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            setup.add("nights", "quick", "", terms(), print)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "# mine" in added.experiment.read_text()
+
+
+def test_a_starter_is_never_for_others_to_read(monkeypatch, added):
+    setup.change(added, "remove")
+    added.starter.unlink()
+    monkeypatch.setattr(Path, "chmod", lambda *_: None)  # by then somebody may have opened it
+    again = setup.add("nights", "quick", "", terms(), print)
+    assert again.starter.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize("verb", ["pause", "remove"])
