@@ -200,7 +200,7 @@ def with_access(experiment: Experiment, access: str) -> Experiment:
 def variant(name: str, extended: str, experiment: Experiment, added: tuple[str, ...]) -> Iterator[str]:
     """The nightly's own experiment, in the few lines by which it differs from the one that it extends."""
     yield "# What is measured every night; `tierbench nightly add` wrote it, and it may be edited."
-    yield f"extends = {json.dumps(extended)}"
+    yield f"extends = {json.dumps(extended, ensure_ascii=False)}"  # TOML has no \\u of a pair
     yield f'name = "{name}"'
     if added:
         first, *_ = experiment.workloads

@@ -23,6 +23,7 @@ from tierbench.submit.nightly import messages, setup
 from tierbench.submit.nightly.record import Terms
 from tierbench.submit.nightly.setup import choose_control, variant
 from tierbench.submit.nightly.steps import of_a_night
+from tierbench.submit.planning import asked_experiment
 from tierbench.submit.pool import PoolError
 
 SITE = find_site("testbed")
@@ -199,6 +200,13 @@ def test_a_starter_is_never_for_others_to_read(monkeypatch, added):
     monkeypatch.setattr(Path, "chmod", lambda *_: None)  # by then somebody may have opened it
     again = setup.add("nights", "quick", "", terms(), print)
     assert again.starter.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.usefixtures("added")
+def test_an_experiment_of_any_name_is_extended(tmp_path):
+    mine = tmp_path / "\N{GRINNING FACE}.toml"
+    mine.write_text('extends = "quick"\nname = "mine"\n')
+    assert asked_experiment(str(setup.add("smiling", str(mine), "", terms(), print).experiment)).name == "smiling"
 
 
 @pytest.mark.parametrize("verb", ["pause", "remove"])
