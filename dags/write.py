@@ -10,6 +10,7 @@ from secrets import token_hex
 from typing import Any
 
 from tierbench import files, names
+from tierbench.checked_text import Folder
 from tierbench.dags import credentials
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.graphs import configuration_dag, dagman_config, experiment_dag, trial_config, trial_dag
@@ -29,6 +30,10 @@ def write_run(plan: Plan, site: Site, experiment: Experiment, directory: Path) -
     """Make a run directory, complete or not at all."""
     if directory.exists():
         raise ConfigError(f"{directory}: is there already; a run gets a directory of its own")
+    try:
+        Folder(str(directory.absolute()))
+    except ValueError as error:
+        raise ConfigError(f"a run directory {error}") from None
     _check_workers(plan, site, experiment)
     directory.parent.mkdir(parents=True, exist_ok=True)
     unfinished = directory.with_name(f".{directory.name}-{token_hex(4)}")

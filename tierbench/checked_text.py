@@ -66,6 +66,18 @@ class Line(Kind):
             raise ValueError(f"must be {cls.must_be}, not {shown(value)}")
 
 
+class Folder(Line):
+    """Where HTCondor is to run something: what could be its macro it replaces in a path, too."""
+
+    must_be = "the path of a folder, on one line, without $( and other signs of HTCondor's macros"
+
+    @classmethod
+    def check(cls, value: str) -> None:
+        super().check(value)
+        if MACRO.search(value):
+            raise ValueError(f"must be {cls.must_be}, not {shown(value)}")
+
+
 class SubmitLine(Kind):
     must_be = 'a line of a submit description, like accounting_group = group_cms or +ProjectName = "higgs"'
     pattern = r"\+?[A-Za-z][A-Za-z0-9_.]* *= *[^ ].*"

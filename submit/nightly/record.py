@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tierbench import files, json_files, names
-from tierbench.checked_text import Key
+from tierbench.checked_text import Folder, Key, shown
 from tierbench.dags.levels import SAME_WITHIN
 from tierbench.errors import BusyError, ConfigError
 from tierbench.json_files import Damaged
@@ -126,6 +126,8 @@ def new_nightly(name: str) -> Nightly:
     if not Key.fits(name):
         raise ConfigError(f"--name {name}: must be {Key.must_be}")
     nightly = Nightly(home() / name)
+    if not Folder.fits(str(nightly.directory)):
+        raise ConfigError(f"${HOME_VARIABLE} {shown(str(home()))}: must be {Folder.must_be}")
     if (nightly.directory / names.NIGHTLY).exists():
         raise ConfigError(f"{name}: is there already, in {nightly.directory}; `tierbench nightly remove {name}` first")
     nightly.directory.mkdir(parents=True, exist_ok=True)

@@ -28,6 +28,7 @@ from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site, load_site
 from tierbench.submit import pool
+from tierbench.submit.nightly.record import new_nightly
 from tierbench.submit.pool import PoolError
 
 PLANTED = "NODE_STATUS_FILE /tmp/planted"
@@ -253,3 +254,15 @@ def test_names_too_long_for_a_folder_are_refused(harmless, tmp_path):
     experiment = loaded(tmp_path, Experiment, tables)
     with pytest.raises(ConfigError, match="too long a name"):
         expand(harmless.loaded[Site], experiment, {})
+
+
+@pytest.mark.parametrize("name", ["$(date)", "$ENV(HOME)", "$$(x)", "a\nb", "\udcff"])
+def test_a_folder_in_whose_name_htcondor_would_find_a_macro_gets_no_run_and_no_nightly(
+    harmless, name, tmp_path, monkeypatch
+):
+    with pytest.raises(ConfigError, match="must be the path of a folder"):
+        written(tmp_path / name / "run", harmless.loaded[Site], harmless.loaded[Experiment])
+    monkeypatch.setenv("TIERBENCH_NIGHTS", str(tmp_path / name))
+    with pytest.raises(ConfigError, match="must be the path of a folder"):
+        new_nightly("nights")
+    assert list(tmp_path.iterdir()) == []
