@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -34,6 +35,7 @@ PARTS = {
     "submit.history": ("history",),
     "testbed.cli": ("testbed",),
 }
+SURROGATE = re.compile("[\ud800-\udfff]")  # what Python makes of a byte that is none of a name in UTF-8
 RUNS = ("RUN", "A", "B", "FOLDER")  # what arguments are called that are run directories
 COMPLETION = """\
   tierbench completion bash > ~/.local/share/bash-completion/completions/tierbench
@@ -57,6 +59,8 @@ def main(arguments: list[str] | None = None) -> int:
     speak_anywhere()
     arguments = sys.argv[1:] if arguments is None else arguments
     parser = command_line(arguments[0] if arguments else "")
+    for word in filter(SURROGATE.search, arguments):  # neither records nor pages could hold it
+        parser.error(f"{shown(word)}: is not UTF-8; rename it (`convmv`)")
     parsed = parser.parse_args(arguments)
     if not parsed.subcommand:
         parser.print_help()

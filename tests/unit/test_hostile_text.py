@@ -28,6 +28,7 @@ from tierbench.dags.write import write_run
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Site, load_site
 from tierbench.submit import pool
+from tierbench.submit.cli import main
 from tierbench.submit.nightly.record import new_nightly
 from tierbench.submit.pool import PoolError
 
@@ -266,3 +267,10 @@ def test_a_folder_in_whose_name_htcondor_would_find_a_macro_gets_no_run_and_no_n
     with pytest.raises(ConfigError, match="must be the path of a folder"):
         new_nightly("nights")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_that_is_no_utf_8_is_refused_before_anything_is_written(tmp_path, capsys):
+    (tmp_path / "\udcff").mkdir()
+    with pytest.raises(SystemExit):
+        main(["report", str(tmp_path / "\udcff")])
+    assert "is not UTF-8" in capsys.readouterr().err
