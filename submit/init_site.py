@@ -79,13 +79,14 @@ def _init_site(arguments: argparse.Namespace) -> int:
         say(f"the pool was not asked: {error}")
     text = "".join(f"{line}\n" for line in site_lines(name, machines, trouble, places, servers))
     try:
-        with file.open("x", encoding="utf-8") as new:
-            new.write(text)
+        new = file.open("x", encoding="utf-8")
     except FileExistsError:
         raise ConfigError(f"{file}: is there already; remove it, or give another name") from None
     try:
+        with new:
+            new.write(text)
         load_site(file)
-    except ConfigError:
+    except BaseException:  # as where the disk is full: what is left would be in the way
         file.unlink()
         raise
     count = f"{len(machines)} machines, {len(places)} mounts and {len(servers)} URLs"

@@ -1,5 +1,6 @@
-"""Programs that are run, and what stands in for some: scripts, web servers of this process, hosts and root's helper."""
+"""Programs that are run, and what stands in for some: scripts, web servers, a full disk, hosts and root's helper."""
 
+import resource
 import subprocess
 import threading
 from contextlib import contextmanager
@@ -29,6 +30,17 @@ def script(path, *lines):
     path.write_text("\n".join([*([] if lines[0].startswith("#!") else ["#!/bin/sh"]), *lines, ""]))
     path.chmod(0o755)
     return path
+
+
+@contextmanager
+def full_disk():
+    """No file of this process gets longer than some letters."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @contextmanager

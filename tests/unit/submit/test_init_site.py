@@ -1,10 +1,12 @@
 """A site file is made of what the pool, the mounts and some URLs tell, and can be read as it is."""
 
+import argparse
 import socket
 from pathlib import Path
 
 import pytest
 
+from tests.unit.stand_ins import full_disk
 from tierbench import host
 from tierbench.host import Mount
 from tierbench.site_configs.site import load_site
@@ -49,6 +51,13 @@ def test_one_box_alone_has_its_own_disk(here):
     assert site.pools["workers"].requirements == 'Machine == "box.example"'
     assert site.access["disk"].on_disk
     assert (site.server.host, site.server.via) == ("box.example", "pool")
+
+
+def test_a_full_disk_leaves_no_file_that_is_in_the_way(tmp_path):
+    arguments = argparse.Namespace(file=tmp_path / "mine.toml", url=[], mount=[])
+    with full_disk(), pytest.raises(OSError, match="File too large"):
+        init_site._init_site(arguments)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_networks_are_pools_and_servers_take_no_clients(here):

@@ -3,12 +3,12 @@
 import contextlib
 import dataclasses
 import json
-import resource
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.unit.stand_ins import full_disk
 from tierbench import json_files, names
 from tierbench.dags.experiment import find_experiment, load_experiment
 from tierbench.dags.graphs import night_dag, repetition_dags
@@ -184,13 +184,8 @@ def test_an_experiment_that_was_edited_is_kept_when_its_nightly_is_added_anew(ad
 def test_what_was_edited_is_there_still_when_the_disk_is_full_as_its_nightly_is_added_anew(added):
     added.experiment.write_text(f"{added.experiment.read_text()}# mine\n")
     setup.change(added, "remove")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (8, before[1]))
-    try:
-        with pytest.raises(OSError, match="File too large"):
-            setup.add("nights", "quick", "", terms(), print)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with full_disk(), pytest.raises(OSError, match="File too large"):
+        setup.add("nights", "quick", "", terms(), print)
     assert "# mine" in added.experiment.read_text()
 
 
