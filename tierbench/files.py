@@ -83,8 +83,10 @@ def replacing(path: "str | Path", access: int = 0o666) -> "Iterator[BinaryIO]":
         with open(number, "wb") as file:  # noqa: PTH123 - a descriptor
             yield file
         unfinished.replace(path)
-    except BaseException:
+    except BaseException as error:
         unlink(unfinished)
+        if isinstance(error, OSError) and error.filename is None:  # of a write, which does not say where
+            error.filename = str(path)
         raise
 
 

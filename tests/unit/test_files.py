@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.stand_ins import run
+from tests.unit.stand_ins import full_disk, run
 from tierbench import files, json_files, names
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.schema.columns import Column, read_rows
@@ -88,6 +88,14 @@ def test_what_is_written_takes_the_place_of_a_link(tmp_path):
 
 
 HOLD = "import fcntl, os, sys; fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_SH); print('has it')"
+
+
+def test_what_a_full_disk_did_not_take_is_named_and_what_was_there_stays(tmp_path):
+    path = tmp_path / "precious"
+    path.write_text("before")
+    with full_disk(), pytest.raises(OSError, match=str(path)):
+        files.replace(path, "more than it takes")
+    assert [(left.name, left.read_text()) for left in tmp_path.iterdir()] == [("precious", "before")]
 
 
 def test_who_may_only_read_cannot_hold_a_lock(tmp_path):
