@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.shipped import wait_until
-from tests.unit.stand_ins import RootsHelper, run, script
+from tests.unit.stand_ins import RootsHelper, full_disk, run, script
 from tierbench.condition_state import ConditionState
 from tierbench.single_file_script import single_file
 from tierbench.trials import Condition
@@ -216,6 +216,20 @@ def test_a_value_that_cannot_be_restored_is_told_with_the_file_that_has_it(place
         held = place.call("hold", "rtt", "5")
         assert held.returncode == 1
         assert f"13 is not restored: the next holder tries it again, or set it and remove {place.state}" in held.stderr
+
+
+@pytest.mark.parametrize("note", ["", "{"])
+def test_what_cannot_be_noted_or_read_is_told_and_nothing_is_changed(place, note):
+    if note:
+        place.state.mkdir(exist_ok=True)
+        (place.state / "rtt.json").write_text(note)
+    with contextlib.nullcontext() if note else full_disk():
+        held = place.call("hold", "rtt", "5")
+    why = "Expecting property name" if note else "File too large"
+    assert (held.returncode, place.value.read_text()) == (1, "14\n")
+    assert held.stderr.startswith("tierbench-arrange: rtt: ")
+    assert why in held.stderr
+    assert f"is noted in {place.state}" in held.stderr
 
 
 @pytest.mark.parametrize("path", ["/data/../etc/passwd", "/data/a b", "/data/$(id)", "data/a"])
