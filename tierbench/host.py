@@ -212,6 +212,12 @@ class AccessPoint:
         self._ask("_close", file)
         return {"wall_ns": after, "low_ns": max(low), "high_ns": min(high)}
 
+    def close(self) -> None:
+        """End the conversation, for which another one may wait."""
+        if self.chirp is not None:
+            self.chirp.disconnect()
+            self.chirp = None
+
     def _ask(self, question: str, *arguments: "str | int") -> Any:
         try:
             if self.chirp is None:
@@ -222,7 +228,5 @@ class AccessPoint:
         except self.kind.DoesntExist as error:
             raise FileNotFoundError(str(error)) from None
         except (self.kind.ChirpError, OSError, RuntimeError, ValueError) as error:
-            if self.chirp is not None:  # the conversation is out of step: another one next time
-                self.chirp.disconnect()
-                self.chirp = None
+            self.close()  # the conversation is out of step: another one next time
             raise ConnectionError(f"chirp {question}: {error}") from None

@@ -84,6 +84,8 @@ def main() -> int:
             if outcome["status"] != "ok":  # a signal that came too late has not made it worse
                 outcome.update(interrupts.outcome())
             interrupts.ignore()
+            if outcome["status"] == "ok" and in_job() and not interrupts.reason:  # a paused virtual machine shows by it
+                outcome["clock"] = compare_clocks(interrupts) or None
     except Failure as failure:
         outcome = {"status": failure.status, "message": str(failure)}
     except OSError as error:  # the worker's disk is full, or a program is not there
@@ -173,7 +175,9 @@ def perform(
         child = until_the_end.enter_context(Child(command, scratch, environment, interrupts))
         child.wait_until_ready(arguments.timeout)
         if in_job():
-            compare_clocks(record, interrupts)
+            clocks = compare_clocks(interrupts)
+            if clocks:
+                record.write("clock", *now(), **clocks)
         go, awake = None, now()
         if arguments.gate:
             gate = Gate(arguments, scratch, record, interrupts)
@@ -251,6 +255,8 @@ class Gate:
                     begin = go.begin(self.index)
                     if begin is not None:
                         self.together = go.together
+                        if self.access_point:
+                            self.access_point.close()
                         return begin
                     # It need not look more often than those before it can have ended.
                     away = go.turns_away(self.index)
@@ -277,14 +283,15 @@ class Progress:
         return 0 if self.done == before else self.record.write("progress", *now(), done=self.done)
 
 
-def compare_clocks(record: Record, interrupts: Interrupts) -> None:
-    """Record how this wall clock stands to the access point's uptime; to fail in it is no harm."""
+def compare_clocks(interrupts: Interrupts) -> "dict[str, int]":
+    """How this wall clock stands to the access point's uptime; to fail in it is no harm."""
     try:
         with interrupts.breakable(CHIRP_PATIENCE_S):
             clock = AccessPoint().clock(CLOCK_READS)
-            record.write("clock", *now(), low_ns=clock["low_ns"], high_ns=clock["high_ns"])
+            return {"low_ns": clock["low_ns"], "high_ns": clock["high_ns"]}
     except (NoChirp, OSError, ValueError, IndexError, AttributeError):
         interrupts.check()
+        return {}
 
 
 if __name__ == "__main__":

@@ -61,6 +61,14 @@ class Clock(Record):
 
 
 @dataclass(frozen=True)
+class ClockAfter:
+    """The same when its work was done."""
+
+    low_ns: int
+    high_ns: int
+
+
+@dataclass(frozen=True)
 class Go(Record):
     """It has begun."""
 
@@ -131,6 +139,7 @@ class End(Record):
     detail: dict[str, Any] | None = None
     work: WorkDone | None = None
     mounts: list[Place] = field(default_factory=list)
+    clock: ClockAfter | None = None  # earlier versions do not compare again
 
 
 KINDS: dict[str, type[Record]] = {"start": Start, "clock": Clock, "go": Go, "end": End}

@@ -11,6 +11,7 @@ from tests.unit.doctored_trial import (
     TICKS,
     apart,
     arranged,
+    compare_clock,
     does,
     edit_client,
     edit_trial,
@@ -166,6 +167,12 @@ def drifted(folder, milliseconds):
     sampled(folder, clocks=[synthetic.clock(), synthetic.clock(-milliseconds)])
 
 
+def worker_drifted(folder, milliseconds):
+    """Have a worker's clocks, both of them, fall behind as the client there has compared them before and after."""
+    compare_clock(folder)
+    edit_client(folder, 0, "end", clock=synthetic.clock(-milliseconds))
+
+
 def stood_still(folder, until_s):
     """Have the storage server's counters stand still from 10 s on, and then catch up, behind a link of 800 Mb/s."""
     synthetic.edit_json(folder.parents[1] / "site.json", links={"storage": 800})
@@ -304,6 +311,7 @@ CASES = [
     ("clock drift", drifted, 103, 105, SUSPECT,
      "the clock of oss.uf.test and that of the access point ran 101 ms apart during the trial, 0.5 % of the window"),
     ("clock drift", drifted, 1000, -1010, INVALID, "that of the access point ran 1006 ms apart during the trial"),
+    ("clock drift", worker_drifted, 103, 105, SUSPECT, f"the clock of {WORKER} and that of the access point"),
     ("started beside", begun_beside, 0.9, 1.1, SUSPECT,
      "5 jobs of the next trial were started within 2.1 s, 10.5 % of the window"),
     ("clock not compared", started, None, {"boot_id": "another"}, SUSPECT, f"the clock of {WORKER} was not compared"),
