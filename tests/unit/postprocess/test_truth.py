@@ -266,14 +266,17 @@ def test_a_trial_unlike_its_repetitions_is_suspect(tmp_path, share):
         (["wvxy", "wwvv", "wwvv", "wwvv"], "S V V V"),
         (["wwwv", "wwwv", "wwvv", "wwvv", "wwvv"], "S S V V V"),  # the first two are all of another configuration's
         (["wwvv", "xxyy", "vvxx"], "V V V"),
+        (["vwxy" * 5, "vwxy" * 5, "vwxy" * 4 + "vvwx"], "V V S"),  # 6+5+5+4 where 5+5+5+5 is usual
     ],
 )
 def test_clients_that_were_split_unlike_those_of_most_trials_are_told(tmp_path, splits, verdicts):
     for place, split in enumerate(splits):
         access = "direct" if len(splits) > 4 and place < 2 else "lan-xrootd"
-        folder = synthetic.write_trial(tmp_path, repeat=place + 1, index=place, access=access, workers=list("vwxy"))
+        more = {"repeat": place + 1, "index": place, "access": access, "workers": list("vwxy")}
+        folder = synthetic.write_trial(tmp_path, jobs=len(split), **more)
         for index, host in enumerate(split):
             edit_client(folder, index, "start", host=host)
+            edit_client(folder, index, "end", **synthetic.times(20))
     rows = tables(tmp_path).trials
     assert " ".join(row["verdict"][0] for row in rows) == verdicts
     assert all(("clients were split" in row["verdict_reasons"]) == (row["verdict"] != "VALID") for row in rows)
