@@ -75,7 +75,7 @@ def _flush_doubt(reports: Mapping[str, FlushReport], begin_ns: int | None) -> st
     return f"the clients began {waited_s / 60:.0f} min after the flush, {since}" if waited_s > PROOF_S else ""
 
 
-def _resident_bytes(trial: Definition, reports: Mapping[str, FlushReport]) -> int | None:
+def _resident_bytes(trial: Definition, reports: Mapping[str, FlushReport], jobs: list[Job]) -> int | None:
     """What the flushes have left in the page caches; None unless all have looked, and at all of the files."""
     # What emptied nothing proves at most that a cache is warm.
     usable = [report for report in reports.values() if report.status not in REFUSED or report.resident_after_bytes]
@@ -83,6 +83,10 @@ def _resident_bytes(trial: Definition, reports: Mapping[str, FlushReport]) -> in
     # By fadvise a server forgets but the files that it sees itself, whatever the workers see of its storage.
     by_file = trial.flush.strategy == "fadvise"
     servers = [report for host, report in reports.items() if by_file and host not in trial.workers]
+    # What a worker did not see then, its clients may have read from its memory.
+    mounted = {job.host for job in jobs if by_file and trial.protocol == "file"}
+    if any(not report.files for host, report in reports.items() if host in mounted):
+        return None
     with_files = [report for report in servers or usable if report.files]
     # Of several servers each may have some of the files; one that sees none may look in the wrong place.
     enough = len(with_files) >= len(servers) or sum(report.bytes or 0 for report in with_files) >= (trial.bytes or 0)
@@ -126,7 +130,7 @@ def read_trial(folder: Path) -> TrialData:
         go_wall_ns=begin_ns,
         submit_wall_ns=submitted,
         submit_error_s=submit_error_s,
-        resident_bytes=_resident_bytes(trial, reports),
+        resident_bytes=_resident_bytes(trial, reports, jobs),
         saw_nothing=frozenset(host for host, report in reports.items() if not report.files),
         flush_doubt=_flush_doubt(reports, min((j.begin_wall_ns for j in jobs if j.begin_wall_ns), default=begin_ns)),
         outcome=_outcome_reasons(outcome or Outcome()),

@@ -202,7 +202,7 @@ def caches_not_proven_cold(data: TrialData, row: TrialRow) -> Measured:
         yield 1, "no cache was flushed"
     elif flush.hosts and (data.flush_doubt or row.resident_bytes is None):
         hosts = counted(len(flush.hosts), "flushed host")
-        unmeasured = f"not all of {hosts} could measure what was left in memory, or none saw the files"
+        unmeasured = f"not all of {hosts} could measure what was left in memory, or saw the files"
         yield len(flush.hosts), data.flush_doubt or unmeasured
 
 

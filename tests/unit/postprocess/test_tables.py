@@ -183,6 +183,15 @@ def test_resident_bytes_are_known_when_each_flush_has_told_and_seen_the_files(fo
     assert trial_tables(folder)["resident_bytes"] == resident_bytes
 
 
+@pytest.mark.parametrize(("protocol", "resident_bytes"), [("file", None), ("xrootd", 0)])
+def test_a_worker_that_saw_no_files_was_not_flushed_where_its_clients_read_from_its_mount(
+    folder, protocol, resident_bytes
+):
+    synthetic.edit_json(folder / "trial.json", protocol=protocol)
+    flushed(folder, workers=[synthetic.WORKER, "wn02"], **{synthetic.WORKER: UNSEEN, "wn02": {}})
+    assert trial_tables(folder)["resident_bytes"] == resident_bytes
+
+
 def test_the_age_of_a_flush_counts_also_where_no_gate_gives_a_start(folder):
     flushed(folder, wn01={"wall_ns": synthetic.GO_NS - 7200 * 10**9})
     (folder / "go.json").unlink()
