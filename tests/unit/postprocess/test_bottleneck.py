@@ -72,6 +72,14 @@ def test_the_one_thing_that_is_full_is_named(label, full):
     assert STATED in words or "%" in words
 
 
+def again(host, percent):
+    return Resource(host, "storage", "TCP segments sent again", percent, "%")
+
+
+def often_full(share):
+    return replace(nic("worker", 80, 100), at_ceiling=share)
+
+
 def throttled(share):
     return [own_cpu("gateway", 0.16, 0.2), Resource("a-gateway", "gateway", "CPU throttled", share, "s/s")]
 
@@ -99,9 +107,11 @@ TEN_HELD_BACK = [
 ]  # fmt: skip
 VIRTUAL = Resource("vm", "worker", "CPU", 50, "%", 100)  # of its own cores, which is no number of them
 CASES = {
-    "a link from nine tenths on": ([nic("worker", 91, 100)], UNKNOWN, "worker NIC", ""),
+    "a link from nine tenths on": (
+        [nic("worker", 91, 100)], UNKNOWN, "worker NIC", f"a-worker received 91.0 of 100.0 Mb/s (91 %), {STATED}.",
+    ),
     "a link below nine tenths": ([nic("worker", 89, 100)], UNKNOWN, "unexplained", ""),
-    "a link often full": ([replace(nic("worker", 80, 100), at_ceiling=0.6)], WAITING, "worker NIC", OFTEN),
+    "links often full": ([often_full(0.9), often_full(0.3)], WAITING, "worker NIC", OFTEN),
     "a WAN often full": ([replace(wan(80, 100), at_ceiling=0.6)], WAITING, "WAN link", OFTEN),
     "the fullest of several": (SEVERAL, WAITING, "WAN link", "also full: storage server"),
     "the others of several": (SEVERAL, WAITING, "WAN link", "also full: workers a-worker"),
@@ -148,8 +158,11 @@ CASES = {
         "flows of a-storage stand in a queue: their least round trip is 14.0 ms, 8.0 ms at rest",
     ),
     "a full interface beside an idle one": (
-        [nic("worker", 95, 100, interface="eth0"), nic("worker", 0.1, 100, interface="eth1")], WAITING,
-        "worker NIC", "",
+        [
+            nic("worker", 95, 100, interface="eth0"), nic("worker", 0.1, 100, interface="eth1"),
+            replace(nic("worker", 9, 100, interface="eth0"), resource="NIC sent"),
+        ],
+        WAITING, "worker NIC", f"a-worker eth0 received 95.0 of 100.0 Mb/s (95 %), {STATED}, one of 2 interfaces.",
     ),
     "windows that they do not fill": ([*IDLE, *flows(0.4)], WAITING, "latency", "0.4 of 4.0 TCP flows by which"),
     "windows of few of those that send": ([*IDLE, *flows(4, mbps=5)], WAITING, "latency", "nothing is busy"),
@@ -166,6 +179,9 @@ CASES = {
         [percent("worker", "CPU", 99), client(0.2), nic("gateway", 92, 100)], WAITING, "gateway NIC",
         "also full: workers a-worker: CPU",
     ),
+    "segments sent again": ([again("one", 0.1), again("two", 0.09), *IDLE], WAITING, "latency",
+        "; 0.1 % of one's TCP segments were sent again.",
+    ),
     "something nearly full": ([*IDLE, own_cpu("gateway", 0.16, 0.2)], WAITING, "unexplained", ""),
 }  # fmt: skip
 
@@ -173,7 +189,7 @@ CASES = {
 @pytest.mark.parametrize(("used", "clients", "named", "words"), CASES.values(), ids=CASES)
 def test_what_is_named(used, clients, named, words):
     label, evidence = explain(used, clients)
-    assert (label, words in evidence) == (named, True)
+    assert (label, words in f"{evidence}.") == (named, True)
 
 
 def tables_of(folder, **links):
@@ -236,6 +252,8 @@ def test_efficiency_is_the_delivered_rate_over_the_tightest_ceiling(folder):
     row, _ = tables_of(folder)
     assert (row["ceiling_mbps"], row["ceiling_from"]) == ("800.000", "storage server, stated in [links]")
     assert float(row["efficiency"]) == pytest.approx(0.5 / 1.02, abs=1e-4)
+    row, _ = tables_of(folder, wan=700)
+    assert (row["ceiling_mbps"], row["ceiling_from"]) == ("700.000", "WAN link, stated in [links]")
 
 
 def test_a_row_for_each_resource_with_its_use(folder):

@@ -11,6 +11,8 @@ from tests.unit.synthetic_report import read_csv, write_csv, write_run
 from tierbench import names
 from tierbench.postprocess.compare.points import points
 from tierbench.postprocess.measures.saturation import FLAT, FULL, OPEN, RISING, Rung, next_rung, saturation
+from tierbench.postprocess.plots import gallery
+from tierbench.postprocess.plots.canvas import Missing, style
 from tierbench.postprocess.report.answer import answer
 from tierbench.postprocess.report.notes import saturation_notes
 from tierbench.postprocess.report.write import comparison, run_report
@@ -91,6 +93,13 @@ def test_what_cannot_be_told_says_why(rungs, why):
     assert found.state == OPEN
     assert why in found.why
     assert found.clients is None
+
+
+def test_the_figure_says_why_no_ladder_was_fitted(tmp_path):
+    results = read_results(run_of(tmp_path / "run", (4, 32)), silent)
+    with style():
+        missing = {each.title: each.why for each in gallery.pictures(results) if isinstance(each, Missing)}
+    assert missing["Saturation point"] == results.saturations[0].why
 
 
 @pytest.mark.parametrize(("clients", "later"), [((4, 8, 16), 32), ((32, 64, 96), 128), ((1, 3, 9), 27)])

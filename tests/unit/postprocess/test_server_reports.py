@@ -119,8 +119,9 @@ def bytes_per_read(folder):
     return of
 
 
-def test_it_is_what_was_sent_for_a_read(bytes_per_read):
-    assert bytes_per_read() == SENT / (READS + VECTOR_READS)
+def test_it_is_what_was_sent_for_a_read(folder, bytes_per_read):
+    synthetic.write_host(folder, "gw.uf.test", "door", xrootd_processes=lambda _: 0)  # where no server runs
+    assert bytes_per_read(processes=lambda _: 1) == SENT / (READS + VECTOR_READS)
 
 
 @pytest.mark.parametrize(

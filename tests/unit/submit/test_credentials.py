@@ -279,9 +279,12 @@ def test_what_is_shown_is_the_token_as_it_is_at_the_clients_own_start(job, lasts
     """
     creds, first, second = job.folder / "creds", token(job.folder / "a", lasts_s), token(job.folder / "b", 600)
     creds.mkdir()
-    job.environment["_CONDOR_CREDS"] = str(creds)
+    shown, job.environment["_CONDOR_CREDS"] = job.folder / "shown", str(creds)
     (creds / "scitokens.use").write_text(first.read_text())
-    job.script("bin/curl", f'for word; do case $word in @*) cat "${{word#@}}" > {job.folder}/shown;; esac; done')
+    job.script(
+        "bin/curl",
+        f'for word; do case $word in @*) stat -c %a - <"${{word#@}}"; cat "${{word#@}}";; esac; done >{shown}',
+    )
     job.offer("https://localhost:1/replica", 1)
     process = job.start("http", "--credential", "scitokens", "--gate", "go.json")
     at_the_gate(process)
@@ -292,7 +295,7 @@ def test_what_is_shown_is_the_token_as_it_is_at_the_clients_own_start(job, lasts
     if lasts_s > ahead_s:
         open_gate(job.folder / "go.json", ahead_s)
     assert events(process)["end"]["status"] != "expired-token"
-    assert (job.folder / "shown").read_text() == f"Authorization: Bearer {second.read_text()}"
+    assert shown.read_text() == f"600\nAuthorization: Bearer {second.read_text()}"
 
 
 def principal(realm, *names):

@@ -15,6 +15,7 @@ from tierbench.errors import ConfigError
 from tierbench.submit.planning import Planned
 from tierbench.submit.preview import preview
 from tierbench.wrappers.client import Client
+from tierbench.wrappers.clients.smallfiles import Tree
 from tierbench.wrappers.main import PROGRESS_S, Progress, Record
 
 SHAPE = {
@@ -40,6 +41,9 @@ def test_it_makes_its_tree_and_does_all_that_was_asked_for(job):
     assert found == {"folder": 11, "file": 60, "link": 3}
     assert sum(p.stat().st_size for p in root.rglob("f*")) == SIZE
     assert end["bytes_app"] == 11 * SIZE // 60
+    trees = [Tree(root, {**SHAPE, "seed": seed}) for seed in (1, 1, 2)]
+    assert {str(path) for path in root.rglob("f*")} == set(trees[0].files) != set(trees[2].files)
+    assert [tree.steps() == trees[0].steps() for tree in trees] == [True, True, False]
 
 
 def test_the_outbox_is_waited_for(job):
