@@ -67,6 +67,7 @@ CALLED_OFF = "called-off.json"  # why the gate has ended the trial
 WAITING_FOR = "waiting-for.json"  # what the gate waits for, if it does for long
 CLAIM = "claim"  # which DAGMan of the run the trial belongs to
 ATTEMPT = "attempt.json"  # which try of how many this is
+CLOCK_AFTER = "clock_after"  # what a client records when it has said its end, for which nobody is to wait
 AFTER = "after"  # names the trial that comes before this one
 BEGUN = "begun"  # it has the measurement lock; jobs that were started ahead wait for that
 BESIDE = "beside.json"  # which jobs of the trial that waits for the lock were started in this one's window

@@ -13,6 +13,7 @@ Exit codes:
 """
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -20,10 +21,10 @@ import sys
 import tempfile
 import time
 import traceback
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from tierbench import names
 from tierbench.host import AccessPoint, NoChirp, boot_id, condor_version, in_job, machine, now, read_text
 from tierbench.starts import pause_between_looks, read_go, settling
 from tierbench.wrappers.child import HOLD, Child, Failure, Interrupts, Run, UsageError, core_of, take_core, total
@@ -84,8 +85,6 @@ def main() -> int:
             if outcome["status"] != "ok":  # a signal that came too late has not made it worse
                 outcome.update(interrupts.outcome())
             interrupts.ignore()
-            if outcome["status"] == "ok" and in_job() and not interrupts.reason:  # a paused virtual machine shows by it
-                outcome["clock"] = compare_clocks(interrupts) or None
     except Failure as failure:
         outcome = {"status": failure.status, "message": str(failure)}
     except OSError as error:  # the worker's disk is full, or a program is not there
@@ -98,6 +97,9 @@ def main() -> int:
     except Exception as error:  # what it says of itself is nothing that JSON could hold
         outcome = mistake(error)
         record.end(dict(outcome), None)
+    if outcome["status"] == "ok" and in_job() and not interrupts.reason:  # a pause of the machine shows by it
+        with contextlib.suppress(OSError):  # the worker's disk is full
+            record.clock(names.CLOCK_AFTER, interrupts)
     return 1 if arguments.strict and outcome["status"] != "ok" else 0
 
 
@@ -138,6 +140,16 @@ class Record:
             python=platform.python_version(), kernel=platform.release(), condor=condor_version(),
         )  # fmt: skip
 
+    def clock(self, event: str, interrupts: Interrupts) -> None:
+        """Record how this wall clock stands to the access point's uptime; to fail in it is no harm."""
+        try:
+            with interrupts.breakable(CHIRP_PATIENCE_S):
+                clock = AccessPoint().clock(CLOCK_READS)
+        except (NoChirp, OSError, ValueError, IndexError, AttributeError):
+            interrupts.check()
+        else:
+            self.write(event, *now(), low_ns=clock["low_ns"], high_ns=clock["high_ns"])
+
     def end(self, outcome: "dict[str, Any]", run: "Run | None") -> None:
         unknown = (
             "opened_wall_ns", "first_byte_wall_ns", "bytes_app", "bytes_client", "bytes_source",
@@ -166,7 +178,7 @@ def perform(
     client.variables = variables(client.job.options["environment"])
     # HTCondor may give a job no PATH at all, and then ROOT complains that it finds no compiler.
     environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **os.environ, "LC_ALL": "C", **client.variables}
-    with ExitStack() as until_the_end:
+    with contextlib.ExitStack() as until_the_end:
         if arguments.pin:
             until_the_end.enter_context(take_core(arguments.index))
         with environment_with(client.variables):
@@ -175,9 +187,7 @@ def perform(
         child = until_the_end.enter_context(Child(command, scratch, environment, interrupts))
         child.wait_until_ready(arguments.timeout)
         if in_job():
-            clocks = compare_clocks(interrupts)
-            if clocks:
-                record.write("clock", *now(), **clocks)
+            record.clock("clock", interrupts)
         go, awake = None, now()
         if arguments.gate:
             gate = Gate(arguments, scratch, record, interrupts)
@@ -281,17 +291,6 @@ class Progress:
             return 0
         self.written_at, before, self.done = time.monotonic(), self.done, self.client.progress()
         return 0 if self.done == before else self.record.write("progress", *now(), done=self.done)
-
-
-def compare_clocks(interrupts: Interrupts) -> "dict[str, int]":
-    """How this wall clock stands to the access point's uptime; to fail in it is no harm."""
-    try:
-        with interrupts.breakable(CHIRP_PATIENCE_S):
-            clock = AccessPoint().clock(CLOCK_READS)
-            return {"low_ns": clock["low_ns"], "high_ns": clock["high_ns"]}
-    except (NoChirp, OSError, ValueError, IndexError, AttributeError):
-        interrupts.check()
-        return {}
 
 
 if __name__ == "__main__":

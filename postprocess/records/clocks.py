@@ -168,6 +168,6 @@ def _compared(data: TrialData) -> dict[str, list[Bounds]]:
         clocks = sampled.samples.trailer.clocks if sampled.samples.trailer else []
         bounds[sampled.samples.host] += [(clock.low_ns, clock.high_ns) for clock in clocks]
     for job in data.jobs:
-        compared = (job.clock, job.end and job.end.clock) if job.start else ()
+        compared = (job.clock, job.clock_after) if job.start else ()
         bounds[job.host] += [(clock.low_ns, clock.high_ns) for clock in compared if clock]
     return {host: pairs for host, pairs in bounds.items() if pairs}

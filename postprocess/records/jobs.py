@@ -61,14 +61,6 @@ class Clock(Record):
 
 
 @dataclass(frozen=True)
-class ClockAfter:
-    """The same when its work was done."""
-
-    low_ns: int
-    high_ns: int
-
-
-@dataclass(frozen=True)
 class Go(Record):
     """It has begun."""
 
@@ -139,10 +131,9 @@ class End(Record):
     detail: dict[str, Any] | None = None
     work: WorkDone | None = None
     mounts: list[Place] = field(default_factory=list)
-    clock: ClockAfter | None = None  # earlier versions do not compare again
 
 
-KINDS: dict[str, type[Record]] = {"start": Start, "clock": Clock, "go": Go, "end": End}
+KINDS: dict[str, type[Record]] = {"start": Start, "clock": Clock, "go": Go, "end": End, names.CLOCK_AFTER: Clock}
 
 
 @dataclass(frozen=True)
@@ -155,6 +146,7 @@ class Job:
     clock: Clock | None = None
     go: Go | None = None
     end: End | None = None
+    clock_after: Clock | None = None  # which earlier versions do not compare again
     damage: tuple[str, ...] = ()  # of records that are left out
 
     @property

@@ -198,12 +198,16 @@ def _reason(last: "dict[str, Any]", cluster: Cluster, number: int) -> "str | Non
 
 
 def last_record(path: Path, longest: int = 1 << 20) -> "dict[str, Any]":
-    """The last whole record of a client's output, which is its "end" unless it was lost, or of samples; else {}."""
+    """The last whole record of a client's output, which is its "end" unless it was lost, or of samples; else {}.
+
+    The clock that a client compares after its end tells nothing of it.
+    """
     try:
         lines = read_end(path, bytes_=longest).splitlines()
     except FileNotFoundError:
         lines = []
-    return next(filter(None, map(as_record, reversed(lines))), {})
+    records = map(as_record, reversed(lines))
+    return next((record for record in records if record and record.get("event") != names.CLOCK_AFTER), {})
 
 
 def report(path: str) -> "dict[str, Any]":

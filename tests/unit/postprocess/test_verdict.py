@@ -170,7 +170,9 @@ def drifted(folder, milliseconds):
 def worker_drifted(folder, milliseconds):
     """Have a worker's clocks, both of them, fall behind as the client there has compared them before and after."""
     compare_clock(folder)
-    edit_client(folder, 0, "end", clock=synthetic.clock(-milliseconds))
+    with (folder / "clients/0.jsonl").open("a") as record:
+        after = {"event": "clock_after", **synthetic.times(21), **synthetic.clock(-milliseconds)}
+        record.write(json.dumps(after) + "\n")
 
 
 def stood_still(folder, until_s):
