@@ -147,11 +147,6 @@ def all_read(trial: Path, clients: int) -> bool:
     return all(path.exists() and '"event": "go"' in path.read_text() for path in records)
 
 
-def last_line(path: Path) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8").splitlines()[-1])
-    return record
-
-
 class AccessPoint:
     """The testbed's access point and its user, who runs experiments there."""
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.testbed.runs import HOME, AccessPoint, last_line, outcome
+from tests.testbed.runs import HOME, AccessPoint, outcome
 from tierbench import names
+from tierbench.submit.trial.joblog import last_record
 from tierbench.testbed.host import RunningHost, verbatim
 from tierbench.testbed.services import tokens
 from tierbench.testbed.services.htcondor import CONFIG
@@ -87,7 +88,7 @@ def test_a_trial_that_takes_longer_than_its_token_reads_on_with_renewed_ones(
     (trial,) = access_point.run("by-credd", site, "credd-renewed").trials
     assert outcome(trial)["state"] == "complete", outcome(trial)
     for client in range(2):
-        work = last_line(trial / names.client_output(client))["work"]
+        work = last_record(trial / names.client_output(client))["work"]
         assert (work["fetches"] > 0, work["failed"]) == (True, 0)
 
 

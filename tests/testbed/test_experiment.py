@@ -27,12 +27,11 @@ from tests.testbed.runs import (
     all_read,
     content,
     fed,
-    last_line,
     outcome,
     sent_again,
 )
 from tierbench import names
-from tierbench.submit.trial.joblog import Cluster
+from tierbench.submit.trial.joblog import Cluster, last_record
 
 # The server's counter is interpolated at the window's edges, so the period is short beside windows of some seconds.
 # ROOT looks at what it has opened for 0.1 s without reading, which is little beside them, too.
@@ -321,9 +320,9 @@ def stop_while_reading(access_point: AccessPoint) -> Stopped:
 
 def test_stopped_clients_and_samplers_end_in_order(stopped: Stopped) -> None:
     (trial,) = stopped.trials
-    ends = [last_line(trial / names.client_output(index)) for index in range(4)]
+    ends = [last_record(trial / names.client_output(index)) for index in range(4)]
     assert [(end["event"], end["status"]) for end in ends] == [("end", "killed")] * 4
-    trailers = {path.name: last_line(path)["tierbench"] for path in (trial / names.SAMPLES).glob("*.samples")}
+    trailers = {path.name: last_record(path)["tierbench"] for path in (trial / names.SAMPLES).glob("*.samples")}
     sampled = [sampler["host"] for sampler in content(trial / names.TRIAL)["samplers"]]
     assert trailers == {f"{host}.samples": "end" for host in sampled}
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.testbed.runs import AccessPoint, last_line, outcome
+from tests.testbed.runs import AccessPoint, outcome
 from tierbench import names
+from tierbench.submit.trial.joblog import last_record
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services import tokens
 from tierbench.testbed.services.kerberos import REALM
@@ -67,7 +68,7 @@ def trial(run: Path, access: str, repetition: int = 1) -> Path:
 
 def at_work(run: Path, access: str) -> dict[str, Any]:
     """What the client of the first trial has reported at its end."""
-    return last_line(trial(run, access) / names.client_output(0))
+    return last_record(trial(run, access) / names.client_output(0))
 
 
 def test_who_opens_another_file_after_the_token_has_expired_is_refused_and_says_so(

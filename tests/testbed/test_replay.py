@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.testbed.runs import HOME, AccessPoint, Ran, last_line
+from tests.testbed.runs import HOME, AccessPoint, Ran
 from tierbench import names
+from tierbench.submit.trial.joblog import last_record
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
@@ -51,7 +52,7 @@ def recorded(testbed: Testbed, access_point: AccessPoint) -> dict[str, Any]:
     record = testbed.host("wn01").run("cat", RECORD).stdout
     for host in ("ce", "vmuf"):  # where replicas are made, the experiment is read as well
         testbed.host(host).put(f"{HOME}/recorded.csv", record, user=USER)
-    return last_line(run.trials[0] / names.client_output(0))
+    return last_record(run.trials[0] / names.client_output(0))
 
 
 @pytest.fixture(scope="module")

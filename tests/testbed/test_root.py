@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.testbed.runs import HOME, AccessPoint, last_line, outcome
+from tests.testbed.runs import HOME, AccessPoint, outcome
 from tierbench import names
+from tierbench.submit.trial.joblog import last_record
 from tierbench.testbed.services.filesystem import DATA
 from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
@@ -90,7 +91,9 @@ def ends(access_point: AccessPoint) -> dict[str, dict[str, Any]]:
     """How the client of each format ended."""
     run = access_point.measured("formats", EXPERIMENT)
     assert [outcome(trial)["reasons"] for trial in run.trials] == [[], []]
-    return {end["detail"]["format"]: end for end in (last_line(trial / names.client_output(0)) for trial in run.trials)}
+    return {
+        end["detail"]["format"]: end for end in (last_record(trial / names.client_output(0)) for trial in run.trials)
+    }
 
 
 def test_trees_and_rntuples_are_the_same_numbers(ends: dict[str, Any], testbed: Testbed) -> None:

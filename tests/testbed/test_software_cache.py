@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.testbed.runs import AccessPoint, Ran, last_line
+from tests.testbed.runs import AccessPoint, Ran
 from tierbench import names
+from tierbench.submit.trial.joblog import last_record
 from tierbench.testbed.services.filesystem import MOUNT_POINT as DATA_MOUNT
 from tierbench.testbed.services.web import MOUNT_POINT, SQUID_PORT
 from tierbench.testbed.testbed import Testbed
@@ -64,7 +65,7 @@ def test_a_warm_cache_is_what_its_clients_read_from(software: Ran) -> None:
 
 def test_its_clients_had_the_mounts_of_their_host(software: Ran) -> None:
     """By what the flush saw of them, which began when the cache had been mounted anew."""
-    ends = [last_line(trial / names.client_output(0)) for trial in software.trials]
+    ends = [last_record(trial / names.client_output(0)) for trial in software.trials]
     assert [{mount["point"] for mount in end["mounts"]} for end in ends] == 2 * [{DATA_MOUNT, MOUNT_POINT}]
     assert not [row for row in software.rows(names.TRIALS_CSV) if "on another mount" in row["verdict_reasons"]]
 
