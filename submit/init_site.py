@@ -225,7 +225,10 @@ def _accesses(
                 yield _line(f'replicas = "{place.point}/tierbench"', copies)
         if not servers and not places:
             yield from table("disk", pool_name, "GUESSED: no URL and no network file system, so the workers' own disks")
-            yield 'protocol = "file"\nreplicas = "/var/tmp/tierbench-copies"\non_disk = true'
+            yield 'protocol = "file"'
+            private = "GUESSED: not below /tmp or /var/tmp, of which each job has its own"
+            yield _line('replicas = "/srv/tierbench-copies"', private)
+            yield "on_disk = true"
 
 
 def _replicas(places: Sequence[Mount], servers: Sequence[Server]) -> str:

@@ -50,6 +50,8 @@ def test_one_box_alone_has_its_own_disk(here):
     site = made()
     assert site.pools["workers"].requirements == 'Machine == "box.example"'
     assert site.access["disk"].on_disk
+    # HTCondor gives each job a /tmp and a /var/tmp of its own (MOUNT_UNDER_SCRATCH), where no copies are.
+    assert "tmp" not in str(site.access["disk"].replicas).split("/")
     assert (site.server.host, site.server.via) == ("box.example", "pool")
 
 
