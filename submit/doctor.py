@@ -196,8 +196,8 @@ def _ask(
     with ExitStack() as stack:
         # Where runs would lie, which HTCondor's services may reach or not; the others where the clock is this host's.
         where = Path.cwd() if os.access(".", os.W_OK) else None
-        queued = [stack.enter_context(probes.submitted([HERE], Submission(), universe="local", where=where))]
-        queued += [stack.enter_context(probes.submitted(by_job, submission, clients))] if by_job else []
+        queued = [stack.enter_context(probes.submitted([HERE], Submission(), patience, universe="local", where=where))]
+        queued += [stack.enter_context(probes.submitted(by_job, submission, patience, clients))] if by_job else []
         reports = probes.over_ssh(by_ssh, patience, clients)
         for jobs in queued:
             reports |= jobs.wait(patience, say)

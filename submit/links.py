@@ -135,7 +135,7 @@ def measured(
 def serving(submission: Submission, server: Visit, count: int, seconds: float, patience: float) -> Iterator[list[int]]:
     """The ports of so many iperf3 servers on a host, each for one measurement."""
     question = Question("serve", "", {"count": count, "seconds": seconds})
-    with probes.submitted([replace(server, questions=[question])], submission) as jobs:
+    with probes.submitted([replace(server, questions=[question])], submission, seconds + patience) as jobs:
         yield _ports(jobs, patience)
 
 
@@ -146,7 +146,7 @@ def received(
     """What each of these hosts received from the server's ports, all of them at once."""
     about = [Question("link", "", {"host": host, "port": port, "seconds": seconds}) for port in ports]
     visits = [replace(visit, questions=[question]) for visit, question in zip(clients, about, strict=True)]
-    with probes.submitted(visits, submission) as receiving:
+    with probes.submitted(visits, submission, patience) as receiving:
         reports = receiving.wait(patience, say)
     answers = {name: report.answers[0] for name, report in reports.items() if report.answers}
     able = {name: answer for name, answer in answers.items() if answer.get("mbps")}

@@ -27,7 +27,7 @@ from tierbench.submit.questions import Visit
 QUIET_SECONDS = 2.0
 SAY_EVERY_SECONDS = 10.0
 REMOVAL_SECONDS = 20.0
-FORGOTTEN_SECONDS = 900  # jobs remove themselves, should nobody be left to do it
+FORGOTTEN_SECONDS = 900  # after the time they may take jobs remove themselves, should nobody be left to do it
 
 SUBMIT = {
     "arguments": "-",
@@ -44,7 +44,6 @@ SUBMIT = {
     "request_cpus": "1",
     "request_memory": "64M",
     "request_disk": "1024K",
-    "periodic_remove": f"time() - QDate > {FORGOTTEN_SECONDS}",
     "My.TierbenchService": "True",
     "My.WantIOProxy": "True",
     "My.JobBatchName": '"tierbench-doctor"',
@@ -166,18 +165,22 @@ def script(clients: Iterable[ClientFile] = ()) -> str:
     return single_file("tierbench.wrappers.probe", as_parts(clients))
 
 
-def submit_file(directory: Path, submission: Submission, universe: str) -> str:
+def submit_file(directory: Path, submission: Submission, universe: str, seconds: float) -> str:
     """What the pool asks of each job, and then what the probes are, which it cannot change."""
     own = {**SUBMIT, "universe": universe, "executable": str(directory / "probe.py"), "initialdir": str(directory)}
+    own["periodic_remove"] = f"time() - QDate > {seconds + FORGOTTEN_SECONDS:.0f}"
     return "".join(f"{line}\n" for line in (*submission.lines, *(f"{key} = {value}" for key, value in own.items())))
 
 
 @contextmanager
 def submitted(
-    visits: Sequence[Visit], submission: Submission, clients: Iterable[ClientFile] = (), universe: str = "vanilla",
-    where: Path | None = None,
+    visits: Sequence[Visit], submission: Submission, seconds: float, clients: Iterable[ClientFile] = (),
+    universe: str = "vanilla", where: Path | None = None,
 ) -> Iterator[Jobs]:  # fmt: skip
-    """Probes in the queue, one for each host with its questions; afterwards neither they nor their files are left."""
+    """Probes in the queue, one for each host with its questions, for so many seconds or somewhat longer.
+
+    Afterwards neither they nor their files are left.
+    """
     with tempfile.TemporaryDirectory(prefix=".tierbench-doctor-", dir=where, ignore_cleanup_errors=True) as name:
         directory = Path(name)
         directory.chmod(0o755)
@@ -196,7 +199,7 @@ def submitted(
             items.append({"pinned": visit.requirements, "files": readable})
         with plain_errors("submit the probes") as htcondor2:
             log = htcondor2.JobEventLog(str(directory / "jobs.log"))
-            description = htcondor2.Submit(submit_file(directory, submission, universe))
+            description = htcondor2.Submit(submit_file(directory, submission, universe, seconds))
             cluster = int(htcondor2.Schedd().submit(description, itemdata=iter(items)).cluster())
         try:
             yield Jobs(directory, [visit.host for visit in visits], log)

@@ -21,10 +21,10 @@ from tierbench.dags.experiment import find_experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.replicas import Entry
 from tierbench.host import mounts
-from tierbench.site_configs.site import SHIPPED, Kerberos, Links, Token, find_site
+from tierbench.site_configs.site import SHIPPED, Kerberos, Links, Submission, Token, find_site
 from tierbench.submit import pool
 from tierbench.submit.cli import main
-from tierbench.submit.doctor import _present, caches_not_emptied, clocks, clocks_not_compared, findings_of
+from tierbench.submit.doctor import _ask, _present, caches_not_emptied, clocks, clocks_not_compared, findings_of
 from tierbench.submit.links import judged
 from tierbench.submit.planning import Finding, table
 from tierbench.submit.pool import PoolError, Slots
@@ -446,6 +446,20 @@ def test_of_storage_over_ssh_the_clock_is_not_compared_so_no_trial_will_be_valid
     copying = replace(find_experiment("quick"), access=("xrootd-servers",))  # to the gateway
     result = clocks_not_compared(replace(SITE, samplers=over_ssh), copying)
     assert "dgt.fiu.test" in {finding.host for finding in result}
+
+
+def test_probes_stay_in_the_queue_for_as_long_as_the_doctor_is_patient(monkeypatch):
+    ages = []
+
+    class Schedd:
+        def submit(self, description, **_):
+            ages.append(int(description["periodic_remove"].rpartition(" > ")[2]))
+            raise htcondor2.HTCondorException("enough")
+
+    monkeypatch.setattr(htcondor2, "Schedd", Schedd)
+    with pytest.raises(PoolError, match="enough"):
+        _ask([], 3600, Submission(), [])
+    assert ages[0] >= 3600
 
 
 def test_the_pool_is_asked_only_for_hosts_that_are_not_known_to_be_in_it(monkeypatch):

@@ -47,7 +47,7 @@ def test_htcondor_does_not_sleep_before_a_job_that_names_what_comes_back():
 def test_what_jobs_ask_for_has_a_unit(tmp_path):
     """With SUBMIT_REQUEST_MISSING_UNITS = error HTCondor takes no job that asks for memory or disk without."""
     texts = [path.read_text() for path in Path(submit.__file__).parent.glob("*.sub")]
-    texts.append(submit_file(tmp_path, Submission(), "vanilla"))
+    texts.append(submit_file(tmp_path, Submission(), "vanilla", 120))
     asked = re.findall(r"^request_(?:memory|disk) *= *(.+)", "\n".join(texts), re.MULTILINE)
     assert len(asked) == 12
     assert [quantity for quantity in asked if not re.search(r"[\d)][KM]$", quantity)] == []
@@ -55,7 +55,7 @@ def test_what_jobs_ask_for_has_a_unit(tmp_path):
 
 def test_the_doctors_and_the_links_jobs_have_them_too_and_stay_what_they_are(tmp_path):
     asked = asking("accounting_group = group_cms.tier3", '+ProjectName = "storage"', "executable = /bin/sh")
-    described = htcondor2.Submit(submit_file(tmp_path, asked.submission, "vanilla"))
+    described = htcondor2.Submit(submit_file(tmp_path, asked.submission, "vanilla", 120))
     assert described["accounting_group"] == "group_cms.tier3"
     assert described["My.ProjectName"] == '"storage"'
     assert described["executable"] == str(tmp_path / "probe.py")
