@@ -133,6 +133,10 @@ def _scheduler() -> Iterator[Finding]:
     newer = int(bindings.partition(".")[0]) > int(scheduler.partition(".")[0])
     note = ", an older series; where that refuses you, a token helps" if newer else ""
     yield Finding("good", thing, f"the bindings are {bindings}, the scheduler is {scheduler}{note}")
+    host = pool.setting("SCHEDD_HOST").rpartition("@")[2]
+    if host and pool.is_elsewhere(host):
+        seen = f"jobs go to the scheduler on {host} (SCHEDD_HOST), where a run's scripts and local jobs then work"
+        yield Finding("doubtful", thing, seen, "run tierbench there")
 
 
 def _workers(site: Site, name: str, slots: Slots) -> Iterator[Finding]:

@@ -24,7 +24,15 @@ from tierbench.host import mounts
 from tierbench.site_configs.site import SHIPPED, Kerberos, Links, Submission, Token, find_site
 from tierbench.submit import pool
 from tierbench.submit.cli import main
-from tierbench.submit.doctor import _ask, _present, caches_not_emptied, clocks, clocks_not_compared, findings_of
+from tierbench.submit.doctor import (
+    _ask,
+    _present,
+    _scheduler,
+    caches_not_emptied,
+    clocks,
+    clocks_not_compared,
+    findings_of,
+)
 from tierbench.submit.links import judged
 from tierbench.submit.planning import Finding, table
 from tierbench.submit.pool import PoolError, Slots
@@ -446,6 +454,15 @@ def test_of_storage_over_ssh_the_clock_is_not_compared_so_no_trial_will_be_valid
     copying = replace(find_experiment("quick"), access=("xrootd-servers",))  # to the gateway
     result = clocks_not_compared(replace(SITE, samplers=over_ssh), copying)
     assert "dgt.fiu.test" in {finding.host for finding in result}
+
+
+@pytest.mark.parametrize(("host", "states"), [("", ["good"]), ("ap@ap.elsewhere.example", ["good", "doubtful"])])
+def test_a_scheduler_on_another_host_is_doubtful(monkeypatch, host, states):
+    monkeypatch.setattr(pool, "versions", lambda: ("25.0.14", "25.0.14"))
+    monkeypatch.setitem(htcondor2.param, "SCHEDD_HOST", host)
+    findings = list(_scheduler())
+    assert [finding.state for finding in findings] == states
+    assert ("ap.elsewhere.example" in findings[-1].seen) == bool(host)
 
 
 def test_probes_stay_in_the_queue_for_as_long_as_the_doctor_is_patient(monkeypatch):
