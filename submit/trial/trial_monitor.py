@@ -36,7 +36,8 @@ QUIET_BYTES_PER_S = 62500  # of a storage server's interface, both directions: w
 FLUSH_LOGS, WRITE_AREA_LOGS = "flush.log and flush/*.err", "outbox.log and outbox/make.err"
 # DAGMan's words in its own log; each refusal follows the line with the node.
 REFUSED = re.compile(r"Shortcutting node (\S+) retries because of submit failure")
-REFUSAL = r"Submitting node {} from file .*\n.*? ERROR: (.*)"
+ERRORS = r"(?: ERROR: (?:.* failed to create job classad\n.* submit error: )?| Failed to submit job {0}: )"
+REFUSAL = r"Submitting node {0} from file .*\n.*?" + ERRORS + "(.*)"
 KILLED = b'"status": "killed"'
 LONGEST_WORDS = 500
 SAMPLERS = {"pool": "sampling", "ssh": "sampling-ssh"}  # their nodes

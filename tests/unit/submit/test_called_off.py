@@ -51,6 +51,25 @@ def test_clients_that_htcondor_does_not_take_call_the_trial_off_with_its_words(t
     assert trial.why == f"HTCondor did not take the jobs of clients: {words}"
 
 
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        ("Failed to submit job clients: SCHEDD:3:jobs here need a project", "SCHEDD:3:jobs here need a project"),
+        (
+            "ERROR: on Line 26 of submit file: failed to create job classad\n"
+            "11/25/26 07:36:13 submit error: Submit:-1:ERROR: request_memory=64 must contain a units suffix",
+            "Submit:-1:ERROR: request_memory=64 must contain a units suffix",
+        ),
+    ],
+)
+def test_what_the_schedd_itself_or_the_pools_rules_refuse_has_its_words_too(tmp_path, log, words):
+    """SUBMIT_REQUIREMENTS are looked at when all is sent; what submitting finds wrong stands in a line more."""
+    dagman_log = tmp_path / "trial.dag.dagman.out"
+    first, _, last = REFUSED.split("\n", 2)
+    dagman_log.write_text(f"** PID = 7 **\n{first}\n11/25/26 07:36:13 {log}\n{last}")
+    assert trial_monitor.refusal(dagman_log) == f"clients: {words}"
+
+
 @pytest.mark.parametrize("node", ["flush", "sampling"])
 def test_a_flush_or_the_storages_sampler_that_htcondor_does_not_take_does_so_too(trial, node):
     """Though the clients have been submitted."""
