@@ -1,6 +1,7 @@
 """The side that talks to HTCondor: what the pool has, submit a DAG, ask after it, remove it."""
 
 import os
+import re
 import shutil
 import sysconfig
 from collections import Counter
@@ -67,6 +68,8 @@ def all_machines() -> list[Machine]:
 
 def matching_slots(requirements: str) -> Slots:
     """The cores of the pool that a job with these requirements could ever get."""
+    # The collector knows no TARGET, which is the slot where a job is matched: no slot would have any of its attributes.
+    requirements = re.sub(r"\btarget\.", "", requirements, flags=re.IGNORECASE)
     # Dynamic slots are parts of the partitionable ones, which count all cores.
     attributes = ["Machine", "PartitionableSlot", "TotalSlotCpus", "TotalSlotMemory", "DetectedCpus"]
     ads = _startds(f'({requirements}) && DynamicSlot =!= True && State =!= "Drained"', attributes)

@@ -9,6 +9,7 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 
+import classad2
 import htcondor2
 import pytest
 
@@ -454,6 +455,21 @@ def test_of_storage_over_ssh_the_clock_is_not_compared_so_no_trial_will_be_valid
     copying = replace(find_experiment("quick"), access=("xrootd-servers",))  # to the gateway
     result = clocks_not_compared(replace(SITE, samplers=over_ssh), copying)
     assert "dgt.fiu.test" in {finding.host for finding in result}
+
+
+@pytest.mark.parametrize("scope", ["", "TARGET.", "Target."])
+def test_requirements_of_a_job_are_asked_of_the_collector_in_its_way(monkeypatch, scope):
+    ad = classad2.ClassAd(
+        {"Machine": "wn1.example", "Network": "public", "TotalSlotCpus": 8, "PartitionableSlot": True}
+    )
+
+    def query(_collector, _kind, constraint, _attributes):
+        ad["Asked"] = classad2.ExprTree(constraint)
+        return [ad] if ad.eval("Asked") is True else []
+
+    monkeypatch.setattr(htcondor2.Collector, "__init__", lambda _: None)
+    monkeypatch.setattr(htcondor2.Collector, "query", query)
+    assert pool.matching_slots(f'{scope}Network == "public"').cores == {"wn1.example": 8}
 
 
 @pytest.mark.parametrize(("host", "states"), [("", ["good"]), ("ap@ap.elsewhere.example", ["good", "doubtful"])])
