@@ -16,7 +16,7 @@ from tierbench.dags.replicas import Entry
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Links
 from tierbench.submit.cli import main
-from tierbench.submit.planning import OVERHEAD_S, Planned, asked_experiment
+from tierbench.submit.planning import OVERHEAD_S, Planned
 
 CACHES = """
 name = "caches"
@@ -62,17 +62,20 @@ def planned(load, site):
     return lambda text: expand(site, load(text), {})
 
 
-def test_a_factor_has_a_column_of_its_own(load, tmp_path):
-    load(LATENCY, ("[axes.rtt_ms]", "[axes.program]"))
-    with pytest.raises(ConfigError, match=r"axes\.program: the tables have a column of that name already"):
-        asked_experiment(str(tmp_path / "experiment.toml"))
-
-
-def test_every_repetition_holds_the_whole_product_once(planned):
+def test_every_repetition_holds_the_whole_product_once_and_names_and_factors_tell_the_levels(planned):
     plan = planned(LATENCY)
     points = set(itertools.product((1, 2), (2, 6), ("default", 30, "off"), (0.1, 5, 47)))
     assert {(t.repeat, t.jobs, t.levels["cache_mb"], t.levels["rtt_ms"]) for t in plan.trials} == points
     assert len(plan.trials) == len(points)
+    names = {t.id: t.name for t in plan.trials}
+    assert names["lan-xrootd.root.cache_mb=off.rtt_ms=0.1.x002.r1"] == "lan-xrootd/root cache_mb=off rtt_ms=0.1 ×2 #1"  # noqa: RUF001
+    assert "lan-xrootd/root cache_mb=30 rtt_ms=47" in {c.name for c in plan.configurations}
+    factors = plan.factors
+    assert [factor.name for factor in factors if factor.arranged] == ["rtt_ms"]
+    assert {factor.name: factor.levels for factor in factors} == {
+        "access": ("lan-xrootd",), "workload": ("root",), "jobs": (2, 6), "cache_mb": ("default", 30, "off"),
+        "rtt_ms": (0.1, 5, 47),
+    }  # fmt: skip
 
 
 def test_a_level_sets_what_its_axis_names(load):
@@ -99,27 +102,13 @@ def test_what_a_site_arranges_stays_for_a_block_of_trials_in_a_random_order(plan
     assert len(orders) == 6
 
 
-def test_levels_stand_in_the_names_of_trials_and_configurations(planned):
-    plan = planned(LATENCY)
-    names = {t.id: t.name for t in plan.trials}
-    assert names["lan-xrootd.root.cache_mb=off.rtt_ms=0.1.x002.r1"] == "lan-xrootd/root cache_mb=off rtt_ms=0.1 ×2 #1"  # noqa: RUF001
-    assert "lan-xrootd/root cache_mb=30 rtt_ms=47" in {c.name for c in plan.configurations}
-
-
-def test_factors_are_told_with_their_levels(planned):
-    factors = planned(LATENCY).factors
-    assert [factor.name for factor in factors if factor.arranged] == ["rtt_ms"]
-    assert {factor.name: factor.levels for factor in factors} == {
-        "access": ("lan-xrootd",), "workload": ("root",), "jobs": (2, 6), "cache_mb": ("default", 30, "off"),
-        "rtt_ms": (0.1, 5, 47),
-    }  # fmt: skip
-
-
-def test_points_that_make_no_sense_are_left_out_and_told(planned):
+def test_points_that_make_no_sense_are_left_out_and_told_and_not_all_can_be(planned):
     short = '[[except]]\nwhere = { cache_mb = ["default", 30], jobs = 6 }\nbecause = "memory is short"\n'
     plan = planned(LATENCY + short)
     assert plan.left_out == {"memory is short": 6}
     assert {t.levels["cache_mb"] for t in plan.trials if t.jobs == 6} == {"off"}
+    with pytest.raises(ConfigError, match="leaves no trial"):
+        planned(CACHES + '[[except]]\nwhere = { access = "lan-xrootd" }\nbecause = "none"\n')
 
 
 def test_a_variant_takes_over_the_axes_that_it_extends(load, variant, site):
@@ -159,11 +148,6 @@ def test_a_variant_takes_over_the_axes_that_it_extends(load, variant, site):
 def test_what_cannot_be_used_is_said(load, axis, words):
     with pytest.raises(ConfigError, match=words):
         load(CACHES.partition("[axes.")[0] + axis)
-
-
-def test_an_experiment_of_which_nothing_is_left_is_refused(planned):
-    with pytest.raises(ConfigError, match="leaves no trial"):
-        planned(CACHES + '[[except]]\nwhere = { access = "lan-xrootd" }\nbecause = "none"\n')
 
 
 def test_the_plan_shows_the_product_and_its_cost(load, site):

@@ -119,14 +119,8 @@ def test_trials_come_by_priority_each_after_the_one_before_and_are_tried_again_f
         scripts.append(f"SCRIPT PRE {trial.id} ../../scripts/reset_trial.py $RETRY $MAX_RETRIES{before}")
         scripts.append(f"PRE_SKIP {trial.id} 3")
         before = f" {trial.id}"
-    assert [line for line in lines if not line.startswith("#")] == [
-        "CONFIG dagman.config",
-        *nodes,
-        *scripts,
-        "CATEGORY ALL_NODES trials",
-        "MAXJOBS trials 3",
-        "RETRY ALL_NODES 1",
-    ]
+    of_all = ["CATEGORY ALL_NODES trials", "MAXJOBS trials 3", "RETRY ALL_NODES 1"]
+    assert [line for line in lines if not line.startswith("#")] == ["CONFIG dagman.config", *nodes, *scripts, *of_all]
 
 
 def test_no_trial_waits_for_the_success_of_another_and_without_retries_there_is_no_retry(plan, quick):
@@ -188,11 +182,8 @@ def test_what_stands_outside_is_more_patient_than_what_stands_inside_which_knows
     assert limit.lock_s > limit.gate_s + 3 * limit.stop_s  # until the gate and the last step have ended
 
 
-def test_clients_in_turn_are_waited_for_as_often_as_there_are_clients():
+def test_clients_that_do_not_begin_together_are_waited_for_until_the_last_can_have_read():
     together, in_turn = of(8), of(8, start="in-turn")
     assert in_turn.end_s >= 8 * together.read_s
     assert in_turn.go_s >= together.go_s + 7 * together.read_s  # the last one waits for all others
-
-
-def test_clients_that_begin_one_by_one_are_waited_for_until_the_last_can_have_read():
     assert of(8, start=Every(every_s=10)).end_s == of(8).end_s + 70

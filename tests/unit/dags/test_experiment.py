@@ -111,13 +111,10 @@ def test_wrong_things_in_several_tables_are_reported_at_once(load):
     assert len(str(caught.value).splitlines()) == 3
 
 
-def test_a_variant_says_only_what_differs(extend, load):
+def test_a_variant_says_only_what_differs_and_a_variant_has_a_name_of_its_own(extend, load):
     variant = extend('name = "larger"\nbatches = [4]\n[replicas.trees]\nsize_mb = 20\n')
     trees = dataclasses.replace(load().replicas["trees"], size_mb=20.0)
     assert variant == dataclasses.replace(load(), name="larger", batches=(4,), replicas={"trees": trees})
-
-
-def test_a_variant_has_a_name_of_its_own(extend):
     with pytest.raises(ConfigError, match=r"variant\.toml: name: missing"):
         extend("repeats = 2")
 
@@ -181,18 +178,12 @@ def psets(experiment):
     return [workload.options.pset for workload in experiment.workloads.values()]
 
 
-def test_a_pset_is_found_beside_its_experiment(cms):
+def test_a_pset_is_found_beside_the_file_that_names_it_also_by_a_variant_elsewhere_or_missed(cms):
     assert psets(load_experiment(cms)) == [str(cms.parent / f"analysis-{number}/cfg.py") for number in (1, 2)]
-
-
-def test_a_pset_that_is_taken_over_is_found_beside_the_file_that_names_it(cms):
     variant = cms.parent / "elsewhere" / "variant.toml"
     variant.parent.mkdir()
     variant.write_text('name = "variant"\nextends = "../cms.toml"\n')
     assert psets(load_experiment(variant)) == psets(load_experiment(cms))
-
-
-def test_a_pset_that_is_not_there_is_missed(cms):
     (cms.parent / "analysis-2/cfg.py").unlink()
     with pytest.raises(ConfigError, match=r"cms\.toml: workloads\.w2\.options\.pset: .*analysis-2/cfg\.py: no such"):
         load_experiment(cms)

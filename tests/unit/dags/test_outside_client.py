@@ -172,13 +172,10 @@ def test_all_that_it_brings_goes_along_to_another_machine(users, tmp_path_factor
     assert {str(place.relative_to(there)) for place in copies} == {"elsewhere/more.toml", *beside}
 
 
-def test_its_options_mean_what_it_says_whatever_they_are_called(users):
+def test_its_options_mean_what_it_says_whatever_they_are_called_and_its_memory_is_asked_for(users):
     experiment, site = users.experiment(), find_site("testbed")
     plan = expand(site, experiment, WORKERS)
     assert Planned(plan, site, experiment, "").trial_s(plan.trials[0]) > 0
-
-
-def test_its_memory_is_asked_for(users):
     dag = (users.run() / "trials/direct.own.x001.r1/trial.dag").read_text()
     assert 'client="tail_of"' in dag
     assert 'memory="33"' in dag

@@ -36,10 +36,11 @@ def files_of(plan, index):
     return {(trial.offset + n) % count for n in range(trial.jobs)}
 
 
-def test_repetitions_follow_one_another_and_configurations_are_interleaved(plan):
+def test_repetitions_follow_one_another_and_configurations_are_interleaved_and_trials_are_numbered_in_their_order(plan):
     assert [t.repeat for t in plan.trials] == sorted(t.repeat for t in plan.trials)
     first_round = [t.configuration.id for t in plan.trials if t.repeat == 1]
     assert first_round != sorted(first_round)
+    assert [t.index for t in plan.trials] == list(range(len(plan.trials)))
 
 
 def test_each_second_repetition_has_the_order_of_the_one_before_in_reverse(site, quick):
@@ -56,20 +57,18 @@ def test_the_same_seed_gives_the_same_plan_and_another_one_another_order(site, q
     assert [t.id for t in other.trials] != [t.id for t in plan.trials]
 
 
-def test_trials_are_numbered_in_their_order(plan):
-    assert [t.index for t in plan.trials] == list(range(len(plan.trials)))
-
-
 def test_consecutive_trials_read_different_files_and_so_do_the_clients_of_one(plan):
     shared = [files_of(plan, i) & files_of(plan, i + 1) for i in range(len(plan.trials) - 1)]
     assert not any(shared)
     assert all(len(files_of(plan, t.index)) == t.jobs for t in plan.trials)
 
 
-def test_bytes_are_those_of_the_catalogue(site, quick):
+def test_bytes_are_those_of_the_catalogue_and_a_short_catalogue_is_refused(site, quick):
     sizes = [1000 + n for n in range(24)]
     plan = expand(site, quick, POOL, catalogue(quick, sizes))
     assert [t.bytes for t in plan.trials] == [sum(sizes[n] for n in files_of(plan, t.index)) for t in plan.trials]
+    with pytest.raises(ConfigError, match=r"replicas\.root-tree: 24 are needed and the catalogue .* lists 3"):
+        expand(site, quick, POOL, catalogue(quick, [1, 2, 3]))
 
 
 def test_from_the_ten_thousandth_replica_on_each_has_its_own_size(site, quick):
@@ -80,17 +79,9 @@ def test_from_the_ten_thousandth_replica_on_each_has_its_own_size(site, quick):
     assert replicas.checksums == tuple(f"{size:08x}" for size in range(10_050))
 
 
-def test_without_a_catalogue_bytes_are_nominal_only(plan):
+def test_without_a_catalogue_bytes_are_nominal_only_and_bytes_go_on_at_the_sets_beginning(plan):
     trial = plan.trials[0]
     assert (trial.bytes, trial.nominal_bytes) == (None, trial.jobs * 64_000_000)
-
-
-def test_a_short_catalogue_is_refused(site, quick):
-    with pytest.raises(ConfigError, match=r"replicas\.root-tree: 24 are needed and the catalogue .* lists 3"):
-        expand(site, quick, POOL, catalogue(quick, [1, 2, 3]))
-
-
-def test_bytes_go_on_at_the_sets_beginning():
     replicas = ReplicaSet("s", "/d", ".root", 3, 0, sizes=(1, 10, 100))
     assert replicas.bytes_of(2, 2) == 101
 
@@ -162,15 +153,12 @@ def worked(quick, **keys):
     return dataclasses.replace(quick, replicas=replicas, **keys)
 
 
-def test_each_job_has_a_list_of_files_of_its_own(site, quick):
+def test_each_job_has_files_of_its_own_and_the_next_trial_goes_on_after_all_of_the_one_before(site, quick):
     plan = expand(site, worked(quick, files_per_job=3), POOL)
     trial = plan.trials[0]
     lines = ReplicaLists(site, plan).text(trial).splitlines()
     assert len(lines) == len(set(lines)) == 3 * trial.jobs == trial.files
     assert trial.nominal_bytes == 3 * trial.jobs * plan.replicas[trial.replicas].nominal_bytes
-
-
-def test_the_next_trial_goes_on_after_all_files_of_the_one_before(site, quick):
     one, other = expand(site, worked(quick, files_per_job=3), POOL).trials[:2]
     assert other.offset == (one.offset + one.files) % 100
 

@@ -59,24 +59,18 @@ def words(text):
     }
 
 
-def test_every_node_has_dagman_remove_what_does_not_end(run):
+def test_every_node_is_removed_that_does_not_end_and_a_run_directory_is_the_same_wherever_it_lies(run):
     submitted = {path.name: path.read_text() for path in (run / names.SUBMIT).glob("*.sub")}
     assert [name for name, text in submitted.items() if "periodic_remove" not in text] == []
     assert [name for name, text in submitted.items() if not {"$(run_limit)", "$(slot_limit)"} <= words(text)] == []
-
-
-def test_scripts_can_be_executed_and_a_run_directory_is_the_same_wherever_it_lies(run):
     assert all(path.stat().st_mode & 0o111 for path in (run / names.SCRIPTS).glob("*.py"))
     texts = [path.read_text() for path in run.rglob("*") if path.suffix in (".dag", ".config", ".json", ".txt")]
     assert not any(str(run) in text for text in texts)
 
 
-def test_a_directory_that_is_there_is_left_alone(run, plan, site, quick):
+def test_a_directory_that_is_there_and_a_run_without_known_workers_are_refused(run, plan, site, quick, tmp_path):
     with pytest.raises(ConfigError, match=r"is there already"):
         write_run(plan, site, quick, run)
-
-
-def test_a_run_without_known_workers_is_refused(tmp_path, site, quick):
     with pytest.raises(ConfigError, match=r"pools\.private: no workers are known"):
         write_run(expand(site, quick, {}), site, quick, tmp_path / "run")
 

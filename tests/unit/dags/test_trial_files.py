@@ -121,13 +121,10 @@ def environment_of(experiment, access):
     return trial_record(site, experiment, plan, trial)["options"]["environment"]
 
 
-def test_a_trial_has_the_variables_of_its_way_and_of_no_other():
+def test_a_trial_has_the_variables_of_its_way_and_no_other_after_its_workloads_own(variant):
     experiment = find_experiment("extenci-flavours-xrootd-scaled")
     assert environment_of(experiment, WAY) == {"XRD_TLSNODATA": "1"}
     assert environment_of(experiment, "xrootd-near-tls") == {}
-
-
-def test_a_workloads_own_variables_go_before_those_of_its_way(variant):
     own = '[workloads.read]\nenvironment = { XRD_TLSNODATA = "0" }'
     assert environment_of(variant(own, "extenci-flavours-xrootd-scaled"), WAY) == {"XRD_TLSNODATA": "0"}
 

@@ -80,14 +80,11 @@ def test_clients_can_share_a_file(site, load, pattern, parts):
     assert plan.trials[0].bytes == 3_000_000
 
 
-def test_nothing_is_made_or_catalogued_beforehand_and_no_cache_has_any_of_it(site, load, plan):
+def test_nothing_is_made_beforehand_and_cached_the_plan_says_where_and_the_dag_makes_it(site, load, plan):
     assert load().used_replicas == {}
     assert len(load().used_sets) == 1
     hosts = [host for one in plan.configurations for host in flushed_hosts(site, load(), plan, one)]
     assert {host.directory for host in hosts} == {""}
-
-
-def test_plan_and_record_say_where_and_the_dag_makes_it(site, load, plan):
     trial = next(trial for trial in plan.trials if trial.configuration.access == "direct")
     assert from_json(to_json(plan)) == plan
     writes = trial_record(site, load(), plan, trial, "run")["writes"]
