@@ -19,9 +19,8 @@ def begin_anew(folder, begins_s, start, go, each_s):
         synthetic.edit_events(path, "go", lambda told, begin_s=begin_s: {**told, "go_wall_ns": at(begin_s)})
 
     def sent(time):
-        return 10**9 + sum(
-            round(min(max(time - begin, 0), each_s) / each_s * size * 1.02) for begin in begins_s
-        )  # the protocol's share as elsewhere
+        # With the protocol's share as elsewhere.
+        return 10**9 + sum(round(min(max(time - begin, 0), each_s) / each_s * size * 1.02) for begin in begins_s)
 
     times = synthetic.ticks(-2, begins_s[-1] + each_s + 3, 0.2)
     synthetic.write_samples(folder / f"samples/{synthetic.OSS}.samples", times, sent, period_s=0.2)

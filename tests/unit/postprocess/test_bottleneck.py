@@ -256,7 +256,7 @@ def test_efficiency_is_the_delivered_rate_over_the_tightest_ceiling(folder):
     assert (row["ceiling_mbps"], row["ceiling_from"]) == ("700.000", "WAN link, stated in [links]")
 
 
-def test_a_row_for_each_resource_with_its_use(folder):
+def test_a_row_for_each_resource_with_its_use_and_hosts_of_one_boot_have_no_cpu_of_their_own(folder):
     write_host(folder, GATEWAY, "gateway", begin=-2.3, until=22.7, head={"boot_id": "other"}, tx_bytes=steady(390))
     _, found = tables_of(folder)
     use = {(row["role"], row["resource"]): row["utilisation"] for row in found}
@@ -264,9 +264,6 @@ def test_a_row_for_each_resource_with_its_use(folder):
     assert use["gateway", "NIC sent"] == "0.3900"
     assert use["gateway", "CPU"] == "0.5000"  # user and idle alike
     assert {row["on_the_way"] for row in found if row["role"] == "gateway"} == {"yes"}
-
-
-def test_hosts_of_one_boot_have_no_cpu_of_their_own(folder):
     write_host(folder, GATEWAY, "gateway", begin=-2.3, until=22.7, tx_bytes=steady(390))
     row, found = tables_of(folder)
     assert {row["role"] for row in found if row["resource"] == "CPU"} == {"machine"}

@@ -67,15 +67,10 @@ def test_of_hosts_that_measure_beside_each_other_the_time_counts_that_they_have_
 
 
 @pytest.mark.usefixtures("iperf3")
-def test_what_could_not_be_measured_is_left_with_the_reason(tmp_path):
+def test_what_could_not_be_measured_is_left_with_the_reason_and_the_tables_understand_what_was_left(tmp_path):
     links.leave_ceilings(SITE, PLAN, tmp_path, lambda _: None)
     assert content_of(tmp_path)["not_measured"] == {"pool public": "wn03: there is no iperf3"}
     assert [line["to"] for line in content_of(tmp_path)["measured"]] == ["dgt.fiu.test", "vmuf.uf.test", "pool private"]
-
-
-@pytest.mark.usefixtures("iperf3")
-def test_the_tables_understand_what_was_left(tmp_path):
-    links.leave_ceilings(SITE, PLAN, tmp_path, lambda _: None)
     known = read_ceilings(tmp_path, "private", pytest.fail)
     assert {host: (ceiling.mbps, ceiling.source) for host, ceiling in known.hosts.items()} == {
         "wn01": (95.0, MEASURED), "wn02": (96.0, MEASURED),

@@ -134,24 +134,15 @@ def test_the_wasteful_way_does_not_win_and_is_named(tmp_path):
     assert "By what the storage sent, the thesis’ measure, lan-xrootd would come first" in notes
 
 
-def test_nobody_is_told_to_set_what_is_set(tmp_path):
+def test_of_operations_and_of_what_is_written_nothing_is_read_in_vain_and_nobody_is_told_to_set_what_is_set(tmp_path):
     results = results_of(tmp_path / "run", {"lan-xrootd": {"amplification": "1.43"}})
     results.experiment["workloads"]["root"]["options"]["cache_mb"] = 30
-    (note, *_) = amplification_notes(results, point_at(results, PANEL))
-    assert note.endswith("a client that asks for larger pieces in their order.")
-
-
-def test_of_operations_nothing_is_read_in_vain(tmp_path):
-    results = results_of(tmp_path / "run", {"lan-xrootd": {"amplification": "1.43"}})
     point = point_at(results, PANEL)
-    assert list(amplification_notes(results, point))
+    (note, *_) = amplification_notes(results, point)
+    assert note.endswith("a client that asks for larger pieces in their order.")
     operations = replace(results, experiment={**results.experiment, "measure": "operations"})
-    assert not list(amplification_notes(operations, point))
-
-
-def test_what_is_written_is_not_read_in_vain(tmp_path):
-    results = results_of(tmp_path / "run", {"lan-xrootd": {"amplification": "1.43"}})
     written = replace(results, trials=[replace(trial, direction="received") for trial in results.trials])
+    assert not list(amplification_notes(operations, point))
     assert not list(amplification_notes(written, point_at(written, PANEL)))
 
 

@@ -118,14 +118,11 @@ def test_ratios_are_along_each_factor_all_else_being_equal(made, factor, level, 
         row for row in made.ratios
         if (row["factor"], row[factor], row["against"], row["metric"]) == (factor, level, against, "mean_mbps")
     ]  # fmt: skip
+    assert {row["factor"] for row in made.ratios} == {"jobs", "cache_mb", "rtt_ms", "signed"}  # of several levels
     others = 36 // {"cache_mb": 3, "rtt_ms": 3, "signed": 2, "jobs": 2}[factor]
     assert len(found) == others
     assert len({tuple(row[name] for name in ("jobs", "cache_mb", "rtt_ms", "signed")) for row in found}) == others
     assert all((row["ratio"], row["pairs"]) == (pytest.approx(truth, rel=1e-3), 2) for row in found)
-
-
-def test_a_factor_of_one_level_is_compared_with_nothing(made):
-    assert {row["factor"] for row in made.ratios} == {"jobs", "cache_mb", "rtt_ms", "signed"}
 
 
 def test_accesses_with_clients_of_their_own_are_compared(tmp_path):

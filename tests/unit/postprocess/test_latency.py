@@ -36,14 +36,11 @@ def why(*each, use=0.1):
     return why_latency([use], Clients(each, 0.05, "arranged for the trial"))
 
 
-def test_clients_that_each_have_as_much_on_the_way_wait_for_their_distances():
+def test_clients_that_each_have_as_much_on_the_way_or_wait_as_often_for_a_read_wait_for_their_distances():
     words = why(*WAITING)
     assert "clients 5.0 to 60.0 ms away (arranged for the trial) wait: each receives 4.4 to 52.4 Mb/s" in words
     assert "32 KiB are on the way at a time" in words
-
-
-def test_clients_that_wait_a_round_trip_of_their_own_for_each_read_do_too():
-    """However much the one reads at a time, and the other."""
+    # However much the one reads at a time, and the other.
     small = [
         apart(rtt_ms, mbps=rate, wait_per_read_ms=1.1 * rtt_ms)
         for rate, rtt_ms in zip((1, 2, 3, 4), RTTS_MS.values(), strict=True)

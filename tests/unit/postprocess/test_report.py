@@ -51,12 +51,9 @@ def page(text):
     return Page(text)
 
 
-def test_nothing_is_loaded_from_anywhere(page, text):
+def test_nothing_is_loaded_from_anywhere_ids_are_unique_and_all_references_lead_somewhere(page, text):
     assert page.loads == []
     assert not re.search(r"https?://|@import|url\((?!#)", text)
-
-
-def test_ids_are_unique_and_all_references_lead_somewhere(text, page):
     assert len(set(page.ids)) == len(page.ids)
     assert set(re.findall(r'(?:url\(|href=")#([^)"]+)', text)) <= set(page.ids)
 
@@ -81,14 +78,11 @@ def test_the_page_says_where_its_numbers_come_from_and_what_they_cannot_be_compa
     assert "Nothing here was ever measured." in page.text.partition("more figures")[0]
 
 
-def test_the_first_screen_is_question_verdicts_answer_and_one_figure(text):
+def test_the_first_screen_is_the_answer_most_figures_are_folded_and_no_table_is_wider_than_a_printed_page(text):
     first = text.partition("<nav>")[0]
     order = [first.index(piece) for piece in ("<h1>", 'class="verdicts"', 'class="answer', 'id="figure-rate.all"')]
     assert order == sorted(order)
     assert first.count("<svg") == 1
-
-
-def test_most_figures_are_folded_and_no_table_is_wider_than_a_printed_page(text):
     shown, _, folded = text.partition('<details class="fold"')
     assert len(re.findall('id="figure-[^"]*"', shown)) <= 4
     assert 'id="figure-amplification.all"' in folded
@@ -114,7 +108,12 @@ def test_a_run_without_samples_has_a_page_and_one_elsewhere_links_back_to_the_ru
     assert all((path.parent / link).is_file() for link in links)
 
 
-def test_charts_of_many_trials_have_fewer_steps_so_that_all_together_stay_as_large():
+def test_of_many_hosts_the_busiest_are_drawn_a_long_list_is_cut_and_charts_of_many_trials_have_fewer_steps():
+    edges = np.arange(3.0)
+    rates = {"oss": ("storage", 1.0), **{f"wn{number}": ("worker", float(number)) for number in range(20)}}
+    hosts = [HostSeries(host, role, TimeSeries(edges, np.full(2, rate))) for host, (role, rate) in rates.items()]
+    assert [host.host for host in busiest(hosts, 3)] == ["oss", "wn19", "wn18", "wn17"]
+    assert abridged([str(number) for number in range(20)], 2) == ["0", "1", "18 more"]
     assert steps_of(24) == steps_of(200) == 160
     assert steps_of(400) == 80
     assert steps_of(1000) == steps_of(5000) == 32
@@ -160,17 +159,6 @@ def test_a_digest_of_conditions_parts_no_runs(tmp_path):
     run = results_of(tmp_path / "run", BARE)
     changed = [replace(trial, conditions="ffffffff") for trial in run.trials]
     assert differences(run, replace(run, trials=changed)) == []
-
-
-def test_of_many_hosts_the_busiest_are_drawn():
-    edges = np.arange(3.0)
-    rates = {"oss": ("storage", 1.0), **{f"wn{number}": ("worker", float(number)) for number in range(20)}}
-    hosts = [HostSeries(host, role, TimeSeries(edges, np.full(2, rate))) for host, (role, rate) in rates.items()]
-    assert [host.host for host in busiest(hosts, 3)] == ["oss", "wn19", "wn18", "wn17"]
-
-
-def test_a_long_list_is_cut():
-    assert abridged([str(number) for number in range(20)], 2) == ["0", "1", "18 more"]
 
 
 @pytest.mark.parametrize(("found", "words"), [({}, "No host had other conditions"), ({"t #1": ["mtu"]}, "t #1")])

@@ -116,12 +116,9 @@ def test_reasons_with_one_remedy_are_said_once(tmp_path):
     assert second == "warm cache: flush it."
 
 
-def test_limits_are_told_as_they_are_and_small_numbers_are_no_zero():
+def test_limits_are_told_as_they_are_and_small_numbers_are_no_zero_and_what_has_commas_is_parted_by_semicolons():
     assert [limit_percent(limit) for limit in (0.05, 0.025, 0.001)] == ["5\xa0%", "2.5\xa0%", "0.1\xa0%"]
     assert [figures(value) for value in (0.0, 0.0042, 0.05, 0.5, 50.0)] == ["0.00", "0.0042", "0.05", "0.50", "50.0"]
-
-
-def test_what_has_commas_is_parted_by_semicolons():
     assert listed(["a", "b", "c"]) == "a, b and c"
     assert listed(["a, b", "c", "d"]) == "a, b; c; and d"
     assert [listed([]), listed(["a, b"])] == ["", "a, b"]
@@ -325,13 +322,10 @@ def results(tmp_path):
     return replace(results, trials=trials, summary=summary_rows(trials, axes), ratios=ratio_rows(trials, axes))
 
 
-def test_a_files_time_differs_by_the_mean_over_pairs(results):
+def test_a_files_time_differs_by_the_mean_over_pairs_which_the_report_says_in_round_trips_too(results):
     (row,) = (row for row in results.ratios if row.metric == "fetch_s" and row.against == "one")
     assert row.more.value == pytest.approx(1.0)  # of 1.000, 0.990 and 1.010
     assert row.more.interval == pytest.approx((1 - 0.0248, 1 + 0.0248), abs=1e-3)  # t of two degrees of freedom
-
-
-def test_the_report_says_it_in_round_trips_and_by_how_much_more(results):
     (note,) = (note for note in first_answer(results).notes if note.startswith("The time of a file"))
     words = note.replace(NBSP, " ")
     assert "session=one 150 ms or 3.00 round trips; session=each 1150 ms or 23.0 round trips" in words

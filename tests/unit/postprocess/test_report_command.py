@@ -18,9 +18,13 @@ from tierbench.postprocess.tables.write import tables
 from tierbench.submit import cli
 
 
-def test_what_is_no_run_is_told(tmp_path):
+def test_what_is_no_run_or_has_not_started_is_told(tmp_path):
     with pytest.raises(ConfigError, match="is not a run directory"):
         run_report(tmp_path, None, silent)
+    (tmp_path / "trials").mkdir()
+    (tmp_path / "plan.json").write_text("{}")
+    with pytest.raises(ConfigError, match="none of its trials has started; `tierbench watch"):
+        tables(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -117,11 +121,14 @@ def test_an_error_is_no_answer_to_whether_claims_hold(tmp_path, monkeypatch, err
     assert cli.main(["report", str(write_run(tmp_path / "run", BARE)), "--check"]) == 2
 
 
-def test_a_page_goes_into_no_folder_that_is_not_there(tmp_path):
+def test_a_page_goes_into_no_folder_that_is_not_there_and_a_place_that_cannot_be_written_is_told(tmp_path):
     run = write_run(tmp_path / "run", BARE)
     for page in (tmp_path / "mistyped" / "page.html", tmp_path):
         assert cli.main(["report", str(run), "--output", str(page)]) == 2
     assert not (tmp_path / "mistyped").exists()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TierbenchError, match=r"cannot be written: .*; --output FILE"):
+        run_report(run, tmp_path / "file" / "page.html", silent)
 
 
 def without(libraries, *arguments, cwd):
@@ -148,20 +155,6 @@ def test_what_is_no_run_is_refused_before_libraries_are_loaded(tmp_path, argumen
 def test_a_folder_right_below_the_root_is_no_trial(capsys):
     assert cli.main(["tables", "--trial", "/usr"]) == 2
     assert "/usr: is not a trial's folder" in capsys.readouterr().err
-
-
-def test_of_a_run_that_has_not_started_tables_say_so(tmp_path):
-    (tmp_path / "trials").mkdir()
-    (tmp_path / "plan.json").write_text("{}")
-    with pytest.raises(ConfigError, match="none of its trials has started; `tierbench watch"):
-        tables(tmp_path)
-
-
-def test_a_place_that_cannot_be_written_is_told(tmp_path):
-    run = write_run(tmp_path / "run", BARE)
-    (tmp_path / "file").write_text("")
-    with pytest.raises(TierbenchError, match=r"cannot be written: .*; --output FILE"):
-        run_report(run, tmp_path / "file" / "page.html", silent)
 
 
 def test_a_damaged_table_is_told_with_its_remedy(tmp_path):

@@ -95,12 +95,9 @@ def test_words_along_x_are_as_the_experiment_has_them(tmp_path):
     assert "at data=huge" in answer(results, results.panels[0]).sentence
 
 
-def test_what_is_of_batches_is_drawn_along_batches_only(drawn, tmp_path):
+def test_what_is_of_batches_is_drawn_along_batches_only_and_no_figure_claims_another_counterpart(drawn, tmp_path):
     assert not [name for name in drawn if name.startswith(("slope", "gain"))]
     assert {"slope.root", "gain.root", "bottleneck.root"} <= set(by_name(pictures(results_of(tmp_path / "run", CACHE))))
-
-
-def test_no_figure_claims_a_counterpart_that_it_does_not_have(drawn):
     assert not [name for name, picture in drawn.items() if "thesis’ Figure" in picture.caption]
 
 
@@ -113,14 +110,11 @@ def test_of_many_panels_figures_stay_few(tmp_path):
     assert "rate.root" in names
 
 
-def test_a_page_names_levels_in_its_tables_trials_and_head(tmp_path):
+def test_a_page_names_levels_in_its_tables_trials_and_head_and_tables_have_a_column_for_each_factor(tmp_path, latency):
     page = Page(run_report(write_run(tmp_path / "run", LATENCY), None, silent).read_text(encoding="utf-8"))
     assert len(page.trials) == 24
     assert "ExTENCI paper, Figure 7" in page.text
     assert all("rtt_ms" in words and "cache_mb" in words for words in page.trials)
-
-
-def test_tables_have_a_column_for_each_factor(latency):
     for name in ("access", "workload", "rtt_ms", "cache_mb", "jobs"):
         assert f">{name}</th>" in summary_table(latency)
     assert all(f">rtt_ms={level}</th>" in bottleneck_table(latency) for level in ("0.1", "5", "47"))

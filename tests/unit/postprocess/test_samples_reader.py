@@ -41,14 +41,11 @@ def test_a_first_column_narrower_than_a_word_is_read():
     assert integers(b" 42 1234567890\n -1 1234567890\n", 15, 1, 2).tolist() == [42, -1]
 
 
-def test_numbers_are_written_as_python_writes_them():
+def test_numbers_are_written_as_python_writes_them_unknown_ones_empty_and_choices_as_their_texts():
     rng = np.random.default_rng(1)
     values = np.concatenate([rng.normal(size=500) * 10.0 ** rng.integers(-4, 9, 500), [0.0, -0.0, -0.0004, 1e9]])
     lines = csv_lines("synthetic", [Number(values, 3)], len(values)).decode().splitlines()
     assert lines == [f"synthetic,{round(value * 1000) / 1000 + 0.0:.3f}" for value in values]
-
-
-def test_numbers_not_known_are_written_empty_and_choices_as_their_texts():
     rates, counts = Number(np.array([np.nan, 1.5, np.inf]), 1), Number(np.array([1, -2, 0]))
     assert csv_lines("a", [rates, counts], 3) == b"a,,1\na,1.5,-2\na,,0\n"
     assert csv_lines("a", [Choice(np.array([1, 0]), ("", "gap")), Number(np.array([7, 8]))], 2) == b"a,gap,7\na,,8\n"
@@ -84,7 +81,7 @@ def test_what_is_cut_off_at_the_end_costs_no_whole_record(path, cut, whole, dama
     assert (len(samples), samples.damage, samples.trailer) == (whole, damage, None)
 
 
-def test_records_before_a_damaged_one_are_kept(path):
+def test_records_before_a_damaged_one_are_kept_and_fewer_records_than_the_trailer_says_are_reported(path):
     synthetic.write_samples(path, [0, 1, 2, 3], synthetic.steady(1))
     content = bytearray(path.read_bytes())
     second_end = content.index(b"\n") + 2 * synthetic.RECORD_BYTES
@@ -93,9 +90,6 @@ def test_records_before_a_damaged_one_are_kept(path):
     samples = read_samples(path)
     assert len(samples) == 1
     assert samples.damage.startswith("record 2 of 4 is damaged")
-
-
-def test_fewer_records_than_the_trailer_says_are_reported(path):
     assert write(path, synthetic.record(0), synthetic.trailer(2)).damage == "holds 1 records, but the sampler wrote 2"
 
 

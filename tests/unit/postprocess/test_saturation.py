@@ -37,16 +37,13 @@ def full_with_16(clients):
     return min(50.0 * clients, 800.0)
 
 
-def test_the_saturation_point_and_the_plateau_are_found_with_intervals_that_hold_them():
+def test_the_saturation_point_and_the_plateau_have_intervals_that_hold_them_whatever_a_repetition_has_in_common():
     found = saturation(ladder(full_with_16, (4, 8, 16, 32, 64)))
     assert found.state == FULL
     for interval, truth in ((found.clients, 16), (found.plateau, 800), (found.each, 50), (found.predicted, 800)):
         assert interval.low < truth < interval.high
     assert found.clients.high / found.clients.low < 1.3
     assert found.next_clients == 128
-
-
-def test_what_a_repetition_has_in_common_does_not_blur_the_saturation_point():
     rungs = [dataclasses.replace(rung, rate=rung.rate * rung.repeat) for rung in ladder(full_with_16, (4, 8, 16, 32))]
     found = saturation(rungs)
     assert found.state == FULL
@@ -144,13 +141,10 @@ def run(tmp_path_factory):
     return run_of(tmp_path_factory.mktemp("saturation") / "monday", (4, 8, 16, 32))
 
 
-def test_the_table_of_an_older_run_is_read_by_its_former_name(run, tmp_path):
+def test_tables_of_an_older_run_are_read_by_former_names_and_a_column_that_is_gone_is_no_axis(run, tmp_path):
     former = (run / names.SATURATION_CSV).read_text().replace("saturation_", "knee_")
     (tmp_path / "knee.csv").write_text(former)
     assert read_rows(SaturationRow, tmp_path) == read_rows(SaturationRow, run)
-
-
-def test_a_column_of_an_older_run_that_is_gone_is_no_axis(run, tmp_path):
     rows = read_csv(run / names.SUMMARY_CSV)
     write_csv(
         tmp_path / names.SUMMARY_CSV, [{**row, "steady_peak_mbps": "304.1", "steady_peak_mbps_sd": "2"} for row in rows]

@@ -76,12 +76,9 @@ def test_what_was_not_measured_is_extrapolated_with_both_uncertainties_and_says_
     assert {row.kind for row in rows if row.levels["dataset"] == "medium"} == {MEASURED}
 
 
-def test_nothing_is_extrapolated_unless_the_experiment_names_by_what(trials):
+def test_nothing_is_extrapolated_unless_the_experiment_names_by_what_nor_over_what_was_measured_in_vain(trials):
     rows = scaling_rows(Scaling(along="jobs"), summary_rows(trials, AXES), ratio_rows(trials, AXES))
     assert {row.kind for row in rows} == {MEASURED}
-
-
-def test_nothing_is_extrapolated_over_what_was_measured_in_vain(trials):
     vain = [copies("large", 4, 25.0, repeat, "INVALID") for repeat in SCATTER]
     summary = summary_rows([*trials, *vain], AXES)
     rows = scaling_rows(ASKED, summary, ratio_rows([*trials, *vain], AXES))

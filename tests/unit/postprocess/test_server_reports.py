@@ -137,11 +137,8 @@ def test_what_is_not_whole_is_left_out(bytes_per_read, reports):
     assert bytes_per_read(**reports) is None
 
 
-def test_a_first_report_soon_after_the_begin_is_early_enough(bytes_per_read):
+def test_a_first_report_soon_after_the_begin_and_the_first_record_with_all_reports_are_early_enough(bytes_per_read):
     assert bytes_per_read(processes=lambda time: 2 if time > 1 else -1) == SENT / (READS + VECTOR_READS)
-
-
-def test_the_first_record_by_which_all_have_reported_is_enough(bytes_per_read):
     assert bytes_per_read(until=21) is not None
     assert bytes_per_read(until=20) is None
 

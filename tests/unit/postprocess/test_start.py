@@ -65,15 +65,12 @@ def test_only_who_begins_with_others_waits_for_them_to_wake(go, together):
     assert Go(1, **go).together == together
 
 
-def test_an_axis_has_clients_begin_together_and_in_turn(variant):
+def test_an_axis_has_clients_begin_together_and_in_turn_or_at_several_distances(variant):
     experiment = variant('[axes.start]\nvalues = ["together", "in-turn"]\nsets = "start"')
     plan = expand(find_site("testbed"), experiment, {})
     starts = {experiment.at(trial.configuration.levels).start for trial in plan.trials}
     assert starts == {"together", "in-turn"}
     assert "direct.root.start=in-turn.x004.r1" in {trial.id for trial in plan.trials}
-
-
-def test_an_axis_has_clients_begin_at_several_distances(variant):
     experiment = variant('[axes.apart_s]\nvalues = [1, 5]\nsets = "start.every_s"')
     assert [point.experiment.start for point in experiment.points] == [Every(every_s=1.0), Every(every_s=5.0)]
 

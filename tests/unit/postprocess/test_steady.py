@@ -63,9 +63,12 @@ def test_a_trial_may_be_short_or_long(up, level, down, period, noise):
     assert_slice(steady(*sampled(trapezium(up, level, down), up + level + down, period, noise)), up, up + level, period)
 
 
-def test_noise_moves_no_edge():
+def test_noise_moves_no_edge_and_unknown_rates_are_passed_over():
     found = steady(*sampled(trapezium(6, 60, 6), 72, 0.1, noise=0.1))
     assert_slice(found, 6, 66, period=0.5, rel=0.01)
+    times, rates = sampled(trapezium(6, 30, 2), 38, 0.5)
+    rates[30:36] = np.nan
+    assert_slice(steady(times, rates), 6, 36, period=0.5, rel=0.005)
 
 
 def test_without_ramps_nothing_is_cut_and_an_idle_beginning_is():
@@ -79,12 +82,6 @@ def test_without_ramps_nothing_is_cut_and_an_idle_beginning_is():
 @pytest.mark.parametrize("noise", [0.0, 0.05])
 def test_a_staircase_of_clients_is_cut(noise):
     assert_slice(steady(*sampled(staircase(8, 4, 30, 8), 42, 0.5, noise)), 5, 33, period=1, rel=0.03)
-
-
-def test_unknown_rates_are_passed_over():
-    times, rates = sampled(trapezium(6, 30, 2), 38, 0.5)
-    rates[30:36] = np.nan
-    assert_slice(steady(times, rates), 6, 36, period=0.5, rel=0.005)
 
 
 def test_a_gap_weighs_as_much_as_it_lasts():

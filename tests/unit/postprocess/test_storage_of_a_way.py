@@ -101,11 +101,14 @@ def test_a_server_of_some_ways_is_sampled_in_their_trials_alone():
             assert ("osf.fnal.test" in hosts, "oss.uf.test" in hosts) == (far, True)
 
 
-def test_what_a_worker_reads_from_its_own_disk_its_disks_counters_prove(tmp_path):
+def test_what_a_worker_reads_from_its_own_disk_its_disks_counters_prove_and_its_course_is_theirs(tmp_path):
     row = on_disk(tmp_path)
     assert (row.state, row.counted_by, row.closure) == ("complete", "disks", pytest.approx(0, abs=0.01))
     assert not about(row, "disk")
     assert row.limit.ceiling_mbps is None  # no link's
+    rate = read_over_time(tmp_path, row.trial_id).storage
+    assert rate is not None
+    assert max(rate.values[5:-5]) == pytest.approx(MBPS / 1.02, rel=0.01)
 
 
 def test_a_host_that_shares_its_machine_goes_by_its_own_part_of_the_disks(tmp_path):
@@ -158,13 +161,6 @@ def test_without_its_workers_samples_a_local_trial_is_invalid(tmp_path):
     row = trial_tables(folder)
     assert row.verdict == "INVALID"
     assert "what their disks read is unknown" in row["reasons"]
-
-
-def test_the_course_of_a_local_trial_is_its_disks(tmp_path):
-    row = on_disk(tmp_path)
-    rate = read_over_time(tmp_path, row.trial_id).storage
-    assert rate is not None
-    assert max(rate.values[5:-5]) == pytest.approx(MBPS / 1.02, rel=0.01)
 
 
 @pytest.mark.parametrize(("counters", "still"), [(OF_DISKS, False), (OF_INTERFACES, True)])

@@ -89,10 +89,13 @@ def test_a_driver_may_refresh_one_direction_rarely_and_the_other_not(folder):
     assert row["peak_mbps"] == pytest.approx(MBPS, rel=0.25)
 
 
-def test_an_interface_at_rest_on_which_frames_come_in_time_has_no_slow_driver():
+def test_frames_that_come_in_time_and_distances_of_which_no_two_are_alike_are_no_slow_drivers():
     times, frame = np.arange(0.0, 30.0, 0.2), np.arange(150) % 5 == 0
     assert refresh_distance_s(times, 0.2, frame, frame * 1500.0, None) is None
     assert refresh_distance_s(times, 0.2, frame, frame * 1e6, None) == pytest.approx(1.0)
+    times = np.array([0.0, 1.0, 2.0, 11.0, 12.0, 21.0])  # between two that are the median's equals nothing lies
+    sent = np.full(len(times), 1e6)
+    assert refresh_distance_s(times, 0.1, np.full(len(times), True), sent, None) is None
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])
@@ -101,12 +104,6 @@ def test_a_server_with_hardly_a_sample_is_no_error(folder, count):
     synthetic.write_host(folder, "wn", "worker", times=[0.0], tx_bytes=synthetic.during(MBPS, 20))
     row = trial_tables(folder)
     assert (row["verdict"], row["bytes_server"], row["mean_error_mbps"]) == ("INVALID", None, None)
-
-
-def test_distances_of_which_no_two_are_alike_are_no_drivers():
-    times = np.array([0.0, 1.0, 2.0, 11.0, 12.0, 21.0])  # between two that are the median's equals nothing lies
-    sent = np.full(len(times), 1e6)
-    assert refresh_distance_s(times, 0.1, np.full(len(times), True), sent, None) is None
 
 
 def test_the_numbers_of_a_trial_of_a_steady_rate_are_recovered(folder):

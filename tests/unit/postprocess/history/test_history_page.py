@@ -30,10 +30,7 @@ def test_gaps_are_gaps_and_no_lines_across_them():
     assert any(line.count("M") == 2 and line.count("L") == 25 for line in lines)
 
 
-def test_of_few_nights_it_says_that_they_are_few():
+def test_of_few_nights_it_says_that_they_are_few_and_of_none_that_nothing_was_measured():
     text = text_of(chronicle_of(5, missed=(2,)))
     assert "Nothing can be said yet: that takes 7 nights, and there are 4; last measured" in text
-
-
-def test_a_nightly_that_never_measured_has_a_page():
     assert "Nothing was measured in the night of" in text_of(chronicle_of(2, missed=(0, 1)))
