@@ -45,12 +45,6 @@ REFUSED = """11/25/26 07:36:13 Submitting node clients from file ../../submit/cl
 """
 
 
-def test_clients_that_htcondor_does_not_take_call_the_trial_off_with_its_words(trial):
-    (trial.trial / "trial.dag.dagman.out").write_text(f"** PID = 7 **\n{REFUSED}")
-    words = "on Line 32 of submit file: Failed to produce job credentials (1): no secret"
-    assert trial.why == f"HTCondor did not take the jobs of clients: {words}"
-
-
 @pytest.mark.parametrize(
     ("log", "words"),
     [
@@ -70,13 +64,14 @@ def test_what_the_schedd_itself_or_the_pools_rules_refuse_has_its_words_too(tmp_
     assert trial_monitor.refusal(dagman_log) == f"clients: {words}"
 
 
-@pytest.mark.parametrize("node", ["flush", "sampling"])
-def test_a_flush_or_the_storages_sampler_that_htcondor_does_not_take_does_so_too(trial, node):
-    """Though the clients have been submitted."""
-    trial.begun(0, 1)
+@pytest.mark.parametrize("node", ["clients", "flush", "sampling"])
+def test_jobs_that_htcondor_does_not_take_call_the_trial_off_with_its_words(trial, node):
+    if node != "clients":  # which have been submitted
+        trial.begun(0, 1)
     words = REFUSED.replace("node clients", f"node {node}")
     (trial.trial / "trial.dag.dagman.out").write_text(f"** PID = 7 **\n{words}")
-    assert f"HTCondor did not take the jobs of {node}: on Line 32" in trial.why
+    why = "on Line 32 of submit file: Failed to produce job credentials (1): no secret"
+    assert trial.why == f"HTCondor did not take the jobs of {node}: {why}"
 
 
 EVICTED = f"004 (7.001.000) {WHEN} Job was evicted."
@@ -239,7 +234,3 @@ def test_a_gate_that_fails_leaves_no_clients_waiting(gate, monkeypatch):
     monkeypatch.chdir(trial.trial)
     assert trial_monitor.watch(lambda _: [][0]) == CALLED_OFF
     assert "IndexError" in (trial.trial / names.CALLED_OFF).read_text()
-
-
-def test_those_who_watch_have_the_exit_status_that_dagman_looks_for():
-    assert trial_monitor.CALLED_OFF == CALLED_OFF

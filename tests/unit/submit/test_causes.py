@@ -35,13 +35,11 @@ def end(status, message=""):
     return json.dumps({"event": "end", "status": status, "message": message}) + "\n"
 
 
-def test_who_was_removed_by_somebody_comes_before_those_removed_for_it(trial):
-    assert trial
+def test_who_was_removed_comes_before_those_removed_for_it_and_who_failed_by_himself_has_his_reason(trial):
     assert client_reasons(4)[0] == "client 1 lost: it was removed: via condor_rm (by user somebody)"
     assert len(client_reasons(4)) == 4
-
-
-def test_who_failed_by_himself_comes_with_his_reason(trial):
+    (trial / names.client_output(2)).write_text(end("ok"))
+    assert not any(reason.startswith("client 2") for reason in client_reasons(4))
     (trial / names.client_output(3)).write_text(end("open-failed", "no such file"))
     assert client_reasons(4)[0].startswith("client 1")
     assert "client 3 open-failed: no such file" in client_reasons(4)
@@ -57,11 +55,6 @@ def test_who_was_suspended_meanwhile_has_not_been_measured(trial, events, said):
     text = log.read_text().partition("004 (007.003.000)")[0]
     log.write_text(text + "".join(f"{event} (007.003.000) {WHOLE} TIERBENCH READY 3\n...\n" for event in events))
     assert ("client 3 was suspended by its worker while it ran" in client_reasons(4)) == said
-
-
-def test_who_has_read_his_file_is_not_among_them(trial):
-    (trial / names.client_output(2)).write_text(end("ok"))
-    assert not any(reason.startswith("client 2") for reason in client_reasons(4))
 
 
 WHY = "The job attribute PeriodicRemove expression 'JobStatus == 5 || (JobStatus == 1 && …)' evaluated to TRUE"

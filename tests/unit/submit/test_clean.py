@@ -30,13 +30,21 @@ def replicas(tmp_path):
     return folder
 
 
-def test_nothing_goes_unless_it_is_asked_for(run, replicas, capsys):
+def test_nothing_goes_unless_it_is_asked_for_and_then_nothing_else(run, replicas, tmp_path, capsys):
     assert cli.main(["clean", str(run), str(replicas)]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert float(shown[1].split()[0]) == pytest.approx(3.0, abs=0.1)
     assert shown[-1] == "nothing was removed; --yes does that"
     assert run.exists()
     assert replicas.exists()
+    kept = tmp_path / "precious"
+    kept.mkdir()
+    (kept / "file").touch()
+    (run / "link").symlink_to(kept)
+    assert cli.main(["clean", str(run), str(replicas), f"{run}/", "--yes"]) == 0  # named twice
+    assert not run.exists()
+    assert not replicas.exists()
+    assert (kept / "file").exists()
 
 
 def test_what_a_run_has_left_on_the_storage_is_said_before_it_goes(run, capsys):
@@ -56,17 +64,6 @@ def test_a_run_that_writes_and_was_lost_names_where_it_wrote(tmp_path, capsys):
     (trial / names.TRIAL).write_text(json.dumps({**definition, "writes": {"url": "/w/area"}}))
     assert cli.main(["clean", str(run)]) == 0
     assert f"{trial.name} has no outcome: see whether anything is left below /w/area" in capsys.readouterr().out
-
-
-def test_what_is_asked_for_goes_and_nothing_else(run, replicas, tmp_path):
-    kept = tmp_path / "precious"
-    kept.mkdir()
-    (kept / "file").touch()
-    (run / "link").symlink_to(kept)
-    assert cli.main(["clean", str(run), str(replicas), f"{run}/", "--yes"]) == 0  # named twice
-    assert not run.exists()
-    assert not replicas.exists()
-    assert (kept / "file").exists()
 
 
 def test_a_set_goes_where_a_folder_keeps_files_that_are_open(replicas, monkeypatch):

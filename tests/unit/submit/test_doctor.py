@@ -287,18 +287,19 @@ def test_where_a_certificate_is_asked_for_so_is_the_proxy():
     assert not proxies(secured, "quick")
 
 
-def test_of_a_globus_collection_no_server_is_asked():
+def test_of_a_globus_collection_no_server_is_asked_and_where_files_are_copied_to_is_asked_for_too():
     collection = replace(SITE.access["gridftp"], protocol=Key("globus"), prefix=Prefix("globus://aa752cea-8222/"))
     assert "server" not in {question.kind for question in asked(PUBLIC, "", by(collection=collection))}
+    access = SITE.access["https-servers"]
+    questions = asked(PUBLIC, "", by(access=access))
+    (destination,) = (question for question in questions if question.thing.endswith("its destination"))
+    assert destination.about == {"url": access.to.prefix}
 
 
-def test_where_trials_write_it_is_asked_whether_they_may():
+def test_where_trials_write_it_is_asked_whether_they_may_and_whose_replicas_are_is_asked_where_they_are_flushed():
     every = visits(SITE, find_experiment("extenci-stacked-scaled"), WORKERS).values()
     urls = [question.about["url"] for visit in every for question in visit.questions if question.kind == "writes"]
     assert any(url.endswith(str(SITE.access["direct"].writes)) for url in urls)
-
-
-def test_whose_replicas_are_is_asked_where_they_are_flushed():
     every = visits(SITE, find_experiment("quick"), WORKERS).values()
     flushed = {visit.host for visit in every if any(question.about.get("flushed") for question in visit.questions)}
     assert flushed == {PUBLIC, "dgt.fiu.test", "vmuf.uf.test"}
@@ -345,13 +346,6 @@ def test_a_sampled_host_has_to_call_itself_as_the_sites_file_does(called, said):
     assert ("calls itself" in first.seen) is bool(said)
 
 
-def test_where_files_are_copied_to_is_asked_for_too():
-    access = SITE.access["https-servers"]
-    questions = asked(PUBLIC, "", by(access=access))
-    (destination,) = (question for question in questions if question.thing.endswith("its destination"))
-    assert destination.about == {"url": access.to.prefix}
-
-
 def test_sudo_that_lists_the_helper_and_asks_for_a_password_is_no_leave(open_folder, monkeypatch):
     helper = open_folder / "helper"
     helper.touch(0o755)
@@ -362,9 +356,10 @@ def test_sudo_that_lists_the_helper_and_asks_for_a_password_is_no_leave(open_fol
     assert (result["state"], "a password is required" in result["seen"]) == ("bad", True)
 
 
-def test_a_host_without_an_answer_is_bad():
+def test_a_host_without_an_answer_is_bad_and_a_probe_that_died_leaves_its_last_words():
     (finding,) = findings_of(Visit("a", ""), Report(trouble="was not started"))
     assert (finding.state, "START" in finding.remedy, "--patience" in finding.remedy) == ("bad", True, True)
+    assert "No module" in read_report("", "Traceback\nNo module named json\n", 0, 0).trouble
 
 
 def test_what_is_the_same_on_several_hosts_is_said_once_and_all_that_need_something_are_named():
@@ -388,17 +383,10 @@ def test_a_probe_that_htcondor_ended_says_how(tmp_path, event, why):
     assert jobs.wait(60, print)["a.example"].trouble == f"its probe {why}"
 
 
-def test_a_probe_that_died_leaves_its_last_words():
-    assert "No module" in read_report("", "Traceback\nNo module named json\n", 0, 0).trouble
-
-
-def test_clocks_that_agree_bound_the_offset_from_both_sides():
+def test_clocks_that_agree_bound_the_offset_from_both_sides_and_a_file_systems_clock_is_a_tick_behind():
     result = clock(sent=100.0, begin=100.1, end=100.2, received=100.22)
     assert result.agrees
     assert result.resolution == pytest.approx(0.1)
-
-
-def test_a_file_systems_clock_is_a_tick_behind():
     assert clock(sent=100.0, begin=100.001, end=100.002, received=99.995).agrees
 
 

@@ -30,11 +30,14 @@ def documents(capsys, *command):
     return made
 
 
-def test_a_plan_as_json(capsys):
+def test_a_plan_and_the_doctors_findings_as_json(capsys):
     made = documents(capsys, "plan", "quick", "--site", "testbed")
     assert len(made["trials"]) == 12
     assert {"id", "levels", "bytes", "least_s"} <= made["trials"][0].keys()
     assert any(line.startswith("missing: the catalogue") for line in made["lacking"])
+    made = documents(capsys, "doctor", "--site", "testbed", "--quick")
+    assert made["states"]["bad"] >= 1  # no pool here
+    assert {"state", "thing", "seen", "remedy", "host"} == made["findings"][0].keys()
 
 
 def test_a_terminal_without_such_characters_gets_others():
@@ -45,12 +48,6 @@ def test_a_terminal_without_such_characters_gets_others():
     )
     assert "/root x4 #1" in text.decode("ascii")
     assert json.loads(as_json.decode("ascii"))["trials"]
-
-
-def test_the_doctors_findings_as_json(capsys):
-    made = documents(capsys, "doctor", "--site", "testbed", "--quick")
-    assert made["states"]["bad"] >= 1  # no pool here
-    assert {"state", "thing", "seen", "remedy", "host"} == made["findings"][0].keys()
 
 
 def test_tables_as_json(real_run, capsys):
@@ -188,16 +185,13 @@ def test_what_the_system_refuses_is_told_in_a_line(monkeypatch, capsys):
     assert capsys.readouterr().err == "tierbench: /somebody/else's: Permission denied\n"
 
 
-def test_the_documented_statuses_are_those_of_the_errors():
+def test_the_documented_statuses_are_those_of_the_errors_and_documents_are_described():
     section = (ROOT / "docs/operations.md").read_text(encoding="utf-8").split("## Exit statuses")[1].split("\n## ")[0]
     documented = set(map(int, re.findall(r"^\| (\d+) \|", section, re.MULTILINE)))
     ours = {getattr(kind, "exit_status", 0) for kind in vars(errors).values()}
     assert ours | {0, 130, 143, 129, 141} == documented
     for command in ("compare", "enough", "nightly check"):
         assert f"`{command}`" in section
-
-
-def test_the_documents_are_described():
     text = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
     for command in (leaf.prog for leaf in leaves(command_line()) if "--json" in leaf.format_help()):
         assert f"| `{command.removeprefix('tierbench ')}` |" in text

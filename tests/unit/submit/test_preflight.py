@@ -131,32 +131,25 @@ def told(site, experiment):
     return [finding.line for finding in long_enough(Planned(expand(site, experiment, {}), site, experiment, {}))]
 
 
-def test_trials_that_are_too_short_at_a_real_sites_rates_are_doubted():
+def test_trials_that_are_too_short_at_a_real_sites_rates_are_doubted_and_what_is_advised_is_enough():
     (line,) = told(REAL, QUICK)
     assert "24 trials are too short: the shortest reads for 0.6 s, of which a sampling period of 0.2 s is 34 %" in line
     assert "make size_mb 4 times as large" in line
     assert line in [
         found.line for found in preflight(Planned(expand(REAL, QUICK, {}), REAL, QUICK, "no pool"), "quick")
     ]
-
-
-def test_what_is_advised_is_enough():
     assert told(REAL, larger(3 * 64))
     assert not told(REAL, larger(4 * 64))
+    assert not told(replace(REAL, links=Links()), QUICK)
 
 
 def test_the_first_experiment_of_the_readme_is_large_enough_for_the_site_file_that_it_copies(tmp_path):
     text = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
     block = text.split("in `first.toml`:")[1].split("and run it:")[0]
-    block = block.replace(
-        '["xrootd", "mount"]', '["lan-xrootd", "direct"]'
-    )  # as init-site calls them, and as this site does
+    # As init-site calls them, and as this site does.
+    block = block.replace('["xrootd", "mount"]', '["lan-xrootd", "direct"]')
     (tmp_path / "first.toml").write_text(dedent(block), encoding="utf-8")
     assert not told(REAL, load_experiment(tmp_path / "first.toml"))
-
-
-def test_a_site_that_does_not_know_its_links_is_not_told():
-    assert not told(replace(REAL, links=Links()), QUICK)
 
 
 def test_no_experiment_that_comes_with_tierbench_is_doubted_on_the_testbed():

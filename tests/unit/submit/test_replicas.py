@@ -292,16 +292,13 @@ def test_adding_writes_a_line_and_no_more(storage):
     assert added[len(before) :].count(b"\n") == 1
 
 
-def test_two_do_not_make_one_set_at_once(storage):
-    replica(storage).unlink()
-    with catalogue.adding(storage / SET.folder), pytest.raises(BusyError, match="another `tierbench replicas`"):
-        make(SET, storage, 2)
-
-
-def test_a_sound_set_is_verified_and_who_only_looks_waits_for_nobody(storage):
+def test_a_sound_set_is_verified_and_who_only_looks_waits_for_nobody_and_two_do_not_make_one_set_at_once(storage):
     with catalogue.adding(storage / SET.folder):
         make(SET, storage, 2)
         assert list(verify(SET, storage, 2)) == []
+    replica(storage).unlink()
+    with catalogue.adding(storage / SET.folder), pytest.raises(BusyError, match="another `tierbench replicas`"):
+        make(SET, storage, 2)
 
 
 def test_a_link_in_a_sets_folder_is_neither_filled_nor_handed_over(storage, tmp_path):

@@ -131,9 +131,14 @@ def test_requirements_are_one_expression_that_htcondors_parsers_read_alike(refus
             Requirements(expression)
 
 
-def test_an_anchored_pattern_is_no_macro():
+def test_an_anchored_pattern_is_no_macro_and_the_last_word_of_a_list_may_have_commas(tmp_path):
     expression = 'regexp("^wn[0-9]+[.]x$", Machine)'
     assert Requirements(expression) == expression
+    expression = 'regexp("^wn", Machine) || Machine == "a,b"'
+    (tmp_path / "list").write_text(item("wn1.example", "eth0", "worker", expression))
+    text = f"queue host, interface, role, host_requirements from {tmp_path / 'list'}\n"
+    (found,) = htcondor2.Submit(text).itemdata()
+    assert found["host_requirements"].strip() == expression
 
 
 @pytest.mark.parametrize("kind", ["clients", "sampler"])
@@ -141,11 +146,3 @@ def test_requirements_stand_in_parentheses(kind):
     text = (Path(pool.__file__).parent / f"{kind}.sub").read_text(encoding="utf-8")
     (line,) = re.findall(r"^requirements *= (.*)$", text, re.MULTILINE)
     assert re.fullmatch(r"\(\$\(\w+\)\)( && \(\$\(\w+\)\))?", line)
-
-
-def test_the_last_word_of_a_list_may_have_commas(tmp_path):
-    expression = 'regexp("^wn", Machine) || Machine == "a,b"'
-    (tmp_path / "list").write_text(item("wn1.example", "eth0", "worker", expression))
-    text = f"queue host, interface, role, host_requirements from {tmp_path / 'list'}\n"
-    (found,) = htcondor2.Submit(text).itemdata()
-    assert found["host_requirements"].strip() == expression

@@ -15,6 +15,13 @@ OFTEN = 3000
 MB = 10**6
 
 
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Mock(return_value=0.0)
+    monkeypatch.setattr(trial_monitor, "time", Mock(wraps=trial_monitor.time, monotonic=clock))
+    return clock
+
+
 @pytest.mark.parametrize(
     ("course", "still_s"),
     [
@@ -25,9 +32,7 @@ MB = 10**6
         ([100, 200, 0, 0], 2),
     ],
 )
-def test_counters_that_fall_are_no_stillness(course, still_s, monkeypatch):
-    clock = Mock(return_value=0.0)
-    monkeypatch.setattr(trial_monitor, "time", Mock(wraps=trial_monitor.time, monotonic=clock))
+def test_counters_that_fall_are_no_stillness(course, still_s, monkeypatch, clock):
     moving = Moving(["oss.uf.test"], OF_INTERFACES)
     for megabytes in course:
         monkeypatch.setattr(trial_monitor, "last_samples", lambda *_, sent=megabytes: [{"tx_bytes.eth0": sent * MB}])
@@ -36,10 +41,7 @@ def test_counters_that_fall_are_no_stillness(course, still_s, monkeypatch):
     assert moving.still_s() == still_s
 
 
-def test_time_that_reading_the_samples_takes_is_no_stillness(monkeypatch):
-    clock = Mock(return_value=0.0)
-    monkeypatch.setattr(trial_monitor, "time", Mock(wraps=trial_monitor.time, monotonic=clock))
-
+def test_time_that_reading_the_samples_takes_is_no_stillness(monkeypatch, clock):
     def read_for_a_minute(*_):
         clock.return_value += 60
         return []

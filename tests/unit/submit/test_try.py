@@ -24,10 +24,13 @@ def points(tmp_path, *commands, access=()):
     return {(trial.configuration.access, trial.configuration.workload) for trial in plan.trials}
 
 
-def test_a_command_takes_the_access_that_leads_to_its_server(tmp_path):
+def test_a_command_takes_the_access_that_leads_to_its_server_or_is_compared_with_others_of_one(tmp_path):
     assert points(tmp_path, BY_LAN, BY_CACHE) == {("lan-xrootd", "xrdcp"), ("xcache", "xrdcp-2")}
     without_its_usual_port = "xrdcp root://DGT.private.fiu.test//f{n} -"
     assert points(tmp_path, without_its_usual_port) == {("lan-xrootd", "xrdcp")}
+    assert points(tmp_path, "cat /extenci/f", "dd if=/extenci/f", access=("direct",)) == {
+        ("direct", "cat"), ("direct", "dd"),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -59,12 +62,6 @@ def test_nothing_of_the_users_is_written_over(tmp_path, monkeypatch, capsys, int
     assert main(["try", "--site", "testbed", "--access", "direct", "--into", into, "cat f"]) == 2
     assert words in capsys.readouterr().err
     assert [path.read_text() for path in tmp_path.iterdir()] == ["my own"]
-
-
-def test_commands_of_one_access_are_compared_with_each_other(tmp_path):
-    assert points(tmp_path, "cat /extenci/f", "dd if=/extenci/f", access=("direct",)) == {
-        ("direct", "cat"), ("direct", "dd"),
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -127,15 +127,17 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def columns(monkeypatch):
     """Makes terminals so wide."""
-    return lambda number: monkeypatch.setattr(
-        watching.os, "get_terminal_size", lambda _: os.terminal_size((number, 24))
-    )
+    size = watching.os, "get_terminal_size"
+    return lambda number: monkeypatch.setattr(*size, lambda _: os.terminal_size((number, 24)))
 
 
-def test_a_damaged_record_of_the_trial_at_work_does_not_end_the_watching(run):
+def test_a_damaged_record_of_the_trial_at_work_does_not_end_the_watching_and_a_low_rate_is_not_shown_as_none(run):
     begin(run)
     (run.trial_directories[0] / names.TRIAL).write_text('{"form')
     assert "0 of 8 clients done" in Terminal().show(run).live
+    judge(run, 0, "VALID", rate="0.042")
+    ((_, row),) = watching.so_far(list(run.trials()))
+    assert row.startswith("0.042 Mb/s")
 
 
 def test_of_a_trial_that_writes_it_tells_what_the_storage_receives(run):
@@ -193,12 +195,6 @@ def test_each_configuration_has_a_line_with_rate_interval_and_verdicts_as_wide_a
     assert re.fullmatch(r"  \S.* 151 \+- 13 Mb/s  2/\d 1 SUSP.*", line)
     assert all(len(line) < 40 for line in block)
     assert out.live.startswith(f"2/{len(run.trial_directories)}, ")
-
-
-def test_a_low_rate_is_not_shown_as_none(run):
-    judge(run, 0, "VALID", rate="0.042")
-    ((_, row),) = watching.so_far(list(run.trials()))
-    assert row.startswith("0.042 Mb/s")
 
 
 def test_rows_that_are_too_long_keep_what_tells_them_apart(run, monkeypatch, columns):

@@ -163,10 +163,8 @@ def test_who_removes_a_nightly_is_told_of_the_night_that_goes_on(define, monkeyp
     record.write(nightly, Night(LAST.timestamp(), "running", cluster=7))
     monkeypatch.setattr("tierbench.submit.nightly.setup.change", lambda *_: None)
     assert main(["nightly", "remove", nightly.name]) == 0
-    assert (
-        "ends after the repetition at work, without tables or a message; `condor_rm 7` ends it now"
-        in capsys.readouterr().out
-    )
+    told = "ends after the repetition at work, without tables or a message; `condor_rm 7` ends it now"
+    assert told in capsys.readouterr().out
 
 
 def test_a_night_that_is_asked_for_while_one_is_at_work_is_refused_and_no_record(define, monkeypatch, capsys):

@@ -212,9 +212,8 @@ def test_what_one_of_two_channels_has_brought_is_quoted_once(define):
         night = record.Night((LAST + timedelta(days=day)).timestamp(), "measured", counts={"VALID": 6})
         message = messages.Message.of(nightly, night, [WORSE], [])
         sentences.append(message.sentences)
-        how = (
-            {"webhook 127.0.0.1": "refused", "admin@site.example": "delivered"} if message.sentences else {"nobody": ""}
-        )
+        how = {"webhook 127.0.0.1": "refused", "admin@site.example": "delivered"}
+        how = how if message.sentences else {"nobody": ""}
         record.write(nightly, night.now(sentences=message.sentences, reported=message.changes, deliveries=how))
     first, second, third = sentences
     assert (first, len(second), third) == ([WORSE.sentence], 1, [])
