@@ -7,6 +7,7 @@ import time
 
 AHEAD_S = 1000.0  # its uptime, over our monotonic clock
 ABSENT, BUSY = "-3\n", "-10\n"
+DESCRIPTOR = "3\n0 0 33060 1 0 0 0 0 0 0 0 0 0\n"  # and what stat says
 
 
 class AccessPoint(threading.Thread):
@@ -49,9 +50,7 @@ class AccessPoint(threading.Thread):
         if command == "ulog":
             self.logged.append(argument.replace("\\ ", " "))
         if command == "open":
-            return (
-                "3\n0 0 33060 1 0 0 0 0 0 0 0 0 0\n" if self.has_uptime else ABSENT
-            )  # a descriptor, and what stat says
+            return DESCRIPTOR if self.has_uptime else ABSENT
         if command == "pread":
             uptime = f"{time.monotonic() + AHEAD_S:.2f} 0.00\n"
             return f"{len(uptime)}\n{uptime}"

@@ -115,14 +115,11 @@ def test_a_number_too_wide_for_its_column_is_minus_one_and_widens_no_record(host
     assert {len(line) for line in samples.lines} == {samples.header["record_bytes"]}
 
 
-def test_what_the_kernel_has_is_in_its_column_and_what_it_has_not_is_minus_one(host):
+def test_what_the_kernel_has_is_in_its_column_by_its_name_and_what_it_has_not_is_minus_one(host):
     known = {"rx_bytes": 1000, "tx_bytes": 1001, "rx_packets": 2, "tx_packets": 5, "rx_dropped": 3}
     known |= dict.fromkeys(("tcp_retrans", "cpu_user", "cpu_busiest", "mem_cached_kb", "disk_read_bytes"), -1)
     samples = host.sampled()
     assert {column: samples[column][-1] for column in known} == known
-
-
-def test_retransmits_are_found_by_their_name(host):
     host.write("self/net/snmp", "Ip: A\nIp: 1\nTcp: InSegs Odd OutSegs RetransSegs\nTcp: 11 12 13 14\n")
     assert host.sampled()["tcp_retrans"][-1] == 14
 

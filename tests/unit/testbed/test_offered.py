@@ -58,13 +58,10 @@ def test_what_an_experiment_lacks_on_a_testbed_is_told_before_it_is_up(name, ove
     assert why in reasons if why else reasons == ""
 
 
-def test_the_scale_goes_with_the_rates(text):
+def test_the_scale_goes_with_the_rates_and_all_else_stays_as_it_was_written(text):
     as_wide_as_theirs = load(SHIPPED, ["rates_mbps.storage=8000"])
     assert tomllib.loads(offered(text, as_wide_as_theirs))["scale"] == 1
     assert tomllib.loads(offered(text, Settings()))["scale"] == tomllib.loads(text)["scale"]
-
-
-def test_all_else_stays_as_it_was_written(text):
     every_server = Settings(storage_nics=4, redirector=1, proxies=2, virtual_workers=1, token_door=1, xrootd_copies=1)
     changed = ("testbed", "links", "scale")
     before, after = ({**tomllib.loads(site), **dict.fromkeys(changed)} for site in (text, offered(text, every_server)))
@@ -124,14 +121,11 @@ def test_most_experiments_demand_nothing_and_whoever_extends_one_demands_what_it
     assert demands(str(mine)) == demands("extenci-flavours-scaled") != {}
 
 
-def test_what_is_demanded_leaves_all_else_as_it_is():
+def test_what_is_demanded_leaves_all_else_as_it_is_and_a_testbed_that_is_up_otherwise_is_refused():
     needed = {"virtual_workers": 1, "rates_mbps": {"storage": 8000}}
     settings = with_demands(Settings(), needed, "x")
     assert (settings.virtual_workers, settings.rates_mbps.storage, settings.rates_mbps.wan) == (1, 8000, 1000)
     check_demands(settings, needed, "x")
-
-
-def test_a_testbed_that_is_up_otherwise_is_refused_with_what_it_would_take():
     with pytest.raises(BusyError, match=r"--set virtual_workers=1 --set rates_mbps\.storage=8000"):
         check_demands(Settings(), {"virtual_workers": 1, "rates_mbps": {"storage": 8000}}, "default")
 

@@ -65,21 +65,14 @@ def test_an_unknown_site_comes_with_a_guess():
         find_site("testbd")
 
 
-def test_the_url_keeps_the_paths_own_slash_and_a_path_on_a_mount_is_its_own(load):
+def test_the_url_keeps_the_paths_own_slash_and_clients_are_dealt_to_the_doors_of_a_way_in_turn(load):
     urls = {name: access.url("/data/f") for name, access in load().access.items()}
     assert urls == {"bridge": "root://door.example:1094//data/f", "mount": "/data/f"}
-
-
-def test_clients_are_dealt_to_the_doors_of_a_way_in_turn(load):
     door = 'prefix = "root://door.example:1094/"'
     access = load(door, f'{door}\nfurther = ["root://other.example:1095/"]').access["bridge"]
     assert [access.url("/f", client) for client in range(3)] == [
         "root://door.example:1094//f", "root://other.example:1095//f", "root://door.example:1094//f",
     ]  # fmt: skip
-
-
-def test_the_testbeds_own_table_is_left_to_it(load):
-    assert load('name = "small"', 'name = "small"\ntestbed = { anything = 1 }').name == "small"
 
 
 @pytest.mark.parametrize(
@@ -140,14 +133,11 @@ def test_what_does_not_fit_is_named(load, old, new, complaint):
         load(old, new)
 
 
-def test_storage_is_as_many_servers_and_interfaces_as_it_is(load):
+def test_storage_is_as_many_servers_as_it_is_and_links_are_measured_from_the_first_unless_one_is_named(load):
     more = '\n[samplers.oss2]\nhost = "oss2.example"\ninterface = ["eth0", "ib0"]\nrole = "storage"\n'
     site = load('role = "storage"\n', f'role = "storage"\n{more}')
     assert [site.samplers[name].interfaces for name in ("oss", "oss2")] == ["eth0", "eth0+ib0"]
     assert site.server.host == "oss.example"
-
-
-def test_the_links_are_measured_from_the_first_server_unless_one_is_named(load):
     more = '\n[samplers.oss2]\nhost = "oss2.example"\ninterface = "auto"\nrole = "storage"\n'
     assert load('sampled = "oss.example"\n', "").server.host == "oss.example"
     named = SITE.replace('sampled = "oss.example"', 'sampled = "oss2.example"')

@@ -26,9 +26,11 @@ def test_every_address_is_given_once():
     assert all(int(address.rpartition(".")[2]) < 255 for address in addresses)
 
 
-def test_private_workers_come_first_and_only_hosts_with_public_names_mount(small):
+def test_private_workers_come_first_and_only_hosts_with_public_names_mount_and_every_interface_is_plugged_in(small):
     assert [host.fqdn for host in small.workers] == ["wn01.private.fiu.test", "wn02.private.fiu.test", "wn03.fiu.test"]
     assert [host.name for host in small.hosts if host.mounts] == ["vmuf", "dgt", "wn03"]
+    pids = {host.name: number for number, host in enumerate(small.hosts)}
+    assert len(list(links(small, pids))) == sum(len(host.nics) for host in small.hosts)
 
 
 def test_virtual_workers_are_as_wide_as_what_is_beside_them():
@@ -73,11 +75,6 @@ def test_servers_take_service_jobs_of_the_users_that_they_name_with_their_domain
     assert job.matches(classad2.ClassAd(f"[Requirements = {start}]")) == let_in
 
 
-def test_every_interface_is_plugged_in(small):
-    pids = {host.name: number for number, host in enumerate(small.hosts)}
-    assert len(list(links(small, pids))) == sum(len(host.nics) for host in small.hosts)
-
-
 def test_every_link_is_capped_at_both_ends():
     plan = topology(Settings(private_workers=1, public_workers=0, rates_mbps=Rates(worker=77)))
     (worker,) = plan.workers
@@ -85,10 +82,12 @@ def test_every_link_is_capped_at_both_ends():
     assert sum("rate 77mbit" in line for line in lines) == 2
 
 
-def test_private_workers_reach_the_access_point_without_nat(small):
+def test_private_workers_reach_the_access_point_without_nat_and_only_the_gateway_translates_addresses(small):
     (worker, *_), access_point = small.workers, small.host("ce")
     by_its_leg = f"via {access_point.nic_on(PRIVATE).address}"
     assert any(f"{access_point.address} " in line and by_its_leg in line for line in host_lines(worker, small))
+    translating = [host.name for host in small.sited_hosts if any("MASQUERADE" in x for x in host_lines(host, small))]
+    assert translating == ["dgt"]
 
 
 def test_a_storage_server_with_several_interfaces_answers_by_the_one_that_was_asked():
@@ -101,8 +100,3 @@ def test_a_storage_server_with_several_interfaces_answers_by_the_one_that_was_as
         assert any(f"route replace default dev {nic.device} " in line and f" table {table} " in line for line in lines)
     assert sum("rate 101mbit" in line for line in [*lines, *wan_lines(plan)]) == 6
     assert any(line.split()[1:] == ["oss-3.uf.test"] for line in plan.etc_hosts())
-
-
-def test_only_the_gateway_translates_addresses(small):
-    translating = [host.name for host in small.sited_hosts if any("MASQUERADE" in x for x in host_lines(host, small))]
-    assert translating == ["dgt"]

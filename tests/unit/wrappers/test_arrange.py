@@ -345,12 +345,9 @@ def test_a_program_that_others_could_change_is_not_run(place, which):
     assert (result.returncode, result.stdout) == (4, "")
 
 
-def test_a_link_is_no_program(place):
+def test_a_link_is_no_program_and_only_root_is_served(place):
     (place.words / "other").symlink_to(place.program)
     assert place.call("get", "other").returncode == 4
-
-
-def test_only_root_is_served(place):
     result = run("setpriv", "--reuid=65534", "--clear-groups", place.helper, "get", "rtt")
     assert result.returncode == 4
     assert "only root can do this" in result.stderr

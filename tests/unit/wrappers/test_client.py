@@ -228,7 +228,7 @@ def test_a_door_may_send_on_to_the_server_that_has_the_file(job):
     with serving(Door) as url:
         job.offer(f"{url}/store/1", SIZE)
         end = job.end("http")
-    assert (end["status"], end["bytes_app"]) == ("ok", SIZE)
+    assert (end["status"], end["bytes_app"], end["bytes_client"], "work" in end) == ("ok", SIZE, SIZE, False)
 
 
 def test_no_ticket_no_read(job):

@@ -99,14 +99,14 @@ def test_each_file_of_a_job_is_what_its_own_cmsrun_reads(job, cmssw):
     assert (job.folder / "opened").read_text().split() == [f"file:{file}" for file in files]
 
 
-def test_another_file_than_the_replica_is_the_wrong_protocol(job, cmssw):
+def test_another_file_than_the_replica_no_job_report_and_a_missing_release_are_told(job, cmssw):
     (job.folder / "job-report.xml").write_text(JOB_REPORT.replace("server:1094", "fallback:1094"))
     assert job.end("cmssw", options=cmssw)["status"] == "wrong-protocol"
-
-
-def test_cmsrun_without_a_job_report_has_failed(job, cmssw):
     job.script("bin/cmsRun", "true")
     assert job.end("cmssw", options=cmssw)["status"] == "failed"
+    job.script("bin/scramv1", "echo no such release >&2; exit 1")
+    end = job.end("cmssw", options=cmssw)
+    assert (end["status"], "no such release" in end["message"]) == ("failed", True)
 
 
 def test_an_image_is_entered_before_anything_is_set_up(job, cmssw):
@@ -117,9 +117,3 @@ def test_an_image_is_entered_before_anything_is_set_up(job, cmssw):
     assert command.startswith(f"exec --bind {job.folder}/tierbench-")
     assert ",/data" in command
     assert f",{job.folder}/secrets" in command
-
-
-def test_a_missing_release_is_told(job, cmssw):
-    job.script("bin/scramv1", "echo no such release >&2; exit 1")
-    end = job.end("cmssw", options=cmssw)
-    assert (end["status"], "no such release" in end["message"]) == ("failed", True)

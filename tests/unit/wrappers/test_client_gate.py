@@ -172,13 +172,10 @@ def test_in_a_job_the_clock_is_compared_with_the_access_points_uptime(job):
     assert width < 50e6
 
 
-def test_a_job_without_chirp_says_so_at_once(job):
+def test_a_job_without_chirp_says_so_at_once_and_in_a_job_the_gate_takes_htchirp(job):
     job.environment["_CONDOR_SLOT"] = "slot1_1"
     end = job.end("dd", "--gate", "go.json")
     assert (end["status"], "ENABLE_CHIRP" in end["message"]) == ("no-gate", True)
-
-
-def test_in_a_job_the_gate_takes_htchirp(job):
     (job.folder / ".chirp.config").touch()
     end = job.end("dd", "--gate", "go.json")
     assert (end["status"], "htchirp.py" in end["message"]) == ("no-gate", True)

@@ -41,15 +41,12 @@ def test_what_was_written_to_the_workers_disk_is_no_read(tmp_path):
     assert copying.outcome(run_of("", written=8100))["status"] == "failed"
 
 
-def test_what_it_may_remove_is_never_the_device_itself(tmp_path):
+def test_what_it_may_remove_is_never_the_device_itself_and_what_is_copied_goes_where_the_way_leads(tmp_path):
     copying = client(tmp_path)
     copying.prepare()
     target = Path(copying.command()[-1].removeprefix("file://"))
     assert target.is_symlink()
     assert target.parent == tmp_path
-
-
-def test_what_is_copied_goes_where_the_way_leads(tmp_path):
     assert client(tmp_path, to="root://se.test:1094//in").command()[-2:] == [URL, "root://se.test:1094//in/f1.dat"]
 
 

@@ -31,13 +31,10 @@ def per_file(end):
     return {verb: end["detail"]["counts"].get(verb, 0) for verb in ("SIZE", "ALLO", "STOR", "RETR")}
 
 
-def test_a_third_party_copy_takes_four_commands_a_file(tmp_path):
+def test_a_third_party_copy_takes_four_commands_a_file_and_pipelining_does_without_two_of_them(tmp_path):
     end = outcome(tmp_path, "list", to=TO)
     assert (end["status"], end["bytes_app"], end["bytes_client"]) == ("ok", 10_000, None)
     assert per_file(end) == {"SIZE": 4, "ALLO": 4, "STOR": 4, "RETR": 4}  # as the 100G paper saw by tcpdump
-
-
-def test_pipelining_does_without_two_of_them(tmp_path):
     end = outcome(tmp_path, "list-pp", to=TO, pipelining=True)
     assert per_file(end) == {"SIZE": 0, "ALLO": 0, "STOR": 4, "RETR": 4}  # the paper, section IV B
 
@@ -56,12 +53,9 @@ def test_the_files_of_a_directory_are_told_by_several_sessions(tmp_path):
     assert [fetch["bytes"] for fetch in end["fetches"]] == [1000, 2000, 3000, 4000]
 
 
-def test_a_directory_that_would_go_to_the_workers_disk_is_refused(tmp_path):
+def test_a_directory_that_would_go_to_the_workers_disk_or_has_more_files_than_the_jobs_is_refused(tmp_path):
     with pytest.raises(Failure, match=r"where \[access.NAME.to\] leads"):
         client(tmp_path, to="", directory=True).prepare()
-
-
-def test_a_directory_of_more_files_than_the_jobs_is_refused(tmp_path):
     end = outcome(tmp_path, "directory-pp-cc2", files=FILES[:2], to=TO, directory=True)
     assert end["status"] == "failed"
     assert "the directory has 4 files, and 2 were planned" in end["message"]

@@ -264,11 +264,6 @@ def test_curl_keeps_its_connection_or_does_not(tmp_path, web, reuse):
     assert len(web.connections) == (2 if reuse else 6)
 
 
-def test_one_file_by_curl_is_a_read_as_any(tmp_path, web):
-    end = Job(tmp_path, web.address).end("http")
-    assert (end["status"], end["bytes_app"], end["bytes_client"], "work" in end) == ("ok", SIZE, SIZE, False)
-
-
 def test_a_job_tells_that_it_comes_on_though_the_storage_may_rest(job):
     client = job.begin("dd", files_per_job=2, processes=2, for_s=60)
     until(lambda: any(_progress(told) > 5 for told in job.folder.glob("tierbench-*")))
