@@ -188,12 +188,7 @@ def test_runs_with_nothing_in_common_or_the_same_run_twice_are_refused(tmp_path)
         comparison([runs[0]] * 2, None, silent)
 
 
-def test_runs_of_the_same_name_are_told_apart(tmp_path):
-    runs = [read(tmp_path / "monday" / "quick"), read(tmp_path / "tuesday" / "quick")]
-    assert run_names(runs) == ["monday/quick", "tuesday/quick"]
-
-
-def test_runs_are_told_apart_by_their_lines_and_keep_the_colour_of_the_access(tmp_path):
+def test_runs_are_told_apart_by_their_names_and_lines_and_keep_the_colour_of_the_access(tmp_path):
     runs = [read(tmp_path / "a"), read(tmp_path / "b")]
     with canvas.style():
         drawn = {picture.name: picture for picture in gallery.comparison_pictures(runs)}
@@ -204,6 +199,8 @@ def test_runs_are_told_apart_by_their_lines_and_keep_the_colour_of_the_access(tm
         assert axes.get_title(loc="left") == access
         assert {line.get_color() for line in lines} == {look.color}
         assert len({line.get_linestyle() for line in lines}) == 2
+    runs = [read(tmp_path / "monday" / "quick"), read(tmp_path / "tuesday" / "quick")]
+    assert run_names(runs) == ["monday/quick", "tuesday/quick"]
 
 
 def with_stray(run):

@@ -241,14 +241,11 @@ def test_runs_that_are_equivalent_by_suspect_trials_alone_are_compared_in_vain(t
     assert ([each.judgement for each in comparison.judged], comparison.exit_status) == ([judged], status)
 
 
-def test_methods_at_different_distances_are_not_on_one_line():
+def test_methods_at_different_distances_are_not_on_one_line_and_a_line_that_is_bent_takes_no_time_below_nothing():
     """Each has its own server behind it: what an operation takes is not by the distance alone."""
     far = results({("near", 1): 1.0, ("far", 1): 1.0}, {})
     rows = [with_operations(row, *((1, 0.2) if row.levels["access"] == "near" else (3, 14.0))) for row in far.trials]
     assert list(round_trips(dataclasses.replace(far, trials=rows), points(far)[0])) == []
-
-
-def test_a_line_that_is_bent_takes_no_time_below_nothing():
     of_distances = results({("direct", 1): 1.0}, {})
     rows = [
         with_operations(dataclasses.replace(row, levels={**row.levels, "rtt_ms": rtt_ms}), trips, rtt_ms)

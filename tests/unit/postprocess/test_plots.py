@@ -161,15 +161,12 @@ def test_without_a_ladder_each_line_is_a_row_with_its_mean_and_trials(tmp_path):
         assert (drawn_at.get_xdata()[0], drawn_at.get_ydata()[0]) == (mean["delivered_mbps"], row)
 
 
-def test_error_bars_are_the_intervals_of_the_summary(results, drawn):
+def test_error_bars_are_the_summarys_intervals_and_volatility_is_drawn_for_itself_and_leaves_no_axis(results, drawn):
     segments = means_of(drawn["rate.all"].figure, "direct").lines[2][0].get_segments()
     for segment, row in zip(segments, results.summaries_at({"workload": "root", "access": "direct"}), strict=True):
         assert segment[:, 1] == pytest.approx([row["delivered_mbps_low"], row["delivered_mbps_high"]])
     assert error_bars([root_of(results)], "delivered_mbps") == INTERVAL
     assert INTERVAL in drawn["rate.all"].caption
-
-
-def test_volatility_is_drawn_for_itself_and_leaves_no_axis(results, drawn):
     figure = drawn["volatility.all"].figure
     rows = results.summaries_at({"workload": "root", "access": "direct"})
     heights = means_of(figure, "direct").lines[0].get_ydata()

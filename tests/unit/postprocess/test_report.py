@@ -58,24 +58,24 @@ def test_nothing_is_loaded_from_anywhere_ids_are_unique_and_all_references_lead_
     assert set(re.findall(r'(?:url\(|href=")#([^)"]+)', text)) <= set(page.ids)
 
 
-def test_every_trial_is_on_the_page_with_its_verdict_course_and_bottleneck(run, page, text):
+def test_every_trial_is_on_the_page_with_verdict_course_and_bottleneck_and_links_lead_to_files(run, page, text):
     trials = read_csv(run / "trials.csv")
     for words, trial in zip(map(" ".join, page.trials), trials, strict=True):
         assert [part for part in ("trial", "verdict", "verdict_reasons") if trial[part] not in words] == []
     assert text.count('class="chart"') == len(trials)
     assert "that its link carries" in text
-
-
-def test_links_are_relative_and_lead_to_files(run, page):
     targets = [link for link in page.links if not link.startswith("#")]
     assert {"./trials.csv", "./summary.csv", "./ratios.csv", "plots/rate.all.png", "plots/rate.all.svg"} <= set(targets)
     assert all((run / target).is_file() for target in targets)
 
 
-def test_the_page_says_where_its_numbers_come_from_and_what_they_cannot_be_compared_with(page):
+def test_the_page_says_where_its_numbers_come_from_where_hosts_alike_share_a_column(page, run):
     facts = ("seed", "7", "sampling period", "schema version", "tierbench", "/synthetic/tree-abcdef")
     assert [fact for fact in (*facts, "A scale model, 1:10.") if fact not in page.text] == []
     assert "Nothing here was ever measured." in page.text.partition("more figures")[0]
+    told = "".join(provenance(read_results(run, silent)))
+    assert re.search(r"<td[^>]*>kernel</td>", told)
+    assert "dgt.<wbr>fiu.<wbr>test" in told
 
 
 def test_the_first_screen_is_the_answer_most_figures_are_folded_and_no_table_is_wider_than_a_printed_page(text):
@@ -89,12 +89,6 @@ def test_the_first_screen_is_the_answer_most_figures_are_folded_and_no_table_is_
     assert len(re.findall('id="figure-[^"]*"', text)) < 16
     widest = max(table.count("<th") for table in re.findall("<thead>.*?</thead>", text, flags=re.S))
     assert widest <= 18
-
-
-def test_hosts_alike_share_a_column_and_settings_are_rows(run):
-    told = "".join(provenance(read_results(run, silent)))
-    assert re.search(r"<td[^>]*>kernel</td>", told)
-    assert "dgt.<wbr>fiu.<wbr>test" in told
 
 
 def test_a_run_without_samples_has_a_page_and_one_elsewhere_links_back_to_the_run(tmp_path):

@@ -50,14 +50,11 @@ def test_the_saturation_point_and_the_plateau_have_intervals_that_hold_them_what
     assert found.clients.low < 16 < found.clients.high < 20
 
 
-def test_no_saturation_point_begins_below_the_fewest_clients():
+def test_no_point_begins_below_the_fewest_clients_and_a_ladder_that_does_not_bend_bounds_it_from_one_side():
     for first in (3.0, 3.5, 4.0, 4.5, 5.0, 6.0):
         found = saturation(ladder(lambda clients, first=first: min(50.0 * clients, 50.0 * first), (4, 8, 16, 32), 4))
         assert found.clients.low is None or found.clients.low >= 4
         assert (found.state == FULL) == (found.clients.low is not None)
-
-
-def test_a_ladder_that_does_not_bend_bounds_the_saturation_point_from_one_side_only():
     never = saturation(ladder(full_with_16, (2, 4, 8, 12)))
     assert (never.state, never.clients.high, never.plateau.high) == (RISING, None, None)
     assert 8 < never.clients.low < 16

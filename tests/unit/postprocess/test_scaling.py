@@ -122,11 +122,15 @@ def results(tmp_path):
     return read_results(run, silent)
 
 
-def test_the_table_tells_extrapolated_values_from_measured_ones(results):
+def test_extrapolated_values_are_told_from_measured_ones_in_the_table_and_beside_a_papers_own(results):
     text = Page(scaling_table(results)).text
     assert text.count("measured") == 3 + text.count("was measured")
     assert "extrapolated by dataset=medium" in text
     assert "≈ 300" in text
+    text = Page("".join(papers_table(results))).text
+    assert "78.7 : 7.90 Mb/s over 12 : 1 = 0.83, extrapolated by the paper" in text
+    assert "not measured; extrapolated by 0.83, that of dataset=medium" in text
+    assert "not tested" in text
 
 
 def test_the_sentence_speaks_of_what_was_measured_alone_and_says_of_how_many_the_share_is(results):
@@ -150,10 +154,3 @@ def test_in_the_figure_what_is_extrapolated_is_hollow(results):
     assert "extrapolated" in {text.get_text() for legend in figure.legends for text in legend.get_texts()}
     assert len(faces) == 2
     assert not set.intersection(*faces.values())
-
-
-def test_a_papers_own_extrapolation_is_told_as_such_and_ours_beside_it(results):
-    text = Page("".join(papers_table(results))).text
-    assert "78.7 : 7.90 Mb/s over 12 : 1 = 0.83, extrapolated by the paper" in text
-    assert "not measured; extrapolated by 0.83, that of dataset=medium" in text
-    assert "not tested" in text

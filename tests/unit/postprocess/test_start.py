@@ -97,15 +97,12 @@ def turns(tmp_path):
     return in_turn(synthetic.write_trial(tmp_path))
 
 
-def test_the_sum_is_of_each_clients_own_rate(turns, tmp_path):
+def test_clients_in_turn_are_summed_by_their_own_rates_and_looked_at_one_by_one(turns, tmp_path):
     row, each = trial_row(read_trial(turns)), json.loads((turns / "trial.json").read_text())["bytes"] / 4
     assert row["summed_mbps"] == pytest.approx(4 * each * 8e-6 / EACH_S)
     assert row["summed_mbps"] > 4 * row["delivered_mbps"]  # of which a quarter of the time is each client's
     together = trial_row(read_trial(synthetic.write_trial(tmp_path / "together")))
     assert together["summed_mbps"] == pytest.approx(together["delivered_mbps"], rel=0.1)
-
-
-def test_clients_in_turn_have_no_steady_state_and_are_looked_at_one_by_one(turns):
     row = trial_row(read_trial(turns))
     assert row["started"] == "in-turn"
     assert {row["steady_begin_s"], row["all_active_share"], row["efficiency"]} == {None}
@@ -193,7 +190,7 @@ def compared(tmp_path_factory):
     return read_results(run, print)
 
 
-def test_the_answer_is_what_they_get_together_of_what_they_get_alone(compared):
+def test_the_answer_is_what_they_get_together_of_what_they_get_alone_drawn_and_tabulated_by_the_sum(compared):
     (panel,) = compared.panels
     found = answer(compared, panel)
     row = next(
@@ -205,6 +202,10 @@ def test_the_answer_is_what_they_get_together_of_what_they_get_alone(compared):
     interval = f"{row['low']:.2f}\N{EN DASH}{row['high']:.2f}"
     assert f"together they get {row['ratio']:.2f} ({interval}) of what they get alone, summed: " in found.sentence
     assert found.sentence.startswith("With 4 jobs of root by lan-xrootd, ")
+    assert compared.rate == "summed_mbps"
+    row = next(row for row in compared.summary if row["start"] == "in-turn")
+    assert row["summed_mbps_low"] <= row["summed_mbps"] <= row["summed_mbps_high"]
+    assert "summed" in as_text(compared.directory).splitlines()[0]
 
 
 def test_what_suspect_trials_alone_say_of_turns_is_not_clear(compared):
@@ -212,10 +213,3 @@ def test_what_suspect_trials_alone_say_of_turns_is_not_clear(compared):
     found = answer(dataclasses.replace(compared, ratios=doubted), compared.panels[0])
     assert not found.clear
     assert "Without the SUSPECT trials that is not so of start=together." in found.sentence
-
-
-def test_a_run_with_turns_is_drawn_and_tabulated_by_the_sum(compared):
-    assert compared.rate == "summed_mbps"
-    row = next(row for row in compared.summary if row["start"] == "in-turn")
-    assert row["summed_mbps_low"] <= row["summed_mbps"] <= row["summed_mbps_high"]
-    assert "summed" in as_text(compared.directory).splitlines()[0]

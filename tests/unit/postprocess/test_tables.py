@@ -130,7 +130,7 @@ def test_a_run_has_a_row_per_sample_client_trial_and_batch_in_the_order_of_the_p
     }  # fmt: skip
 
 
-def test_no_field_of_a_complete_trials_row_is_empty_but_the_flushs_and_unknown_ceilings(folder):
+def test_a_complete_trials_tables_have_rates_times_and_no_empty_field_but_the_flushs_and_ceilings(folder):
     trial_tables(folder)
     written = [rows(folder / name) for name in TRIAL_FILES]
     assert {name for [row] in written for name, value in row.items() if not value} == {
@@ -142,9 +142,6 @@ def test_no_field_of_a_complete_trials_row_is_empty_but_the_flushs_and_unknown_c
         "resident_bytes", "bytes_late", "looked_at", "left_behind",
         "ceiling_mbps", "ceiling_from", "efficiency", "verdict_reasons",
     }  # fmt: skip
-
-
-def test_rates_of_samples_and_times_of_clients_are_in_the_tables(folder):
     trial_tables(folder)
     samples = rows(folder / "samples.csv")
     assert [row["tx_mbps"] for row in samples] == ["", *["0.000"] * 2, *["400.000"] * 20, *["0.000"] * 3]
@@ -410,19 +407,7 @@ def test_without_pyarrow_parquet_is_refused_before_tables_are_made(run, monkeypa
     assert not (run / names.TRIALS_CSV).exists()
 
 
-def test_parquet_of_many_clients_has_what_they_said_in_several_lines(run):
-    parquet = pytest.importorskip("pyarrow.parquet", exc_type=ImportError)
-    message = 'Error in <TFile>:\nline two, with a comma\n"quoted"'
-    synthetic.edit_clients(run / TRIAL, "end", status="failed", message=message)
-    tables(run)
-    header, *rows = csv.reader((run / names.JOBS_CSV).read_text().splitlines(keepends=True))
-    with (run / names.JOBS_CSV).open("w", newline="") as file:
-        csv.writer(file).writerows([header, *rows * 1000])
-    assert {path.name for path in write_parquet(run)} >= {"jobs.parquet"}
-    assert parquet.read_table(run / "jobs.parquet").num_rows == 1000 * len(rows)
-
-
-def test_parquet_has_the_rows_and_types_of_the_tables(run):
+def test_parquet_has_the_rows_and_types_of_the_tables_and_what_many_clients_said_in_several_lines(run):
     parquet = pytest.importorskip("pyarrow.parquet", exc_type=ImportError)
     tables(run)
     written = {path.name: parquet.read_table(path) for path in write_parquet(run)}
@@ -431,6 +416,15 @@ def test_parquet_has_the_rows_and_types_of_the_tables(run):
     assert trials.column("trial").to_pylist() == [row["trial"] for row in rows(run / names.TRIALS_CSV)]
     assert (str(trials.schema.field("jobs").type), str(trials.schema.field("window_s").type)) == ("int64", "double")
     assert trials.column("operations").to_pylist() == [None, None]
+    parquet = pytest.importorskip("pyarrow.parquet", exc_type=ImportError)
+    message = 'Error in <TFile>:\nline two, with a comma\n"quoted"'
+    synthetic.edit_clients(run / TRIAL, "end", status="failed", message=message)
+    tables(run)
+    header, *clients = csv.reader((run / names.JOBS_CSV).read_text().splitlines(keepends=True))
+    with (run / names.JOBS_CSV).open("w", newline="") as file:
+        csv.writer(file).writerows([header, *clients * 1000])
+    assert {path.name for path in write_parquet(run)} >= {"jobs.parquet"}
+    assert parquet.read_table(run / "jobs.parquet").num_rows == 1000 * len(clients)
 
 
 def test_the_notebook_reads_a_runs_tables_and_draws(run, monkeypatch):

@@ -70,7 +70,12 @@ def test_equal_values_claim_no_more_than_trials_resolve():
     assert changed.ratio.low < 0.499
 
 
-def test_what_trials_do_not_resolve_is_no_stray():
+def test_a_stray_trial_is_named_and_left_out_and_what_trials_do_not_resolve_is_none():
+    values = drawn(np.random.default_rng(2), 6, 3, scatter=0.02)
+    values[4, 1] /= 2
+    model, strays = blocks(values)
+    assert strays == [(4, 1)]
+    assert model.ratio(4, 0).ratio.value == pytest.approx(1, abs=0.06)
     values = {(point, repeat): 400.0 for point in "abcd" for repeat in range(4)}
     assert blocks({**values, ("a", 1): 400.01})[1] == []
 
@@ -109,7 +114,7 @@ def test_invalid_trials_do_not_count_and_are_counted():
     assert row["delivered_mbps"] == 399
 
 
-def test_the_gain_is_over_the_next_smaller_batch():
+def test_the_gain_is_over_the_next_smaller_batch_of_the_same_configuration():
     ladder = {32: (100.0, 110.0), 64: (200.0, 230.0), 96: (150.0, 160.0)}
     rows = [trial("direct", n, mbps, jobs) for jobs, rates in ladder.items() for n, mbps in enumerate(rates)]
     first, second, third = summary_rows(rows)
@@ -117,9 +122,6 @@ def test_the_gain_is_over_the_next_smaller_batch():
     assert (second["gain_mbps"], third["gain_mbps"]) == (110, -60)
     assert second["growth"] == pytest.approx((2 * 230 / 110) ** 0.5)
     assert second["gain_low"] < 110 < second["gain_high"]
-
-
-def test_the_next_smaller_batch_is_of_the_same_configuration():
     rows = summary_rows([trial("direct", 1, 100.0, jobs=4), trial("wan", 1, 200.0, jobs=8)])
     assert [row.gain.value for row in rows] == [None, None]
 
@@ -137,27 +139,21 @@ def ratio_of(rows, access, against, metric="delivered_mbps"):
     return found
 
 
-def test_ratios_are_of_trials_of_the_same_repeat():
+def test_ratios_are_of_trials_of_the_same_repeat_and_a_ratio_turned_round_is_its_inverse():
     rows = trials_of({"direct": (200.0, 100.0, 140.0), "wan": (100.0, 50.0, 70.0)})
     found = ratio_of(rows, "direct", "wan")
     assert (found["ratio"], found["pairs"]) == (pytest.approx(2), 3)
     assert (found["low"], found["high"]) == (pytest.approx(2, rel=0.004), pytest.approx(2, rel=0.004))
-
-
-def test_a_ratio_turned_round_is_its_inverse():
     rows = trials_of({"direct": (200.0, 180.0, 210.0), "wan": (100.0, 120.0, 90.0)})
     there, back = ratio_of(rows, "direct", "wan"), ratio_of(rows, "wan", "direct")
     assert back["ratio"] == pytest.approx(1 / there["ratio"])
     assert (back["low"], back["high"]) == (pytest.approx(1 / there["high"]), pytest.approx(1 / there["low"]))
 
 
-def test_a_trial_without_a_counting_partner_is_in_no_ratio():
+def test_a_trial_without_a_counting_partner_is_in_no_ratio_and_what_neither_has_measured_has_no_ratio():
     rows = [trial("direct", n, 200.0 + n) for n in range(3)]
     rows += [trial("wan", 0, 100.0), trial("wan", 1, 100.0, verdict="INVALID"), trial("wan", 2, 100.0)]
     assert ratio_of(rows, "direct", "wan")["pairs"] == 2
-
-
-def test_what_neither_has_measured_has_no_ratio():
     rows = [trial("direct", 1, 200.0), trial("wan", 1, 100.0)]
     assert {row["metric"] for row in ratio_rows(rows)} == {"delivered_mbps", "window_s"}
 
@@ -275,14 +271,6 @@ def test_an_interval_of_next_to_no_degrees_of_freedom_has_ends_at_any_quantile()
     """Of two places in forty the ratio of one was 400 times another's."""
     wide = Compared(Interval(0.5, 0.0001, 2500.0), 1.0).at(lambda _: 4000.0)
     assert 0 < wide.low < wide.value < wide.high < math.inf
-
-
-def test_a_stray_trial_is_named_and_left_out():
-    values = drawn(np.random.default_rng(2), 6, 3, scatter=0.02)
-    values[4, 1] /= 2
-    model, strays = blocks(values)
-    assert strays == [(4, 1)]
-    assert model.ratio(4, 0).ratio.value == pytest.approx(1, abs=0.06)
 
 
 def test_a_stray_trial_whose_leaving_out_decides_stays_in():

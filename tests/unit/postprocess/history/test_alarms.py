@@ -164,15 +164,12 @@ def test_the_rates_before_and_after_are_those_that_the_percentage_is_of():
         assert found.after / found.before == pytest.approx(found.ratio[0], rel=0.01)
 
 
-def test_a_slow_drift_is_told_as_a_drift():
+def test_a_slow_drift_is_told_as_a_drift_and_has_a_level_before():
     known = chronicle_of(75, factors={WAN: lambda n: 0.997 ** max(n - 30, 0)})
     (only,) = findings(known)
     assert (only.kind, only.direction, only.configuration) == (DRIFT, WORSE, WAN)
     assert only.per_night[1] < 0.997 < only.per_night[2]
     assert "a night" in sentence(only, known)
-
-
-def test_a_drift_that_begins_with_its_reference_has_a_level_before():
     accepted = replace(ACCEPTED, since_ns=FIRST_NS + 30 * DAY_NS)
     factors = {LAN: lambda n: 1.0 if n < 30 else 1.2 * 0.996 ** (n - 30)}
     (only,) = findings(chronicle_of(80, noise=0.0, factors=factors, acks=[accepted]))
@@ -374,14 +371,11 @@ def test_a_rerun_of_some_changes_neither_what_is_watched_nor_how_many_nights_the
     assert unmeasured(known) == []
 
 
-def test_what_is_below_its_floor_is_said_to_have_a_rate_below_it():
+def test_what_is_below_its_floor_has_a_rate_below_it_and_is_told_again_where_it_falls_further():
     factors = {LAN: lambda n: 0.9 if n in (10, 12, 13) else 1.2}
     found = findings(chronicle_of(14, factors=factors), Watch(floors={LAN: 140.0}))
     (only,) = (finding for finding in found if finding.kind == FLOOR)
     assert only.after == pytest.approx(135, rel=0.02)
-
-
-def test_an_acknowledged_floor_is_told_again_where_the_rate_falls_further():
     acks = [replace(seen(0), at_ns=FIRST_NS + 3 * DAY_NS)]
     for factor, acknowledged in (({}, True), ({LAN: slower_from(4, 0.3)}, False)):
         (only,) = findings(chronicle_of(6, factors=factor, acks=acks), Watch(floors={LAN: 160.0}))
