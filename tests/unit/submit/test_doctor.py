@@ -265,12 +265,15 @@ def test_only_the_server_that_the_links_are_measured_from_needs_iperf3_and_every
     assert kinds["oss2.uf.test"] == {"interface", "priority", "chirp"}
 
 
-def test_a_worker_is_asked_for_each_access_of_its_pool_and_the_same_thing_once():
+def test_a_worker_is_asked_for_each_access_of_its_pool_and_set_of_replicas_and_the_same_thing_once():
     things = [question.thing for question in asked(PRIVATE)]
     own = {f"access {name}" for name, access in SITE.access.items() if access.pool == "private"}
     assert {thing for thing in things if thing.startswith("access")} == own
     assert len({question.thing for question in asked(PRIVATE, "quick")} & own) < len(own)
     assert sum(question.kind == "flush" for question in asked(PRIVATE)) == 1
+    (replicas,) = expand(SITE, find_experiment("quick"), {}).replicas.values()
+    (direct,) = (question for question in asked(PUBLIC, "quick") if question.thing == "access direct")
+    assert direct.about["paths"] == [(replicas.directory, replicas.count)]
 
 
 def test_where_a_certificate_is_asked_for_so_is_the_proxy():
@@ -323,17 +326,14 @@ def test_some_replicas_of_each_set_are_read_on_one_worker_by_an_access_that_the_
     assert not list(contents(by(**{"lan-xrootd": replace(bridge, token=token)}), quick, listed(quick), WORKERS))
 
 
-def test_every_set_of_replicas_is_looked_for_where_it_is_read():
-    (replicas,) = expand(SITE, find_experiment("quick"), {}).replicas.values()
-    (direct,) = (question for question in asked(PUBLIC, "quick") if question.thing == "access direct")
-    assert direct.about["paths"] == [(replicas.directory, replicas.count)]
-
-
-def test_an_answer_that_is_not_good_comes_with_what_to_do():
+def test_an_answer_that_is_not_good_comes_with_what_to_do_and_none_is_bad_with_the_probes_last_words():
     visit = Visit("a", "", questions=[Question("interface", "interface eth1")])
     report = Report(({"state": "bad", "why": "absent", "seen": "there is no eth1"},))
     *_, finding = findings_of(visit, report)
     assert (finding.state, bool(finding.remedy)) == ("bad", True)
+    (finding,) = findings_of(Visit("a", ""), Report(trouble="was not started"))
+    assert (finding.state, "START" in finding.remedy, "--patience" in finding.remedy) == ("bad", True, True)
+    assert "No module" in read_report("", "Traceback\nNo module named json\n", 0, 0).trouble
 
 
 @pytest.mark.parametrize(("called", "said"), [("oss.site", []), ("OSS.site", ["bad"]), ("oss.cluster.local", ["bad"])])
@@ -354,12 +354,6 @@ def test_sudo_that_lists_the_helper_and_asks_for_a_password_is_no_leave(open_fol
     nobody = AS_NOBODY if os.geteuid() == 0 else []
     result = answer("flush", nobody, strategy="drop_caches", helper=str(helper))
     assert (result["state"], "a password is required" in result["seen"]) == ("bad", True)
-
-
-def test_a_host_without_an_answer_is_bad_and_a_probe_that_died_leaves_its_last_words():
-    (finding,) = findings_of(Visit("a", ""), Report(trouble="was not started"))
-    assert (finding.state, "START" in finding.remedy, "--patience" in finding.remedy) == ("bad", True, True)
-    assert "No module" in read_report("", "Traceback\nNo module named json\n", 0, 0).trouble
 
 
 def test_what_is_the_same_on_several_hosts_is_said_once_and_all_that_need_something_are_named():

@@ -184,15 +184,12 @@ def test_a_quota_that_is_used_up_during_a_trial_is_seen(tmp_path, monkeypatch, n
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_reserve_takes_up_room_and_gives_it_back(tmp_path):
+def test_the_reserve_takes_up_room_and_gives_it_back_and_a_trial_waits_for_room(tmp_path, monkeypatch):
     disk_reserve.hold_reserve(tmp_path)
     assert (tmp_path / names.RESERVE).stat().st_blocks * 512 >= disk_reserve.RESERVE_BYTES
     disk_reserve.give_up_reserve(tmp_path)
     disk_reserve.give_up_reserve(tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_trial_waits_for_room(tmp_path, monkeypatch):
     free = iter([0, disk_reserve.LOW_BYTES, disk_reserve.LOW_BYTES + disk_reserve.RESERVE_BYTES])
     monkeypatch.setattr(disk_reserve, "free_bytes", lambda _: next(free))
     monkeypatch.setattr(disk_reserve, "POLL_SECONDS", 0)

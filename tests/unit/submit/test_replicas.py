@@ -123,11 +123,14 @@ def test_a_storage_that_is_to_be_mounted_and_is_not_gets_no_files(tmp_path, poin
     assert not_mounted(Path("/nowhere/lustre/tierbench"), str(tmp_path / "fstab")) == missing
 
 
-def test_the_catalogue_says_what_each_file_holds(storage):
+def test_the_catalogue_says_what_each_file_holds_and_a_catalogue_that_was_cut_off_is_gone_on_with(storage):
     entries = [json.loads(line) for line in listing(storage).read_text().splitlines()]
     assert {entry["name"]: (entry["bytes"], entry["adler32"]) for entry in entries} == {
         name: (1000, f"{zlib.adler32(content):08x}") for name, content in contents(storage).items()
     }
+    listing(storage).write_bytes(listing(storage).read_bytes()[:-30])
+    make(SET, storage, 2)
+    assert len(catalogue.read(storage / SET.folder).entries) == SET.count
 
 
 def test_files_made_anew_are_the_same_no_two_are_alike_and_doubling_sizes_begin_again_after_the_largest(mount):
@@ -263,12 +266,6 @@ def test_copies_need_the_room_of_what_is_listed(storage, copies, free):
     free(10**9)
     with pytest.raises(TierbenchError, match=r"1\.0 GB are to be written"):
         copies()
-
-
-def test_a_catalogue_that_was_cut_off_is_gone_on_with(storage):
-    listing(storage).write_bytes(listing(storage).read_bytes()[:-30])
-    make(SET, storage, 2)
-    assert len(catalogue.read(storage / SET.folder).entries) == SET.count
 
 
 def test_a_catalogue_on_a_mount_that_does_not_answer_is_given_up(storage, monkeypatch):

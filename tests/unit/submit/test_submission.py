@@ -25,7 +25,7 @@ def asking(*lines):
     return dataclasses.replace(site, submission=Submission(tuple(lines)))  # type: ignore[arg-type] # as read from TOML
 
 
-def test_jobs_that_go_to_workers_have_the_sites_lines(tmp_path):
+def test_jobs_that_go_to_workers_have_the_sites_lines_and_those_of_the_doctor_and_the_links(tmp_path):
     site = asking("accounting_group = group_cms.tier3", '+ProjectName = "storage"')
     written(find_experiment("quick"), tmp_path / "run", WORKERS, site)
     for kind in ("clients", "flush", "sampler", "outbox", "arrange"):
@@ -34,6 +34,11 @@ def test_jobs_that_go_to_workers_have_the_sites_lines(tmp_path):
         assert queue
         assert described.endswith('\naccounting_group = group_cms.tier3\n+ProjectName = "storage"'), kind
     assert "accounting_group" not in (tmp_path / "run" / names.SUBMIT / "gate.sub").read_text()
+    asked = asking("accounting_group = group_cms.tier3", '+ProjectName = "storage"', "executable = /bin/sh")
+    described = htcondor2.Submit(submit_file(tmp_path, asked.submission, "vanilla"))
+    assert described["accounting_group"] == "group_cms.tier3"
+    assert described["My.ProjectName"] == '"storage"'
+    assert described["executable"] == str(tmp_path / "probe.py")
 
 
 def test_htcondor_does_not_sleep_before_a_job_that_names_what_comes_back():
@@ -51,14 +56,6 @@ def test_what_jobs_ask_for_has_a_unit(tmp_path):
     asked = re.findall(r"^request_(?:memory|disk) *= *(.+)", "\n".join(texts), re.MULTILINE)
     assert len(asked) == 12
     assert [quantity for quantity in asked if not re.search(r"[\d)][KM]$", quantity)] == []
-
-
-def test_the_doctors_and_the_links_jobs_have_them_too_and_stay_what_they_are(tmp_path):
-    asked = asking("accounting_group = group_cms.tier3", '+ProjectName = "storage"', "executable = /bin/sh")
-    described = htcondor2.Submit(submit_file(tmp_path, asked.submission, "vanilla", 120))
-    assert described["accounting_group"] == "group_cms.tier3"
-    assert described["My.ProjectName"] == '"storage"'
-    assert described["executable"] == str(tmp_path / "probe.py")
 
 
 @pytest.mark.parametrize(("ad", "denied"), [({"TotalPermissionDenied": 2}, True), ({"TotalSuccess": 1}, False)])

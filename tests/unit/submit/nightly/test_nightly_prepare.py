@@ -155,7 +155,7 @@ def exported(nightly):
     return dict(line.split("=", 1) for line in text.split("\0") if line)
 
 
-def test_a_night_finds_its_places_wherever_it_is_started_and_has_what_xrootd_was_told(added, tmp_path):
+def test_a_night_finds_its_places_and_has_what_xrootd_was_told_and_a_webhooks_url_is_its_owners_alone(added, tmp_path):
     variables = exported(added)
     assert variables["XRD_REQUESTTIMEOUT"] == "60"
     places = {name: value for name, value in variables.items() if name in setup.PATHS}
@@ -163,9 +163,6 @@ def test_a_night_finds_its_places_wherever_it_is_started_and_has_what_xrootd_was
     assert {"TIERBENCH_ALLOWED", "X509_CERT_DIR"} <= places.keys()
     assert added.directory == tmp_path / "there" / "nights"
     assert added.terms.textfile == str(tmp_path / "collected")
-
-
-def test_the_url_of_a_webhook_is_for_its_owner_alone(added):
     (place,) = [path for path in added.directory.iterdir() if "T000" in path.read_text()]
     assert (place.name, place.stat().st_mode & 0o777) == (names.WEBHOOK, 0o600)
     assert (messages.webhook_url(added), added.terms.webhook) == (URL, "hooks.slack.com")

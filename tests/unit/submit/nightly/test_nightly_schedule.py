@@ -27,8 +27,10 @@ def test_a_time_that_the_clock_leaps_over_comes_an_hour_later_and_one_that_comes
     assert due("02:30", "2026-10-23T12:00", "2026-10-26T12:00") == expected
 
 
-def test_days_of_the_week():
+def test_days_of_the_week_which_htcondor_is_told_as_cron_counts_them():
     assert due("23:00", "2026-11-20T00:00", "2026-11-27T00:00", "fri,mon") == ["Fri 20 23:00+0100", "Mon 23 23:00+0100"]
+    crontab = parse_calendar("02:05", "sun,mon").crontab
+    assert crontab == {"cron_minute": "5", "cron_hour": "2", "cron_day_of_week": "1,0"}
 
 
 @pytest.mark.parametrize(
@@ -49,11 +51,6 @@ def test_silence_becomes_an_alarm_after_26_hours_or_after_the_longest_gap_of_the
     assert NIGHTLY.patience == timedelta(hours=26)
     assert parse_calendar("02:30", "mon,tue,wed,thu,fri").patience == timedelta(days=3, hours=2)
     assert parse_calendar("02:30", "sun").patience == timedelta(days=7, hours=2)
-
-
-def test_htcondor_is_told_the_days_as_cron_counts_them():
-    crontab = parse_calendar("02:05", "sun,mon").crontab
-    assert crontab == {"cron_minute": "5", "cron_hour": "2", "cron_day_of_week": "1,0"}
 
 
 @pytest.mark.parametrize(
