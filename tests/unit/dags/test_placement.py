@@ -196,16 +196,11 @@ def test_an_axis_places_clients_in_several_ways(site, load, planned):
     assert found == {"2 per worker": 2, "4 per worker": 1}
 
 
-def test_caches_are_emptied_on_all_workers_wherever_clients_are_placed(site, load, planned):
+def test_caches_are_emptied_on_all_workers_and_a_server_that_is_one_is_flushed_once_or_not_at_all(site, load, planned):
     experiment = load('placement = "one-worker"')
     plan = planned(experiment)
     flushed = {host.host for host in flushed_hosts(site, experiment, plan, plan.configurations[0])}
     assert flushed >= set(WORKERS)
-
-
-def test_a_server_that_is_a_worker_too_is_flushed_once_or_not_at_all(site, load, planned):
-    experiment = load('placement = "one-worker"')
-    plan = planned(experiment)
     (own,) = plan.configurations
     own_path = changed(site, "access", "direct", path=(WORKERS[0],))
     assert len(flushed_hosts(own_path, experiment, plan, own)) == len(WORKERS)

@@ -24,16 +24,13 @@ def lists(site, experiment, plan, configuration):
     return {name: text.splitlines() for name, text in host_lists(site, experiment, plan, chosen)}
 
 
-def test_each_sampled_host_is_found_by_its_requirements(site, quick, plan):
+def test_each_sampled_host_is_found_by_its_requirements_and_one_out_of_the_pool_sampled_over_ssh(site, quick, plan):
     assert lists(site, quick, plan, "direct.root")["lists/direct.root.samplers-pool"] == [
         'oss.uf.test, eth%, storage, Machine == "oss.uf.test"',
         'dgt.fiu.test, eth0+eth1, gateway, Machine == "dgt.fiu.test"',
         'vmuf.uf.test, eth0, door, Machine == "vmuf.uf.test"',
         'wn02.fiu.test, eth0, worker, Machine == "wn02.fiu.test"',
     ]
-
-
-def test_a_host_out_of_the_pool_is_sampled_over_ssh(site, quick, plan):
     mixed = changed(site, "samplers", "oss", via="ssh")
     text = trial_dag(mixed, quick, the_trial(plan)).text()
     assert "SERVICE sampling-ssh ../../submit/sampler-ssh.sub\n" in text
@@ -77,14 +74,11 @@ def test_a_job_that_keeps_its_files_asks_for_room_for_them(site):
     assert 'disk="' not in own["root"]
 
 
-def test_each_client_finds_its_replica_in_its_line(site, plan):
+def test_each_client_finds_its_replica_in_its_line_by_a_door_of_its_own_where_a_way_has_several(site, plan):
     trial = next(t for t in plan.trials if t.offset + t.jobs > 24 and t.configuration.access == "wan-xrootd-private")
     lines = ReplicaLists(site, plan).text(trial).splitlines()
     prefix = f"root://vmuf.uf.test:1094/{plan.replicas[trial.replicas].directory}/root-tree-"
     assert lines == [f"{prefix}{(trial.offset + n) % 24 + 1:04d}.root\t" for n in range(trial.jobs)]
-
-
-def test_each_client_reads_by_a_door_of_its_own_where_a_way_has_several(site, plan):
     trial = next(t for t in plan.trials if t.jobs >= 3 and t.configuration.access == "wan-xrootd-private")
     further = tuple(Prefix(f"root://door-{number}.uf.test:1094/") for number in (2, 3))
     site = changed(site, "access", "wan-xrootd-private", further=further, writes=None)
