@@ -51,7 +51,7 @@ def run(tmp_path):
     return tmp_path
 
 
-def test_a_counter_becomes_a_rate_and_a_gauge_stays(run):
+def test_a_counter_becomes_a_rate_and_a_gauge_stays_and_the_schema_tells_of_it(run):
     with (run / names.SAMPLES_CSV).open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     known = [row for row in rows if row["repeat"] == "2"]
@@ -61,9 +61,6 @@ def test_a_counter_becomes_a_rate_and_a_gauge_stays(run):
         assert float(row["door_opens_per_s"]) == pytest.approx(10 / interval_s, rel=1e-3 + 0.5e-6 / interval_s)
     assert {row["door_waiting"] for row in known} == {"7", ""}
     assert {row["door_opens_per_s"] for row in rows if row["repeat"] == "1"} == {""}
-
-
-def test_the_schema_tells_of_it(run):
     columns = json.loads((run / names.SCHEMA).read_text())["files"][names.SAMPLES_CSV]["columns"]
     with (run / names.SAMPLES_CSV).open(encoding="utf-8", newline="") as file:
         assert [column["name"] for column in columns] == next(csv.reader(file))

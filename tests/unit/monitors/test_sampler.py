@@ -34,28 +34,24 @@ class TestFormat:
         rmem = Path("/proc/sys/net/ipv4/tcp_rmem").read_text(encoding="ascii").split()
         assert samples.header["tuning"]["net.ipv4.tcp_rmem"].split() == rmem
 
-    def test_every_record_is_as_wide_as_its_columns_and_counted_until_time_is_over(self, samples):
+    def test_records_are_as_wide_as_their_columns_and_no_core_is_busiest_before_there_is_an_interval(self, samples):
         widths = [1 + column["width"] for column in samples.header["columns"]]
         assert {len(line) for line in samples.lines} == {samples.header["record_bytes"]} == {sum(widths) + 1}
         ends = list(itertools.accumulate(widths))
         fields = [int(samples.lines[-1][end - width : end]) for end, width in zip(ends, widths, strict=True)]
         assert fields == [int(field) for field in samples.lines[-1].split()]
         assert (samples.trailer["records"], samples.trailer["reason"]) == (len(samples.lines), "time")
+        gauges = ("cpu_busiest", "cpu_busiest_busy_pct", "softirq_busiest_pct")
+        assert [samples[gauge][0] for gauge in gauges] == [-1, -1, -1]
 
-    def test_columns_are_the_published_ones(self, samples):
+    def test_columns_and_the_headers_keys_are_the_published_ones(self, samples):
         document = (ROOT / "docs" / "samples.md").read_text(encoding="utf-8")
         rows = [row.split(" | ")[:5] for row in document.splitlines() if row.startswith("| `") and row.count("|") == 6]
         published = [[cell.strip("|` ") for cell in row] for row in rows]
         assert [[str(value) for value in column.values()][:5] for column in samples.header["columns"]] == published
-
-    def test_header_has_the_published_keys(self, samples):
         section = (ROOT / "docs" / "samples.md").read_text(encoding="utf-8").split("## Header")[1].split("## ")[0]
         published = {key for row in section.splitlines() for key in row.split(" | ")[0].split("`")[1::2]}
         assert samples.header.keys() == published
-
-    def test_no_busiest_core_before_there_is_an_interval(self, samples):
-        gauges = ("cpu_busiest", "cpu_busiest_busy_pct", "softirq_busiest_pct")
-        assert [samples[gauge][0] for gauge in gauges] == [-1, -1, -1]
 
 
 @pytest.mark.parametrize("allowed", [True, False])

@@ -172,14 +172,10 @@ def brought(line, there, into, anew=False):
     return bring_home(Host(line.format(there)), str(there), into, "bench", anew)
 
 
-def test_what_comes_home_is_all_of_it(there, tmp_path):
+def test_all_of_it_comes_home_and_takes_the_place_of_a_copy_before_also_if_that_was_broken_off(there, tmp_path):
     assert brought(WHOLE, there, tmp_path / "runs/run") == []
     assert [path.name for path in tmp_path.glob("runs/*")] == ["run"]
     assert sorted(path.name for path in tmp_path.glob("runs/run/*")) == ["first", "second"]
-
-
-def test_a_copy_takes_the_place_of_one_before_also_if_that_was_broken_off(there, tmp_path):
-    (tmp_path / "runs/run").mkdir(parents=True)
     (tmp_path / "runs/.run.before/half").mkdir(parents=True)
     assert brought(WHOLE, there, tmp_path / "runs/run", anew=True) == []
     assert [path.name for path in tmp_path.glob("runs/*")] == ["run"]

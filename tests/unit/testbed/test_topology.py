@@ -19,11 +19,15 @@ def small():
     return topology(Settings(private_workers=2, public_workers=1))
 
 
-def test_every_address_is_given_once():
+def test_every_address_is_given_once_and_every_link_is_capped_at_both_ends():
     largest = topology(Settings(private_workers=99, public_workers=50))
     addresses = [nic.address for host in largest.hosts for nic in host.nics]
     assert len(addresses) == len(set(addresses))
     assert all(int(address.rpartition(".")[2]) < 255 for address in addresses)
+    plan = topology(Settings(private_workers=1, public_workers=0, rates_mbps=Rates(worker=77)))
+    (worker,) = plan.workers
+    lines = [*wan_lines(plan), *host_lines(worker, plan)]
+    assert sum("rate 77mbit" in line for line in lines) == 2
 
 
 def test_private_workers_come_first_and_only_hosts_with_public_names_mount_and_every_interface_is_plugged_in(small):
@@ -33,15 +37,12 @@ def test_private_workers_come_first_and_only_hosts_with_public_names_mount_and_e
     assert len(list(links(small, pids))) == sum(len(host.nics) for host in small.hosts)
 
 
-def test_virtual_workers_are_as_wide_as_what_is_beside_them():
+def test_virtual_workers_are_as_wide_as_what_is_beside_them_and_usually_neither_they_nor_their_packages_are_there():
     plan = topology(Settings(virtual_workers=1, rates_mbps=Rates(worker=77, server=999)))
     near, far = (host for host in plan.workers if host.is_virtual)
     assert [host.fqdn for host in (near, far)] == ["vwuf.uf.test", "vwfiu.fiu.test"]
     assert [nic.rate_mbps for host in (near, far) for nic in host.nics] == [999, 77]
     assert [host.network_kind for host in (near, far)] == ["virtual-near", "virtual"]
-
-
-def test_the_usual_testbed_has_no_virtual_workers_and_none_of_their_packages():
     assert not any(host.is_virtual for host in topology(Settings()).hosts)
     for package, there in (("nfs-ganesha", {"virtual_workers": 1}), ("slirp4netns", {"near_workers": 1})):
         assert package in recipe(Settings(**there)).debian_packages
@@ -73,13 +74,6 @@ def test_servers_take_service_jobs_of_the_users_that_they_name_with_their_domain
     start = settings["START"].replace("$(TierbenchUsers)", settings["TierbenchUsers"])
     job = classad2.ClassAd(f'[Owner = "bench"; User = "{user}"; TierbenchService = {service}]')
     assert job.matches(classad2.ClassAd(f"[Requirements = {start}]")) == let_in
-
-
-def test_every_link_is_capped_at_both_ends():
-    plan = topology(Settings(private_workers=1, public_workers=0, rates_mbps=Rates(worker=77)))
-    (worker,) = plan.workers
-    lines = [*wan_lines(plan), *host_lines(worker, plan)]
-    assert sum("rate 77mbit" in line for line in lines) == 2
 
 
 def test_private_workers_reach_the_access_point_without_nat_and_only_the_gateway_translates_addresses(small):

@@ -59,7 +59,11 @@ def test_a_colon_in_a_path_makes_no_two_files_of_it(job):
     assert f"--filename={job.folder}/a\\:b" in arguments(job)
 
 
-def test_reading_asks_for_no_more_than_that(job):
+def test_a_file_that_is_not_there_or_too_short_is_told_and_reading_asks_for_no_more_than_that(job):
+    end = job.end("fio")
+    assert (end["status"], end["message"]) == ("open-failed", f"fio: failed opening {job.folder}/mine")
+    (job.folder / "mine").write_bytes(bytes(SIZE // 2))
+    assert job.end("fio")["status"] == "short-read"
     (job.folder / "mine").write_bytes(bytes(SIZE))
     assert job.end("fio")["status"] == "ok"
     assert "--readonly" in arguments(job)
@@ -70,13 +74,6 @@ def test_without_the_close_its_time_ends_when_fios_did(job):
     """Which says that it took 250 ms, while all was over at once."""
     run = job.run("fio", options={"write": True, "close": False})
     assert run["end"]["wall_ns"] > run["go"]["wall_ns"] + 250_000_000
-
-
-def test_a_file_that_is_not_there_or_too_short_is_told(job):
-    end = job.end("fio")
-    assert (end["status"], end["message"]) == ("open-failed", f"fio: failed opening {job.folder}/mine")
-    (job.folder / "mine").write_bytes(bytes(SIZE // 2))
-    assert job.end("fio")["status"] == "short-read"
 
 
 def test_each_file_of_a_job_has_blocks_that_fit_it(job):

@@ -126,7 +126,7 @@ def test_each_client_has_its_server_and_how_many_bytes_are_to_go(load):
     assert ReplicaLists(SITE, for_a_time).text(for_a_time.trials[0]).endswith(".dat\t\n")
 
 
-def test_its_clients_are_the_workers_of_the_pool_that_the_experiment_asks_for(load):
+def test_its_clients_are_in_the_pool_that_is_asked_for_or_by_an_axis_in_one_after_the_other(load):
     experiment = load()
     plan = planned(experiment)
     record = trial_record(SITE, experiment, plan, plan.trials[0])
@@ -137,9 +137,6 @@ def test_its_clients_are_the_workers_of_the_pool_that_the_experiment_asks_for(lo
     assert "client iperf3" in {
         asked.thing for asked in visits(SITE, experiment, POOL)["wn01.private.fiu.test"].questions
     }
-
-
-def test_an_axis_can_have_them_in_one_pool_after_the_other(load):
     axis = '[axes.place.values]\nhere = { pool = "public" }\nthere = { pool = "private" }\n[replicas.bytes]'
     experiment = load(('pool = "private"\n', ""), ("[replicas.bytes]", axis))
     pools = {(at.levels["place"], at.pool) for at in planned(experiment).configurations}
@@ -170,7 +167,7 @@ def test_no_cache_can_have_what_lies_nowhere(tmp_path):
     assert doubted("commands", streamed=True)  # whose files have no catalogue, and lie somewhere
 
 
-def test_a_server_with_a_link_of_its_own_is_compared_with_that(tmp_path):
+def test_a_server_with_a_link_of_its_own_and_a_pool_as_wide_as_servers_are_held_against_that(tmp_path):
     samplers = {"mds": {"host": "mds.uf.test", "link": "metadata"}, "oss": {"host": "oss.uf.test"}}
     site = {"links": {"storage": 800.0, "metadata": 100.0}, "samplers": samplers}
     (tmp_path / "site.json").write_text(json.dumps(site))
@@ -180,9 +177,6 @@ def test_a_server_with_a_link_of_its_own_is_compared_with_that(tmp_path):
     changed = known.under({"storage": 400.0})
     assert changed.nic("mds.uf.test", "storage") == Ceiling(100.0, STATED)
     assert changed.nic("oss.uf.test", "storage") == Ceiling(400.0, ARRANGED)
-
-
-def test_a_pool_as_wide_as_servers_is_held_against_their_link(tmp_path):
     site = {"links": {"worker": 100.0, "door": 1000.0}, "pools": {"near": {"link": "door"}, "public": {"link": None}}}
     (tmp_path / "site.json").write_text(json.dumps(site))
     ceilings = [read_ceilings(tmp_path, pool, print).nic("wn.uf.test", "worker") for pool in ("near", "public")]

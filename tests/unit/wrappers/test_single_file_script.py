@@ -24,17 +24,11 @@ def client(tmp_path_factory):
     return script
 
 
-def test_a_joined_script_needs_nothing_beside_it(client, tmp_path):
+def test_a_joined_script_needs_nothing_beside_it_can_come_by_standard_input_and_names_its_parts(client, tmp_path):
     (tmp_path / "replicas.txt").write_text(f"{client}\n")
     asked = ["--trial", "t", "--index", "0", "--client", "dd", "--replicas", tmp_path / "replicas.txt"]
     assert '"status": "ok"' in run(*ISOLATED, client, *asked).stdout
-
-
-def test_a_joined_script_can_come_by_standard_input_and_has_the_entrys_help(client):
     assert "Exit codes:" in run(*ISOLATED, "-", "--help", input=client.read_text()).stdout
-
-
-def test_a_trouble_in_a_part_names_the_part(client, tmp_path):
     broken = tmp_path / "broken.py"
     broken.write_text(client.read_text().replace("def wall_ns", "1 / 0\n\n\ndef wall_ns"))
     assert 'File "tierbench/host.py", line ' in run(*ISOLATED, broken, "--help").stderr

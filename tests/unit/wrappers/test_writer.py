@@ -73,14 +73,11 @@ def fake_xrdcp(job, *lines):
     return job.end("writer")
 
 
-def test_to_an_xrootd_server_it_writes_through_xrdcp(job):
+def test_to_an_xrootd_server_it_writes_by_xrdcp_which_fails_at_its_close_or_takes_nothing(job):
     end = fake_xrdcp(job, f'cat >{job.folder}/arrived; echo "$@" >{job.folder}/arguments')
     assert (end["status"], end["bytes_app"]) == ("ok", SIZE)
     assert end["detail"]["adler32"] == f"{zlib.adler32((job.folder / 'arrived').read_bytes()):08x}"
     assert (job.folder / "arguments").read_text() == "--nopbar - root://server:1094//writes/file\n"
-
-
-def test_an_xrdcp_that_fails_at_its_close_or_takes_nothing_has_not_written(job):
     end = fake_xrdcp(job, "cat >/dev/null; echo '[FATAL] no room' >&2; exit 54")
     assert (end["status"], end["message"], end["exit_status"]) == ("short-write", "[FATAL] no room", 54)
     assert fake_xrdcp(job, "echo '[FATAL] refused' >&2; exit 52")["status"] in ("open-failed", "short-write")
