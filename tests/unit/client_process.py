@@ -15,6 +15,7 @@ URL = "root://server:1094//store/replica.root"
 PATIENCE_S = 600  # of a busy machine's; nothing takes a tenth of it elsewhere
 SIZE = 3_000_001
 until = wait_until
+RECORDED = [("Read", (0, 300)), ("VectorRead", (500_000, 400_000, 2_000_000, 600_000)), ("Read", (2_999_701, 600))]
 
 
 class Job:
@@ -51,9 +52,6 @@ class Job:
 
     def end(self, client, *more, options=None, **work):
         return self.run(client, *more, options=options, **work)["end"]
-
-
-RECORDED = [("Read", (0, 300)), ("VectorRead", (500_000, 400_000, 2_000_000, 600_000)), ("Read", (2_999_701, 600))]
 
 
 def record(*, reads=RECORDED, urls=("root://elsewhere:1094//store/f.root?authz=secret",), took_s=0.5, answered=None):

@@ -21,6 +21,7 @@ from tierbench.submit.clean import removable
 from tierbench.submit.console import coloured
 
 NESTED = 3000
+HOLD = "import fcntl, os, sys; fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_SH); print('has it')"
 
 
 def a_socket(path):
@@ -85,9 +86,6 @@ def test_what_is_written_takes_the_place_of_a_link(tmp_path):
     files.replace(page, "page")
     assert (mine.read_text(), page.read_text(), page.is_symlink()) == ("mine", "page", False)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "report.html"]
-
-
-HOLD = "import fcntl, os, sys; fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_SH); print('has it')"
 
 
 def test_what_a_full_disk_did_not_take_is_named_and_what_was_there_stays(tmp_path):

@@ -42,6 +42,7 @@ HOSTILE = (
     "$x^2$", "", "x" * 5000,
 )  # fmt: skip
 PIECES = "\n\r\t\"'`$(){}[]<>;|&,#\\ -./:@=%~x0é\x1b\u202e"
+WRITTEN = 3  # texts that are accepted by a field and written: each takes some 20 ms, and the fields take turns
 
 
 def test_every_text_of_a_definition_is_of_a_kind():
@@ -143,9 +144,6 @@ def harmless(tmp_path_factory):
     tables = {Site: SITE, Experiment: experiment_tables(folder)}
     definitions = {definition: loaded(folder, definition, table) for definition, table in tables.items()}
     return Harmless(tables, definitions, shape(written(folder / "run", definitions[Site], definitions[Experiment])))
-
-
-WRITTEN = 3  # texts that are accepted by a field and written: each takes some 20 ms, and the fields take turns
 
 
 @pytest.mark.parametrize("number", range(len(FIELDS)), ids=lambda number: str(FIELDS[number]))

@@ -66,6 +66,8 @@ LONG_WORDS = {
     "places": 'places="../../lists/lan-xrootd.root.x004.places"',
     "pool": r'pool_requirements="TierbenchNetwork == \"private\""',
 }
+CONDITION = {"conditions": {"wan-rtt": 47}}
+NATURAL = {"start": "natural"}
 
 
 @pytest.mark.parametrize(
@@ -81,10 +83,6 @@ def test_a_trials_dag_tells_its_steps_in_the_order_of_the_mission(site, quick, p
     text = trial_dag(site, dataclasses.replace(quick, **changes), the_trial(plan)).text()
     assert re.findall(r"^(?:JOB|SERVICE|FINAL) (\S+)", text, re.MULTILINE) == steps
     assert re.findall(r"^# (\w+):", text, re.MULTILINE) == steps  # each below a line that says what it is for
-
-
-CONDITION = {"conditions": {"wan-rtt": 47}}
-NATURAL = {"start": "natural"}
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ count = 4
 size_mb = 10
 branches = 3
 """
+CLIENTS = shipped_clients()
 
 
 @pytest.fixture
@@ -194,9 +195,6 @@ def test_psets_of_one_name_do_not_take_each_others_place(cms, tmp_path):
     trials = [json.loads(path.read_text()) for path in sorted(run.glob("trials/*/trial.json"))]
     shipped = {trial["workload"]: (run / "scripts/programs" / trial["options"]["pset"]).read_text() for trial in trials}
     assert shipped == {"w1": "# 1\n", "w2": "# 2\n"}
-
-
-CLIENTS = shipped_clients()
 
 
 @pytest.mark.parametrize("name", sorted(CLIENTS))

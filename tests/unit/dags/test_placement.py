@@ -22,6 +22,7 @@ from tierbench.submit.pool import Slots
 
 WORKERS = ("wn1.example", "wn2.example", "wn3.example")
 POOL = {"private": ["a.example", "b.example"], "public": list(WORKERS)}
+HOST = "wn01.private.fiu.test"
 
 
 @pytest.fixture
@@ -231,9 +232,6 @@ def test_such_a_server_that_is_a_worker_too_is_flushed_as_one(site, variant):
     plan = expand(site, experiment, {"public": [*WORKERS, "oss.uf.test"], "private": WORKERS})
     own = next(each for each in plan.configurations if each.access == "direct")
     assert [host.host for host in flushed_hosts(site, experiment, plan, own)] == list(plan.pools["public"])
-
-
-HOST = "wn01.private.fiu.test"
 
 
 def judged(folder, rule):

@@ -22,6 +22,8 @@ from tierbench.site_configs.site import Destination, load_site
 from tierbench.submit.init_site import site_lines
 from tierbench.submit.pool import Machine
 
+BY_DD = {"dd": workload_class(shipped_clients()["dd"])(client="dd", replicas="root-tree")}
+
 
 def catalogue(experiment, sizes):
     """A catalogue of the first files of the experiment's set, in the order in which texts are sorted."""
@@ -100,9 +102,6 @@ def test_what_a_site_offers_in_place_of_an_experiments_ways_is_told_once(site, q
     assert all(f'"{way}" (did you mean "our-{way}"?)' in line for way in quick.access)
     assert f"site testbed has {', '.join(renamed)}: " in line
     assert 'say extends = "quick" and access = [some of these]' in line
-
-
-BY_DD = {"dd": workload_class(shipped_clients()["dd"])(client="dd", replicas="root-tree")}
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Access, find_site
 from tierbench.spec import build
 
+WAY = "xrootd-near-tls-control"
+
 
 def lists(site, experiment, plan, configuration):
     """The lines of a configuration's host lists."""
@@ -103,9 +105,6 @@ def test_trial_json_holds_what_runs_and_reads_needs(site, quick, plan):
     }  # fmt: skip
     record = trial_record(site, quick, plan, the_trial(plan))
     assert {key: record[key] for key in expected} == expected
-
-
-WAY = "xrootd-near-tls-control"
 
 
 def environment_of(experiment, access):

@@ -58,6 +58,8 @@ while goes_on():
         received += piece * (time.monotonic() > begin)
 print(received / (time.monotonic() - begin))
 """
+BULK, ASKING = 1 << 30, 32 << 10
+BUFFER = 30_000
 
 
 class Line:
@@ -148,10 +150,6 @@ def sampled(tmp_path, client):
     with_flows = [place for place, flows in enumerate(samples["tcp_flows"]) if flows > 0]
     names = [column["name"] for column in samples.header["columns"] if column["source"] == "flows"]
     return float(received), {name: statistics.median(samples[name][at] for at in with_flows) for name in names}
-
-
-BULK, ASKING = 1 << 30, 32 << 10
-BUFFER = 30_000
 
 
 def test_what_the_kernel_says_of_a_flow_is_that_of_its_line_and_ends(tmp_path):

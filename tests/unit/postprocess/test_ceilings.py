@@ -20,6 +20,7 @@ from tierbench.submit.pool import PoolError
 SITE = find_site("testbed")
 PLAN = expand(SITE, find_experiment("quick"), {"private": ["wn01", "wn02"], "public": ["wn03"]})
 RATES = {"dgt.fiu.test": 765.0, "vmuf.uf.test": 764.0, "wn01": 95.0, "wn02": 96.0, "wn03": 94.0}
+LINKS = {"wan": 1000.0, "storage": 800.0, "gateway": 1000.0, "door": 1000.0, "worker": 100.0, "rtt_ms": 14.0}
 
 
 def content_of(run):
@@ -106,9 +107,6 @@ def test_a_damaged_file_is_as_good_as_none_and_is_told(tmp_path, content):
     said = []
     assert read_ceilings(tmp_path, "private", said.append).hosts == {}
     assert [words.partition(" is damaged")[0] for words in said] == [names.CEILINGS]
-
-
-LINKS = {"wan": 1000.0, "storage": 800.0, "gateway": 1000.0, "door": 1000.0, "worker": 100.0, "rtt_ms": 14.0}
 
 
 def line(role, *rates):

@@ -19,6 +19,7 @@ from tierbench.postprocess.tables.metrics import trial_row
 from tierbench.postprocess.tables.run_tables import ratio_rows, summary_rows
 
 READ_MBPS = 400 / 1.02  # what the four synthetic clients read together in their window of 20 s
+PANEL = Panel({"workload": "root"})
 
 
 def storage_sends(folder, counter):
@@ -108,9 +109,6 @@ def test_ratios_and_gains_are_of_what_was_delivered():
     ]
     assert ratio_of([row for row in rows if row["jobs"] == 8], "direct", "bridge")["ratio"] == pytest.approx(200 / 180)
     assert [row["growth"] for row in summary_rows(rows) if row["jobs"] == 8] == [pytest.approx(2)] * 2
-
-
-PANEL = Panel({"workload": "root"})
 
 
 def answer_of(run, summary=None, ratios=None):

@@ -18,6 +18,10 @@ from tierbench.postprocess.wording import bounds, figures, worded
 OTHER = "oss2.uf.test"
 STALLED = both(moving(400 * 1500 / 1434, 0, 6), moving(400 * 1500 / 1434, 14, 26))
 NOTHING, HALF = synthetic.during(0, 20), moving(200 * 1500 / 1434, 0, 20)
+LESS, MORE = moving(100, 0, 20), both(WIRE, moving(100, 0, 20))
+UNLIKE = [(*ends, "that the clients copied") for ends in ((WIRE, LESS), (LESS, WIRE))]
+UNLIKE += [(*ends, "reached none of the trial's own hosts") for ends in ((WIRE, MORE), (MORE, WIRE))]
+LATE = both(moving(200 / 1.02 * 1500 / 1434, 0, 20), moving(2000 / 1.02 * 1500 / 1434, 20.5, 22.5))
 
 
 def moves(folder, there, here, storage_way):
@@ -165,11 +169,6 @@ def test_the_server_that_is_copied_to_may_be_what_limits(folder):
     assert (row["bottleneck"], row["ceiling_mbps"]) == ("storage", 420)
 
 
-LESS, MORE = moving(100, 0, 20), both(WIRE, moving(100, 0, 20))
-UNLIKE = [(*ends, "that the clients copied") for ends in ((WIRE, LESS), (LESS, WIRE))]
-UNLIKE += [(*ends, "reached none of the trial's own hosts") for ends in ((WIRE, MORE), (MORE, WIRE))]
-
-
 @pytest.mark.parametrize("role", ["storage", "gateway"])
 @pytest.mark.parametrize(("sent", "received", "words"), UNLIKE)
 def test_what_only_one_end_of_the_copies_moved_is_missing_or_background(folder, sent, received, words, role):
@@ -195,9 +194,6 @@ def write_row(folder, arrived, *, settles=True, looked_at=4):
         report = {"status": "ok", "check": "size", "checked": looked_at}
         (folder / "outbox/clear.json").write_text(json.dumps(report))
     return trial_tables(folder)
-
-
-LATE = both(moving(200 / 1.02 * 1500 / 1434, 0, 20), moving(2000 / 1.02 * 1500 / 1434, 20.5, 22.5))
 
 
 def test_what_was_looked_at_is_told(folder):

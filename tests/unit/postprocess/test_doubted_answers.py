@@ -33,6 +33,7 @@ from tierbench.postprocess.tables.run_tables import ratio_rows, saturation_rows,
 
 REPEATS = (0.99, 1.0, 1.01)
 NBSP = "\N{NO-BREAK SPACE}"
+HALVED = (0.5, 1.0, 1.01)  # in its first repetition everything was slow
 
 
 def results(rates, verdicts, along="", repeats=REPEATS):
@@ -152,9 +153,6 @@ def test_methods_whose_jobs_ran_on_other_workers_of_one_pool_may_differ_by_those
     [said] = answers(dataclasses.replace(made, trials=rows))
     words = "direct and lan had no worker of the pool public in common: what differs may be the workers."
     assert (words in said.notes) is apart
-
-
-HALVED = (0.5, 1.0, 1.01)  # in its first repetition everything was slow
 
 
 @pytest.mark.parametrize(

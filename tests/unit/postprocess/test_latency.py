@@ -18,6 +18,7 @@ from tierbench.wrappers import client as shipped
 RTTS_MS = {"wn02.fiu.test": 5.0, "wn03.fiu.test": 14.0, "wn04.fiu.test": 47.0, "wn05.fiu.test": 60.0}
 WINDOW = 32 * 1024  # bytes that each has on the way at a time
 DISTANCE = {"host": "wan.fiu.test", "unit": "ms", "link": "rtt_ms"}
+MEASURED = ((5, 71), (14, 63), (47, 49), (60, 39))  # ROOT over a mount, each alone: most of its waiting is for else
 
 
 def by_distance(rtt_ms):
@@ -68,9 +69,6 @@ def test_one_client_that_waits_for_something_else_speaks_for_none(odd, reads_tol
         odd = replace(odd, wait_per_read_ms=5 * 2 * slow)
         others = [replace(other, wait_per_read_ms=other.rtt_ms) for other in others]
     assert why(odd, *others) == ""
-
-
-MEASURED = ((5, 71), (14, 63), (47, 49), (60, 39))  # ROOT over a mount, each alone: most of its waiting is for else
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,10 @@ from tierbench.postprocess.tables.terminal import as_text
 from tierbench.postprocess.tables.write import tables
 from tierbench.postprocess.verdict.judge import SUSPECT, VALID
 
+ALIKE = [("rw,sec=krb5", "krb5"), ("rw,sec=krb5p", "krb5p"), ("rw,sec=krb5", "krb5")]
+UNLIKE = [("rw,sec=krb5", "krb5"), ("ro,sec=krb5", "krb5"), ("rw,sec=krb5", "krb5")]
+RO = "oss.uf.test had mount /extenci nfs4 ro,sec=krb5 and not nfs4 rw,sec=krb5"
+
 
 @pytest.fixture
 def run(tmp_path):
@@ -31,11 +35,6 @@ def test_a_trial_under_other_conditions_is_suspect_and_says_which(run):
     assert "oss.uf.test had kernel 6.1-other and not synthetic" in rows[1]["verdict_reasons"]
     assert "had net.ipv4.tcp_congestion_control reno and not cubic" in rows[1]["verdict_reasons"]
     assert rows[0]["conditions"] == rows[2]["conditions"] != rows[1]["conditions"]
-
-
-ALIKE = [("rw,sec=krb5", "krb5"), ("rw,sec=krb5p", "krb5p"), ("rw,sec=krb5", "krb5")]
-UNLIKE = [("rw,sec=krb5", "krb5"), ("ro,sec=krb5", "krb5"), ("rw,sec=krb5", "krb5")]
-RO = "oss.uf.test had mount /extenci nfs4 ro,sec=krb5 and not nfs4 rw,sec=krb5"
 
 
 @pytest.mark.parametrize(("mounts", "verdict", "words"), [(ALIKE, VALID, ""), (UNLIKE, SUSPECT, RO)])

@@ -27,6 +27,7 @@ BASE = {
 
 
 VALUE = {"factor": None, "against": None}  # a claim about a single value
+EXPECTED = {"where": {"access": "direct", "jobs": "most"}, "bottleneck": ["storage", "WAN link"]}
 
 
 def claiming(run, *claims, **others):
@@ -75,9 +76,6 @@ def test_a_claim_has_the_same_interval_beside_others(tmp_path):
     alone = [findings(read_results(claiming(tmp_path / str(n), c), silent)) for n, c in enumerate((BASE, mean))]
     assert [finding.ours for finding in both] == [finding.ours for [finding] in alone]
     assert all(finding.ours.interval for finding in both)
-
-
-EXPECTED = {"where": {"access": "direct", "jobs": "most"}, "bottleneck": ["storage", "WAN link"]}
 
 
 @pytest.mark.parametrize(

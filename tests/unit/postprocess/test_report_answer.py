@@ -18,6 +18,11 @@ from tierbench.postprocess.verdict.counting import HAS_NOT_RUN, RUNNING
 from tierbench.postprocess.wording import figures, limit_percent, listed
 
 NBSP = "\N{NO-BREAK SPACE}"
+LOST = {"direct.root.x008.r1": ("INVALID", "2 clients lost")}
+FULL = "the WAN link carried 990.0 of 1000.0 Mb/s (99 %), stated; next: oss: CPU, all cores 20 %"
+CPU = "client's own CPU"
+OPEN = Shape(rates={"direct": 203.0, "lan-xrootd": 200.0}, batches=(8,), samples=False, interval=0.3)
+AXIS = '[axes.cache_mb]\nvalues = [20, 30]\nsets = "workloads.root.options.cache_mb"\n'
 
 
 def first_answer(results):
@@ -70,9 +75,6 @@ def test_ratios_below_a_tenth_keep_their_figures(tmp_path):
                   report={"x": "rtt_ms"})  # fmt: skip
     (note,) = [note for note in answer_of(tmp_path / "small", shape).notes if note.startswith("From rtt_ms=1 to 50")]
     assert note.endswith(f"slow 0.0034 (95{NBSP}% CI 0.0033–0.0035).")
-
-
-LOST = {"direct.root.x008.r1": ("INVALID", "2 clients lost")}
 
 
 @pytest.mark.parametrize(
@@ -197,9 +199,6 @@ def test_what_limits_all_is_not_taken_for_the_methods_ceiling(tmp_path):
     assert sentence.endswith("What limited: direct by the client's own CPU.")
 
 
-FULL = "the WAN link carried 990.0 of 1000.0 Mb/s (99 %), stated; next: oss: CPU, all cores 20 %"
-
-
 @pytest.mark.parametrize(
     ("label", "evidence", "pool", "jobs", "end"),
     [
@@ -216,9 +215,6 @@ def test_what_raises_a_common_limit_on_a_testbed_is_a_command(tmp_path, label, e
     """Where it would: rates that are known, and workers of which more can be had and used."""
     rates, of = {"direct": 203.0, "lan-xrootd": 200.0}, {"bottleneck_evidence": evidence, "pool": pool}
     assert re.search(f"{end}$", limited(tmp_path / "run", label, rates, jobs, site="testbed", **of))
-
-
-CPU = "client's own CPU"
 
 
 @pytest.mark.parametrize(
@@ -253,9 +249,6 @@ def test_what_limits_all_while_they_work_is_not_said_to_make_their_difference(tm
         bottleneck="storage", bottleneck_evidence=evidence, ceiling_mbps="287",
     )  # fmt: skip
     assert f"The storage limits both{when} the jobs received " in answers(results)[0].sentence
-
-
-OPEN = Shape(rates={"direct": 203.0, "lan-xrootd": 200.0}, batches=(8,), samples=False, interval=0.3)
 
 
 @pytest.mark.parametrize(
@@ -359,9 +352,6 @@ def test_each_level_is_compared_with_the_baseline(tmp_path, changes, clear, word
     assert result.clear == clear
     assert result.sentence.startswith("With 1 job of root by near, against flavour=none (")
     assert [part for part in words if part not in result.sentence] == []
-
-
-AXIS = '[axes.cache_mb]\nvalues = [20, 30]\nsets = "workloads.root.options.cache_mb"\n'
 
 
 @pytest.mark.parametrize("report", ['lines = "cache_mb"\nbaseline = 31', 'baseline = "0"'])

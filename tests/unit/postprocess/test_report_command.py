@@ -17,6 +17,8 @@ from tierbench.postprocess.report.write import run_report
 from tierbench.postprocess.tables.write import tables
 from tierbench.submit import cli
 
+CACHE = replace(BARE, rates={"lan-xrootd": 350.0}, axes={"cache_mb": {0: 1, 30: 1.25}})
+
 
 def test_what_is_no_run_or_has_not_started_is_told(tmp_path):
     with pytest.raises(ConfigError, match="is not a run directory"):
@@ -174,9 +176,6 @@ def test_without_matplotlib_the_command_says_what_to_install(tmp_path):
 def test_the_tables_of_a_trial_are_made_without_scipy_and_matplotlib(folder):
     """They are made within the DAG, where a second counts."""
     assert without(["matplotlib", "scipy"], "tables", "--trial", folder, cwd=folder).returncode == 0
-
-
-CACHE = replace(BARE, rates={"lan-xrootd": 350.0}, axes={"cache_mb": {0: 1, 30: 1.25}})
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -12,6 +12,8 @@ from tierbench.postprocess.digits import Choice, Number, csv_lines, integers
 from tierbench.postprocess.records.increments import intervals
 from tierbench.postprocess.records.samples import UnreadableSamples, read_samples
 
+COLUMNS = synthetic.header()["columns"]
+
 
 @pytest.fixture
 def path(tmp_path):
@@ -110,9 +112,6 @@ def test_a_file_without_samples_is_refused_with_the_reason(path, content, words)
     path.write_bytes(content)
     with pytest.raises(UnreadableSamples, match=words):
         read_samples(path)
-
-
-COLUMNS = synthetic.header()["columns"]
 
 
 @pytest.mark.parametrize(

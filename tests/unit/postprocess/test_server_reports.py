@@ -21,6 +21,8 @@ ORIGIN = "vmuf.uf.test"
 PROXIED = 200_000_000  # by the four clients of the trial, ten times what the storage sent
 FILE = 500_000
 FETCHED = 20_000_000
+END_S = 20
+SENT, READS, VECTOR_READS = 50_000_000, 8, 2
 
 
 def rising(total):
@@ -97,10 +99,6 @@ def test_a_trial_whose_clients_went_past_the_proxy_is_invalid(through_a_proxy):
 def test_a_proxy_that_nobody_asked_is_told(through_a_proxy):
     proxy(through_a_proxy, requests=0)
     assert {finding.rule.name for finding in of_proxies(through_a_proxy)} == {"proxies not compared"}
-
-
-END_S = 20
-SENT, READS, VECTOR_READS = 50_000_000, 8, 2
 
 
 @pytest.fixture

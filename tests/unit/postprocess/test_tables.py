@@ -26,6 +26,7 @@ from tierbench.submit import cli
 
 TRIAL = "trials/lan-xrootd.root.x004.r1"
 MANY, UNSEEN = {"resident_after_bytes": 4096}, {"files": 0, "bytes": 0}  # what a flush has left, and has not seen
+SAMPLES = f"samples/{synthetic.OSS}.samples"
 
 
 @pytest.fixture
@@ -204,9 +205,6 @@ def test_a_host_that_is_sampled_twice_ends_no_tables(folder):
     row = trial_tables(folder)
     assert row.verdict == "INVALID"
     assert "sample each host once" in str(row["reasons"])
-
-
-SAMPLES = f"samples/{synthetic.OSS}.samples"
 
 
 def shorten(change, *paths):

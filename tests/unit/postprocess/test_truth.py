@@ -10,6 +10,7 @@ from tests.unit.synthetic_run import WORKER
 from tierbench.postprocess.tables.write import tables, trial_tables
 
 MTU = 1500
+SENT = synthetic.during(400, 20)
 
 
 def moving(mbps, begin, end):
@@ -23,9 +24,6 @@ def both(*totals):
 
 def packets(total, size=MTU):
     return lambda time: total(time) // size
-
-
-SENT = synthetic.during(400, 20)
 
 
 def samples(

@@ -30,6 +30,8 @@ TABLE_2_1 = [
     8540, 8685, 8516, 8579, 8645, 8514, 8736, 8591,
     8579, 8629, 8671, 8684, 8658, 8588, 8623, 8632,
 ]  # fmt: skip
+FAR = [0.0001, 0.005, 0.047, 0.060]
+OWN_S = 0.0004
 
 
 def trial(access, repeat, mbps, jobs=8, **changes):
@@ -312,10 +314,6 @@ def test_a_trial_that_was_not_needed_has_no_row(tmp_path):
     (folder / "outcome.json").write_text('{"format": 1, "state": "skipped", "reasons": []}')
     found = tables(tmp_path)
     assert ([row["repeat"] for row in found.trials], found.summary[0]["trials_left_out"]) == ([1], 0)
-
-
-FAR = [0.0001, 0.005, 0.047, 0.060]
-OWN_S = 0.0004
 
 
 def operations(trips, noise=0.0):

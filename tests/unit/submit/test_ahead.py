@@ -27,6 +27,8 @@ from tierbench.submit.trial.lock import MeasurementLock
 from tierbench.submit.trial.stop import OverlapLog
 from tierbench.wrappers import prestart
 
+STARTED = "001 (7.00{}.000) 2026-01-01 12:00:00 Job executing on host: <>\n\tSlotName: slot1\n...\n"
+
 
 @pytest.fixture(scope="module")
 def ahead():
@@ -231,9 +233,6 @@ def test_a_job_waits_and_then_becomes_what_it_was_held_for(tmp_path):
         (access_point.folder / "begun").touch()
         assert process.communicate(timeout=PATIENCE_S)[0] == "begins with --index 1\n"
     assert process.returncode == 0
-
-
-STARTED = "001 (7.00{}.000) 2026-01-01 12:00:00 Job executing on host: <>\n\tSlotName: slot1\n...\n"
 
 
 def test_a_trial_notes_which_jobs_were_started_in_its_window(gone):

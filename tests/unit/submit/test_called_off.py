@@ -15,6 +15,9 @@ from tierbench.submit.trial.trial_monitor import CalledOff
 
 SUBMITTED = f"000 (9.000.000) {WHEN} Job submitted from host: <>"
 AWAY = f"022 (7.001.000) {WHEN} Job disconnected, attempting to reconnect\n    Socket closed"
+EVICTED = f"004 (7.001.000) {WHEN} Job was evicted."
+SUSPENDED = f"010 (7.001.000) {WHEN} Job was suspended.\n\tNumber of processes: 3"
+HELD = f"012 (7.001.000) {WHEN} Job was held.\n\tno such file\n\tCode 13 Subcode 2"
 
 
 @pytest.mark.parametrize(
@@ -72,11 +75,6 @@ def test_jobs_that_htcondor_does_not_take_call_the_trial_off_with_its_words(tria
     (trial.trial / "trial.dag.dagman.out").write_text(f"** PID = 7 **\n{words}")
     why = "on Line 32 of submit file: Failed to produce job credentials (1): no secret"
     assert trial.why == f"HTCondor did not take the jobs of {node}: {why}"
-
-
-EVICTED = f"004 (7.001.000) {WHEN} Job was evicted."
-SUSPENDED = f"010 (7.001.000) {WHEN} Job was suspended.\n\tNumber of processes: 3"
-HELD = f"012 (7.001.000) {WHEN} Job was held.\n\tno such file\n\tCode 13 Subcode 2"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ BY_DAGMAN = "Node Error: DAG node 'clients' (7.1.0) got 'ULOG_JOB_ABORTED' event
 WHOLE, FRACTIONS, ISO, OLD = (
     "2026-11-21 18:10:27", "2026-11-21 18:10:27.123", "2026-11-21T18:10:27.123Z", "11/21 18:10:27",
 )  # fmt: skip
+WHY = "The job attribute PeriodicRemove expression 'JobStatus == 5 || (JobStatus == 1 && …)' evaluated to TRUE"
 
 
 @pytest.fixture(params=[WHOLE, FRACTIONS, ISO, OLD])
@@ -55,9 +56,6 @@ def test_who_was_suspended_meanwhile_has_not_been_measured(trial, events, said):
     text = log.read_text().partition("004 (007.003.000)")[0]
     log.write_text(text + "".join(f"{event} (007.003.000) {WHOLE} TIERBENCH READY 3\n...\n" for event in events))
     assert ("client 3 was suspended by its worker while it ran" in client_reasons(4)) == said
-
-
-WHY = "The job attribute PeriodicRemove expression 'JobStatus == 5 || (JobStatus == 1 && …)' evaluated to TRUE"
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,9 @@ WORKERS = {"private": ("wn01.private.fiu.test",), "public": ("wn03.fiu.test",)}
 
 
 PROBE = script(shipped_clients().values())
+READ_BY_ROOT = {"client": "root", "options": {"setup": "true"}, "protocol": "file"}
+AS_NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+PRIVATE, PUBLIC = "wn01.private.fiu.test", "wn03.fiu.test"
 
 
 def probe(questions, user=None):
@@ -63,9 +66,6 @@ def answer(kind, user=None, **about):
 @pytest.mark.parametrize("questions", ["no JSON", '[{"ask": "nonsense"}]', "[3]"])
 def test_questions_that_make_no_sense_are_refused(questions):
     assert probe(questions).returncode == 2
-
-
-READ_BY_ROOT = {"client": "root", "options": {"setup": "true"}, "protocol": "file"}
 
 
 @pytest.mark.parametrize(
@@ -186,9 +186,6 @@ def test_a_replica_that_takes_too_long_is_not_waited_for(tmp_path):
     assert (result["state"], result["why"]) == ("doubtful", "unread")
 
 
-AS_NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="takes root to read as somebody else")
 @pytest.mark.parametrize(("mode", "flushed", "why"), [(0o644, True, "not-ours"), (0o666, True, ""), (0o644, False, "")])
 def test_of_others_replicas_no_flush_can_be_measured(mode, flushed, why):
@@ -243,9 +240,6 @@ def test_a_writer_needs_xrdcp_only_where_it_writes_by_xrootd(monkeypatch):
     monkeypatch.setenv("PATH", "/none")
     assert answer("program", client="writer", options={}, protocol="file")["state"] == "good"
     assert answer("program", client="writer", options={}, protocol="xrootd")["seen"] == "there is no xrdcp"
-
-
-PRIVATE, PUBLIC = "wn01.private.fiu.test", "wn03.fiu.test"
 
 
 def asked(host, experiment="", site=SITE):

@@ -15,6 +15,10 @@ from tierbench.submit.trial.joblog import Cluster
 from tierbench.submit.trial.stop import see_end
 from tierbench.submit.trial.trial_monitor import CalledOff, gather
 
+SUBMITTED = f"000 (6.000.000) {WHEN} Job submitted from host: <>"
+IN_TURN = {"start": {"kind": "in-turn", "every_s": 0.0}}
+ARRANGING = f"001 (6.000.000) {WHEN} Job executing on host: <>\n\tSlotName: slot1@wan"
+
 
 def test_a_gate_that_was_started_ahead_waits_for_the_lock(gate):
     trial = gate(definition={"ahead": True})
@@ -50,9 +54,6 @@ def test_who_watches_many_clients_leaves_the_cores_to_them(gate, monkeypatch):
     with pytest.raises(Over):
         gather(monitor)
     assert passing.rests == [pytest.approx(2.0)] * 3
-
-
-SUBMITTED = f"000 (6.000.000) {WHEN} Job submitted from host: <>"
 
 
 @pytest.mark.parametrize("words", ["", "flush: [Errno 5] Input/output error: '/store'"])
@@ -141,9 +142,6 @@ def test_storage_is_seen_at_rest_for_a_whole_interval_before_the_go(trial):
     assert not trial.has(names.GO)
     trial.sampling(0, 0)
     assert "go_wall_ns" in trial.said()
-
-
-IN_TURN = {"start": {"kind": "in-turn", "every_s": 0.0}}
 
 
 @pytest.fixture
@@ -271,9 +269,6 @@ def see_end_while(trial, monkeypatch, log, *events):
     monitor = monitor_of(trial, monkeypatch, Passing(10, meanwhile))
     monitor.read_on()
     see_end(monitor, {0: 1, 1: 1})
-
-
-ARRANGING = f"001 (6.000.000) {WHEN} Job executing on host: <>\n\tSlotName: slot1@wan"
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,8 @@ count = 8
 size_mb = 1
 """
 TOKEN = ".".join(["eyJhbGciOiJSUzI1NiJ9", "e30", "c2lnbmF0dXJl"])
+REAL = find_site("fiu-uf-2014")
+QUICK = larger_quick()
 
 
 def experiment(folder, text):
@@ -116,10 +118,6 @@ def test_a_sampler_beside_too_many_clients_is_doubted_before(tmp_path, jobs, dou
     findings = list(samplers_in_time(Planned(plan, site, asked, {pool: Slots(there, dict.fromkeys(there, 2))})))
     assert sorted(finding.host for finding in findings) == doubted
     assert all("LimitNICE=-10" in finding.remedy for finding in findings)
-
-
-REAL = find_site("fiu-uf-2014")
-QUICK = larger_quick()
 
 
 def larger(size_mb):

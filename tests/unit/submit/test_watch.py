@@ -18,6 +18,8 @@ from tierbench.submit.progress import Stage, TrialProgress, hopeless
 from tierbench.submit.watch import PatientQueue, View, watch
 from tierbench.trials import read_trial
 
+WARM, WRITTEN = "MB of {} MB that the clients read: a cache was warm", "{} Mb/s: somebody else writes to the storage"
+
 
 def end(run, number, state, *reasons, again=False, age_s=0.0):
     path = run.trial_directories[number] / names.OUTCOME
@@ -203,9 +205,6 @@ def test_rows_that_are_too_long_keep_what_tells_them_apart(run, monkeypatch, col
     monkeypatch.setattr(watching, "so_far", lambda _: [(f"{long}{jobs}", "150 +- 2 Mb/s  3/3") for jobs in (4, 16)])
     lines = Terminal().show(run).getvalue().split("\n")
     assert [len([line for line in lines if f"x{jobs} " in line]) for jobs in (4, 16)] == [1, 1]
-
-
-WARM, WRITTEN = "MB of {} MB that the clients read: a cache was warm", "{} Mb/s: somebody else writes to the storage"
 
 
 @pytest.mark.parametrize(

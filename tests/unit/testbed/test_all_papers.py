@@ -20,6 +20,7 @@ from tierbench.testbed.testbed import Testbed
 
 FIRST, SECOND, THIRD = "extenci-pools-scaled", "extenci-stacked-scaled", "ani-srm-scaled"
 SHAPE = Shape(rates={"direct": 400.0, "lan-xrootd": 200.0}, samples=False)
+WHOLE = "tar -C {} -cf - ."
 
 
 def _bring_home(into):
@@ -142,9 +143,6 @@ def test_repetitions_are_added_to_no_more_than_one_run(monkeypatch, capsys):
     monkeypatch.setattr(all_papers, "run_all", lambda *_: 0)  # nothing is brought up here, whatever is broken
     assert main(["testbed", "run", "--all-papers", "--more", "1"]) == 2
     assert "--more goes with a run that is named" in capsys.readouterr().err
-
-
-WHOLE = "tar -C {} -cf - ."
 
 
 class Host:

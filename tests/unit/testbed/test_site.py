@@ -40,6 +40,7 @@ role = "storage"
 STORAGE = 'role = "storage"\n'
 DOOR = '\n[samplers.door]\nhost = "door.example"\ninterface = "eth1"\nrole = "door"\nvia = "ssh"\n'
 AGAIN = '\n[samplers.again]\nhost = "oss.example"\ninterface = "eth1"\nrole = "gateway"\n'
+WORKERS = ["wn3", "wn1", "wn2"]
 
 
 @pytest.fixture
@@ -142,9 +143,6 @@ def test_storage_is_as_many_servers_as_it_is_and_links_are_measured_from_the_fir
     assert load('sampled = "oss.example"\n', "").server.host == "oss.example"
     named = SITE.replace('sampled = "oss.example"', 'sampled = "oss2.example"')
     assert load(SITE, named + more).server.host == "oss2.example"
-
-
-WORKERS = ["wn3", "wn1", "wn2"]
 
 
 def test_workers_are_sampled_where_their_pool_names_an_interface_and_of_many_only_so_many():

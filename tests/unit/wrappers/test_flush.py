@@ -15,6 +15,7 @@ from tierbench.wrappers import flush as flush_module
 
 FLUSH = texts()["flush.py"].decode()
 SIZE = 1_000_001
+HELPER = Path(str(resources.files("tierbench.site_configs") / "tierbench-flush"))
 
 
 @pytest.fixture
@@ -128,9 +129,6 @@ def test_pages_of_others_files_are_not_guessed(open_folder, closed, mode):
 def test_what_is_no_directory_is_a_wrong_call():
     result = flush("--strategy", "none", "--directory", "/dev/null")
     assert (result.returncode, result.stdout) == (2, "")
-
-
-HELPER = Path(str(resources.files("tierbench.site_configs") / "tierbench-flush"))
 
 
 @pytest.mark.parametrize("words", [[], ["everything"], ["drop_caches", "/etc"]])

@@ -23,6 +23,8 @@ SHAPE = {
 }  # fmt: skip
 KINDS = {"open": 11, "stat": 20, "lstat": 30, "readlink": 5}
 SIZE = 60_000
+SMALL = WRITING.replace('"writer"', '"smallfiles"').replace(', "lan-xrootd"', "")
+COUNTED = ("repeats = 1", 'repeats = 1\nmeasure = "operations"')
 
 
 @pytest.fixture
@@ -80,10 +82,6 @@ def test_a_tree_that_cannot_be_made_is_told(job):
     job.offer("/proc/mine", SIZE)
     end = job.end("smallfiles", options=SHAPE)
     assert end["status"] == "failed"
-
-
-SMALL = WRITING.replace('"writer"', '"smallfiles"').replace(', "lan-xrootd"', "")
-COUNTED = ("repeats = 1", 'repeats = 1\nmeasure = "operations"')
 
 
 def test_what_it_counts_has_to_be_what_is_compared(site, load):

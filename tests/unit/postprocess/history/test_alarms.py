@@ -23,6 +23,10 @@ from tierbench.postprocess.history.rows import Acknowledgement, Verdicts
 from tierbench.postprocess.history.sentences import sentence, unmeasured
 from tierbench.postprocess.history.series import series
 
+ENVIRONMENT = "the environment, since all access methods changed together with the control"
+FALLEN_TWICE = {LAN: lambda n: 1.0 if n < 40 else 0.85 if n < 55 else 0.7}
+ALL_SLOWER = {"factors": {"": slower_from(40, 0.2)}, "control": ""}
+
 
 def said(chronicle, **watch):
     return [(found.kind, found.direction, found.configuration) for found in findings(chronicle, Watch(**watch))]
@@ -136,9 +140,6 @@ def test_one_night_alone_is_suspected_and_no_alarm_though_its_rerun_is_like_it(r
     assert "no change until the next night confirms it" in sentence(only, known)
 
 
-ENVIRONMENT = "the environment, since all access methods changed together with the control"
-
-
 @pytest.mark.parametrize(
     ("slower", "control", "words"), [("", False, ENVIRONMENT), (CONTROL, True, "the control direct/root")]
 )
@@ -194,10 +195,6 @@ def test_each_night_that_was_not_measured_is_named():
 
 def seen(night, configuration=LAN):
     return Acknowledgement("n", configuration, FIRST_NS + night * DAY_NS, "admin", 0)
-
-
-FALLEN_TWICE = {LAN: lambda n: 1.0 if n < 40 else 0.85 if n < 55 else 0.7}
-ALL_SLOWER = {"factors": {"": slower_from(40, 0.2)}, "control": ""}
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from tierbench.submit.pool import PoolError
 
 SITE = find_site("testbed")
 QUICK = find_experiment("quick")
+NO_PLACES = {"X509_USER_PROXY": "", "CONDOR_CONFIG": "ONLY_ENV"}  # the latter is HTCondor's word for no file
 
 
 def only(way):
@@ -130,9 +131,6 @@ def test_two_of_one_name_are_not_one_series(tmp_path):
         history.record(NightRow("nights", 1, "measured", run="run", directory=str(tmp_path / "elsewhere/nights/1/run")))
     with pytest.raises(ConfigError, match=r"has nights of another of that name, as .*elsewhere/nights/1/run"):
         setup.add("nights", "quick", "", terms(), print)
-
-
-NO_PLACES = {"X509_USER_PROXY": "", "CONDOR_CONFIG": "ONLY_ENV"}  # the latter is HTCondor's word for no file
 
 
 @pytest.fixture
