@@ -35,7 +35,7 @@ def test_jobs_that_go_to_workers_have_the_sites_lines_and_those_of_the_doctor_an
         assert described.endswith('\naccounting_group = group_cms.tier3\n+ProjectName = "storage"'), kind
     assert "accounting_group" not in (tmp_path / "run" / names.SUBMIT / "gate.sub").read_text()
     asked = asking("accounting_group = group_cms.tier3", '+ProjectName = "storage"', "executable = /bin/sh")
-    described = htcondor2.Submit(submit_file(tmp_path, asked.submission, "vanilla"))
+    described = htcondor2.Submit(submit_file(tmp_path, asked.submission, "vanilla", 120))
     assert described["accounting_group"] == "group_cms.tier3"
     assert described["My.ProjectName"] == '"storage"'
     assert described["executable"] == str(tmp_path / "probe.py")
