@@ -60,34 +60,22 @@ def web(tmp_path):
         yield url.rpartition(":")[2]
 
 
-@pytest.fixture
-def fetched(tmp_path, web):
-    """A site with the way, and a folder with experiment and client, of which a run is written."""
+def test_a_way_is_a_table_and_its_client_a_file_and_the_doctor_asks_whether_its_server_listens(tmp_path, web):
+    """The run's job, as a process that has what HTCondor would transfer and nothing else, reads from the server."""
     access, client, experiment = texts("An access method, with a client for it")
     (tmp_path / "fetch.py").write_text(client)
     (tmp_path / "fetched.toml").write_text(experiment)
-    site = site_with(tmp_path, access.replace("{port}", web))
-    written(load_experiment(tmp_path / "fetched.toml"), tmp_path / "run", WORKERS, site)
-    return site, tmp_path
-
-
-def test_a_way_is_a_table_and_its_client_a_file(fetched):
-    """The run's job, as a process that has what HTCondor would transfer and nothing else, reads from the server."""
-    _, folder = fetched
-    (trial,) = (folder / "run/trials").iterdir()
+    site, fetched = site_with(tmp_path, access.replace("{port}", web)), load_experiment(tmp_path / "fetched.toml")
+    written(fetched, tmp_path / "run", WORKERS, site)
+    (trial,) = (tmp_path / "run/trials").iterdir()
     (url,) = (line.partition("\t")[0] for line in (trial / "replicas.txt").read_text().splitlines())
-    served = folder / "served" / url.partition("//")[2].partition("/")[2]
+    served = tmp_path / "served" / url.partition("//")[2].partition("/")[2]
     served.parent.mkdir(parents=True)
     served.write_bytes(os.urandom(10**6))
-    end = as_a_job(folder / "run", folder / "sandbox", "fetch", url, 10**6)[-1]
+    end = as_a_job(tmp_path / "run", tmp_path / "sandbox", "fetch", url, 10**6)[-1]
     assert (end["event"], end["status"], end["message"]) == ("end", "ok", "")
     assert end["bytes_client"] >= 10**6
-
-
-def test_the_doctor_asks_whether_its_server_listens(fetched, web):
-    site, folder = fetched
-    experiment = load_experiment(folder / "fetched.toml")
-    questions = visits(site, experiment, WORKERS)["wn03.fiu.test"].questions
+    questions = visits(site, fetched, WORKERS)["wn03.fiu.test"].questions
     about = [question.about for question in questions if question.kind == "server"]
     assert about == [{"url": f"http://127.0.0.1:{web}/"}]
 

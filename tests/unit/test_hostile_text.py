@@ -220,9 +220,7 @@ def test_names_too_long_for_a_folder_are_refused(harmless, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["$(date)", "$ENV(HOME)", "$$(x)", "a\nb", "\udcff"])
-def test_a_folder_in_whose_name_htcondor_would_find_a_macro_gets_no_run_and_no_nightly(
-    harmless, name, tmp_path, monkeypatch
-):
+def test_a_folder_whose_name_has_a_macro_gets_no_run_and_no_nightly(harmless, name, tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match="must be the path of a folder"):
         written(tmp_path / name / "run", harmless.loaded[Site], harmless.loaded[Experiment])
     monkeypatch.setenv("TIERBENCH_NIGHTS", str(tmp_path / name))

@@ -32,16 +32,13 @@ def built(tmp_path_factory):
     return zipfile.ZipFile(path)
 
 
-def test_the_wheel_holds_all_that_belongs_to_the_package_and_nothing_else(built):
+def test_the_wheel_holds_all_that_belongs_to_the_package_with_its_licence_and_nothing_else(built):
     expected = set()
     for package, folder in FOLDERS.items():
         names = run("git", "ls-files", folder, cwd=PROJECT).stdout.split()
         files = (name for name in names if not (PROJECT / name).is_symlink())
         expected |= {package + name.removeprefix(folder) for name in files}
     assert {name for name in built.namelist() if ".dist-info/" not in name} == expected
-
-
-def test_the_wheel_says_its_licence_and_carries_it(built):
     folder = next(name.partition("/")[0] for name in built.namelist() if ".dist-info/" in name)
     assert "License-Expression: Apache-2.0" in built.read(f"{folder}/METADATA").decode().splitlines()
     assert "Apache License" in built.read(f"{folder}/licenses/LICENSE").decode()

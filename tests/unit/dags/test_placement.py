@@ -131,9 +131,7 @@ def test_clients_that_could_take_every_slot_come_after_flush_and_samplers(writte
 def test_a_batch_for_which_the_pool_has_cores_and_no_memory_is_bad(load, planned, site, cores, memory_mb, problems):
     asked = load("batches = [4]\nworkloads.root.memory_mb = 600")
     slots = {"public": Slots(dict.fromkeys(WORKERS[:1], cores), {}, dict.fromkeys(WORKERS[:1], memory_mb))}
-    found = [
-        finding for finding in enough_slots(Planned(planned(asked), site, asked, slots)) if "memory" in finding.seen
-    ]
+    found = [each for each in enough_slots(Planned(planned(asked), site, asked, slots)) if "memory" in each.seen]
     assert len(found) == problems
     assert all("has memory for 2 clients, which ask for 600 MB each, and not for 4" in one.seen for one in found)
 
@@ -214,9 +212,7 @@ def test_caches_are_emptied_on_all_workers_and_a_server_that_is_one_is_flushed_o
     ("others", "servers", "emptied"),
     [(["storage-xrootd"], (), True), ([], (), False), (["storage-xrootd"], ("osf.fnal.test",), False)],
 )
-def test_a_storage_server_that_one_way_empties_is_emptied_for_others_to_it(
-    site, variant, planned, others, servers, emptied
-):
+def test_a_storage_server_that_one_way_empties_is_emptied_for_others(site, variant, planned, others, servers, emptied):
     """A file server that is XRootD's door and exports the files by NFS has in memory what either way has read."""
     experiment = variant(f"access = {json.dumps(['direct', *others])}")
     site = changed(site, "access", "direct", servers=servers)

@@ -19,9 +19,7 @@ def run(tmp_path_factory, plan, site, quick):
     return directory
 
 
-def test_a_run_directory_holds_its_plan_and_what_it_was_made_of_and_dags_for_each_trial_configuration_and_all(
-    run, plan
-):
+def test_a_run_directory_holds_its_plan_what_it_was_made_of_and_dags_for_each_trial_configuration_and_all(run, plan):
     assert from_json((run / names.PLAN).read_text()) == plan
     assert json.loads((run / names.EXPERIMENT).read_text())["replicas"]["root-tree"]["codec"] == "zlib-1"
     assert json.loads((run / names.SITE).read_text())["scale"] == 0.1

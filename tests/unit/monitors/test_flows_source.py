@@ -168,9 +168,7 @@ def test_what_the_kernel_says_of_a_flow_is_that_of_its_line_and_ends(tmp_path):
     pytest.param("reno", 0, (BULK, BUFFER), "tcp_flow_peer_window_bytes", 0.15, id="a small buffer"),
     pytest.param("reno", 0, (ASKING, 0), None, 0, id="asking for a piece at a time"),
 ])  # fmt: skip
-def test_a_flow_that_fills_its_window_has_that_each_round_trip(
-    tmp_path, congestion_control, drops, client, window, within
-):
+def test_a_flow_that_fills_its_window_has_it_a_round_trip(tmp_path, congestion_control, drops, client, window, within):
     with line(drops, congestion_control):
         rate, gauges = sampled(tmp_path, client)
     # What no window limits, this machine's cores do, and their rate varies.

@@ -37,9 +37,8 @@ class Door(Source):
 """
 
 
-@pytest.fixture
-def run(tmp_path):
-    """A run of two trials, of which one was sampled with a source more than the other."""
+def test_a_counter_becomes_a_rate_and_a_gauge_stays_and_the_schema_tells_of_it(tmp_path):
+    """Of two trials one was sampled with a source more than the other."""
     synthetic.write_trial(tmp_path, repeat=1)
     folder = synthetic.write_trial(tmp_path, repeat=2, index=1)
     sources = {"tierbench.monitors.sources": LISTED, "tierbench.monitors.sources.door": DOOR}
@@ -48,11 +47,7 @@ def run(tmp_path):
     options = ["--trial", "t", "--role", "storage", "--interface", "lo", "--period", "0.05"]
     sample([sys.executable, str(script), *options], folder / f"samples/{synthetic.OSS}.samples", records=4)
     tables(tmp_path)
-    return tmp_path
-
-
-def test_a_counter_becomes_a_rate_and_a_gauge_stays_and_the_schema_tells_of_it(run):
-    with (run / names.SAMPLES_CSV).open(encoding="utf-8", newline="") as file:
+    with (tmp_path / names.SAMPLES_CSV).open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     known = [row for row in rows if row["repeat"] == "2"]
     assert known[0]["door_opens_per_s"] == ""
@@ -61,9 +56,8 @@ def test_a_counter_becomes_a_rate_and_a_gauge_stays_and_the_schema_tells_of_it(r
         assert float(row["door_opens_per_s"]) == pytest.approx(10 / interval_s, rel=1e-3 + 0.5e-6 / interval_s)
     assert {row["door_waiting"] for row in known} == {"7", ""}
     assert {row["door_opens_per_s"] for row in rows if row["repeat"] == "1"} == {""}
-    columns = json.loads((run / names.SCHEMA).read_text())["files"][names.SAMPLES_CSV]["columns"]
-    with (run / names.SAMPLES_CSV).open(encoding="utf-8", newline="") as file:
-        assert [column["name"] for column in columns] == next(csv.reader(file))
+    columns = json.loads((tmp_path / names.SCHEMA).read_text())["files"][names.SAMPLES_CSV]["columns"]
+    assert [column["name"] for column in columns] == list(rows[0])
     told = {column["name"]: (column["type"], column["unit"], column["meaning"]) for column in columns}
     assert told["door_waiting"] == ("integer", "clients", "door_waiting of the sampler's source door, of the host")
     assert told["door_opens_per_s"][:2] == ("number", "1/s")

@@ -54,12 +54,6 @@ def served(server):
     server.shutdown()
 
 
-@pytest.fixture
-def manager():
-    with bound() as server, served(server):
-        yield f"127.0.0.1:{server.server_port}"
-
-
 @contextmanager
 def asking(address):
     source = Squid(argparse.Namespace(squid=address))
@@ -68,8 +62,8 @@ def asking(address):
 
 
 @pytest.fixture
-def source(manager):
-    with asking(manager) as source:
+def source():
+    with bound() as server, served(server), asking(f"127.0.0.1:{server.server_port}") as source:
         yield source
 
 

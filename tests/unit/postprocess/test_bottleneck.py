@@ -211,9 +211,7 @@ def write_batches(run, **mbps):
     [(108 * 1.02, 126 * 1.02, "unexplained", "each of 2 clients got 54.0 Mb/s, each of 6 gets 21.0"),
      (60, 165, "latency", "")],
 )  # fmt: skip
-def test_clients_wait_for_the_distance_where_their_rates_add_up_and_not_where_they_share_something(
-    tmp_path, two, six, named, words
-):
+def test_clients_wait_for_the_distance_where_their_rates_add_up_not_where_they_share(tmp_path, two, six, named, words):
     found = write_batches(tmp_path, of2=two, of6=six)
     assert (found[2]["bottleneck"], found[6]["bottleneck"]) == ("latency", named)
     assert words in found[6]["bottleneck_evidence"]

@@ -10,16 +10,9 @@ from tests.unit.report_page import BARE, Page, silent
 from tests.unit.synthetic_report import read_csv, write_csv, write_run
 from tests.unit.synthetic_run import edit_json
 from tierbench.errors import ConfigError
+from tierbench.postprocess.compare import judgement
 from tierbench.postprocess.compare.differences import differences
-from tierbench.postprocess.compare.judgement import (
-    EQUIVALENT,
-    INCONCLUSIVE,
-    as_junit,
-    changes,
-    compare_runs,
-    lines,
-    run_names,
-)
+from tierbench.postprocess.compare.judgement import EQUIVALENT, INCONCLUSIVE, changes, compare_runs, run_names
 from tierbench.postprocess.compare.sites import across_sites
 from tierbench.postprocess.compare.sites import lines as site_lines
 from tierbench.postprocess.plots import canvas, gallery
@@ -222,8 +215,8 @@ def test_what_is_equivalent_only_without_a_stray_trial_is_inconclusive_and_says_
     assert far.strays.startswith(f"{odd} of b lies far off all others and is left out; with it the ratio is 0.7")
     assert {row.judgement for row in others} == {EQUIVALENT}
     assert made.exit_status == 3
-    assert far.strays in "".join(lines(made))
-    assert far.strays in as_junit(made)
+    assert far.strays in "".join(judgement.lines(made))
+    assert far.strays in judgement.as_junit(made)
     assert far.strays in page_of(one, run)
     assert compare_runs(first, read_results(make(tmp_path / "c", **shape), silent), 0.05).exit_status == 0
 

@@ -11,16 +11,9 @@ from tests.unit.report_page import results_of
 from tests.unit.synthetic_report import Shape
 from tierbench.dags.claims import NOT_TESTED
 from tierbench.dags.levels import Factor, Layout, Scaling
+from tierbench.postprocess.compare import judgement
 from tierbench.postprocess.compare.claims import findings
-from tierbench.postprocess.compare.judgement import (
-    EQUIVALENT,
-    INCONCLUSIVE,
-    SLOWER,
-    Change,
-    _of_change,
-    changes,
-    compare_runs,
-)
+from tierbench.postprocess.compare.judgement import EQUIVALENT, INCONCLUSIVE, SLOWER, changes, compare_runs
 from tierbench.postprocess.compare.points import points
 from tierbench.postprocess.report.answer import answers
 from tierbench.postprocess.report.compare import comparison_page
@@ -229,7 +222,7 @@ def test_runs_that_valid_trials_alone_call_equivalent_are_not_called_slower():
     by_valid, all_of = Interval(0.99, 0.983, 0.997), Interval(0.92, 0.86, 0.985)
     equivalent = Interval(0.98, 0.965, 0.995), Interval(0.98, 0.958, 1.003)
     pairs = ((all_of, by_valid), (all_of, None), equivalent)
-    outcomes = [_of_change(Change({}, (1.0,), (1.0,), *pair), 0.05, RATE) for pair in pairs]
+    outcomes = [judgement._of_change(judgement.Change({}, (1.0,), (1.0,), *pair), 0.05, RATE) for pair in pairs]
     assert outcomes == [INCONCLUSIVE, SLOWER, EQUIVALENT]
 
 

@@ -132,9 +132,8 @@ class TestCounters:
         assert row["resets"] == 1
         assert f"{synthetic.OSS}: bytes sent are not known over 1.0 s" in row["reasons"]
         assert (row["bytes_server"], row["closure"], row["mean_mbps"]) == (None, None, pytest.approx(MBPS))
-        unknown = [
-            (row["interface"], row["time_s"]) for row in rows(folder / names.SAMPLES_CSV) if row["flag"] == "reset"
-        ]
+        reset = [row for row in rows(folder / names.SAMPLES_CSV) if row["flag"] == "reset"]
+        unknown = [(row["interface"], row["time_s"]) for row in reset]
         assert unknown == [("eth1", "10.000000")]
 
     def test_a_driver_that_says_it_late_is_one_interfaces(self, tmp_path):

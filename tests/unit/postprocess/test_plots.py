@@ -10,18 +10,9 @@ from matplotlib.colors import to_hex
 from tests.unit.report_page import results_of
 from tests.unit.synthetic_report import RATES, Shape
 from tierbench.dags.levels import Factor
-from tierbench.postprocess.plots import canvas, gallery
+from tierbench.postprocess.plots import canvas, gallery, ladder
 from tierbench.postprocess.plots.canvas import PAPER, PAPER_METHODS, looks
-from tierbench.postprocess.plots.ladder import (
-    BESIDE,
-    INTERVAL,
-    SPREAD,
-    Ladder,
-    error_bars,
-    ladder_of,
-    metric_ladder,
-    slopes,
-)  # fmt: skip
+from tierbench.postprocess.plots.ladder import BESIDE, INTERVAL, SPREAD, Ladder, error_bars, ladder_of, metric_ladder
 from tierbench.postprocess.plots.single_trials import typical, uses
 from tierbench.postprocess.schema.rows import ResourceRow
 from tierbench.postprocess.tables.factors import Panel
@@ -241,9 +232,9 @@ def test_axes_have_units(drawn, name, axis, unit):
 
 
 def test_a_doubled_batch_with_a_doubled_rate_has_slope_two_and_no_slope_goes_over_a_missing_batch():
-    assert slopes({32: 100.0, 64: 200.0, 96: 200.0}, [32, 64, 96]) == [(64, 2.0), (96, 1.0)]
-    assert slopes({32: 32, 64: 64, 96: 96}, [32, 64, 96]) == [(64, 2.0), (96, 1.5)]
-    assert slopes({32: 100.0, 96: 200.0}, [32, 64, 96]) == []
+    assert ladder.slopes({32: 100.0, 64: 200.0, 96: 200.0}, [32, 64, 96]) == [(64, 2.0), (96, 1.0)]
+    assert ladder.slopes({32: 32, 64: 64, 96: 96}, [32, 64, 96]) == [(64, 2.0), (96, 1.5)]
+    assert ladder.slopes({32: 100.0, 96: 200.0}, [32, 64, 96]) == []
 
 
 def test_the_course_over_time_is_that_of_the_samples(results, drawn):

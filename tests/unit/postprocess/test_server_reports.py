@@ -199,7 +199,7 @@ def test_what_the_cache_held_decides(folder, value, before, after, library, verd
         ("warm", READ, None, 0.01, "", SUSPECT, f"what the cache held of {CACHE}"),
     ],
 )
-def test_a_cache_of_data_is_proven_by_what_the_storage_sent_and_by_what_it_held(
+def test_a_data_cache_is_proven_by_bytes_sent_and_held(
     folder, value, before, after, sent_mbps, trouble, verdict, words
 ):
     synthetic.write_host(folder, tx_bytes=synthetic.during(sent_mbps, 20))

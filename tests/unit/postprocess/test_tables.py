@@ -183,9 +183,7 @@ def test_resident_bytes_are_known_when_each_flush_has_told_and_seen_the_files(fo
 
 
 @pytest.mark.parametrize(("protocol", "resident_bytes"), [("file", None), ("xrootd", 0)])
-def test_a_worker_that_saw_no_files_was_not_flushed_where_its_clients_read_from_its_mount(
-    folder, protocol, resident_bytes
-):
+def test_a_worker_that_saw_no_files_was_not_flushed_where_clients_read_from_its_mount(folder, protocol, resident_bytes):
     synthetic.edit_json(folder / "trial.json", protocol=protocol)
     flushed(folder, workers=[synthetic.WORKER, "wn02"], **{synthetic.WORKER: UNSEEN, "wn02": {}})
     assert trial_tables(folder)["resident_bytes"] == resident_bytes

@@ -149,9 +149,7 @@ def test_without_a_gate_the_window_begins_with_the_first_client(tmp_path):
     assert (row["go_wall_ns"], row["started"], row["state"]) == (synthetic.GO_NS, "natural", "complete")
 
 
-def test_where_the_access_points_clock_is_behind_all_others_the_time_before_the_first_client_is_none_of_the_window(
-    folder,
-):
+def test_where_the_access_points_clock_is_behind_the_time_before_the_first_client_is_none_of_the_window(folder):
     synthetic.write_clients(folder, begin_s=1, end_s=20, size=10**8)
     row = trial_row(read_trial(folder))
     assert (row["go_wall_ns"], row["window_s"]) == (synthetic.GO_NS + 10**9, 19)

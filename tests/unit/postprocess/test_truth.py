@@ -355,9 +355,7 @@ def test_a_clock_that_was_set_before_the_begin_and_back_moves_the_windows_begin_
         pytest.param("02:59:50.5", 0, 0, 0.0045, "VALID", id="summer time begins after the submission"),
     ],
 )
-def test_the_wall_time_is_right_within_its_error_whatever_the_access_points_clock_does(
-    folder, stamp, begin_ahead_s, end_ahead_s, error_s, verdict
-):
+def test_the_wall_time_is_right_within_its_error(folder, stamp, begin_ahead_s, end_ahead_s, error_s, verdict):
     """29.5 s; its turn came 1.5 s before the submission, its first client began 5.5 s after that."""
     compare_clock(folder)
     samples(folder, tx_bytes=SENT)

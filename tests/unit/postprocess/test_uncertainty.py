@@ -9,19 +9,10 @@ import pytest
 from scipy import stats
 
 from tests.unit import synthetic_run as synthetic
+from tierbench.postprocess import stats as ours
 from tierbench.postprocess.schema.columns import row_of
 from tierbench.postprocess.schema.rows import Fetches, TrialRow
-from tierbench.postprocess.stats import (
-    ApartBlocks,
-    Compared,
-    Interval,
-    blocks,
-    changes,
-    mean_interval,
-    simultaneous,
-    tukey,
-)
-from tierbench.postprocess.stats import round_trips as fitted
+from tierbench.postprocess.stats import ApartBlocks, Compared, Interval, blocks, changes, mean_interval, tukey
 from tierbench.postprocess.tables.run_tables import ratio_rows, summary_rows
 from tierbench.postprocess.tables.write import tables
 
@@ -301,7 +292,7 @@ def test_of_runs_in_which_nothing_changed_few_have_a_change(points):
     chance, wrong = np.random.default_rng(9), 0
     for _ in range(100):
         found = changes(drawn(chance, points, 3), drawn(chance, points, 3))
-        wrong += any(not ratio.low <= 1 <= ratio.high for ratio in simultaneous(found).values())
+        wrong += any(not ratio.low <= 1 <= ratio.high for ratio in ours.simultaneous(found).values())
     assert wrong <= 10
 
 
@@ -324,20 +315,20 @@ def operations(trips, noise=0.0):
 
 @pytest.mark.parametrize("trips", [0, 1, 2, 7.5])
 def test_a_known_sequence_is_found_again(trips):
-    found = fitted(operations(trips))
+    found = ours.round_trips(operations(trips))
     assert found.each.value == pytest.approx(trips, abs=1e-9)
     assert found.beside_s == pytest.approx(OWN_S)
 
 
 def test_the_interval_holds_it_where_trials_scatter():
-    found = fitted(operations(2, noise=0.05)).each
+    found = ours.round_trips(operations(2, noise=0.05)).each
     assert found.low < 2 < found.high
     assert found.high - found.low < 0.5
 
 
 @pytest.mark.parametrize("trials", [[], operations(2)[:1], [(0.005, 0.01)] * 4])
 def test_one_distance_says_nothing(trials):
-    assert fitted(trials) is None
+    assert ours.round_trips(trials) is None
 
 
 def test_a_ratio_of_a_thousandth_keeps_its_figures_in_the_table(tmp_path):

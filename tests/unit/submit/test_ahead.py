@@ -106,9 +106,8 @@ def test_many_jobs_that_wait_for_their_trial_look_less_often(tmp_path, monkeypat
 def test_the_plan_says_that_slots_for_two_trials_are_missing(site, ahead, plan):
     def told(experiment, cores):
         slots = {name: Slots(dict.fromkeys(POOL[name], cores)) for name in plan.pools}
-        return "\n".join(
-            found.seen for found in enough_slots(Planned(plan, site, experiment, slots)) if "pool private" in found.seen
-        )
+        seen = [found.seen for found in enough_slots(Planned(plan, site, experiment, slots))]
+        return "\n".join(words for words in seen if "pool private" in words)
 
     assert "and as many for the next trial (ahead = true)" in told(ahead, 9)
     assert told(dataclasses.replace(ahead, ahead=False), 9) == ""

@@ -351,9 +351,8 @@ def test_sudo_that_lists_the_helper_and_asks_for_a_password_is_no_leave(open_fol
 
 
 def test_what_is_the_same_on_several_hosts_is_said_once_and_all_that_need_something_are_named():
-    assert list(table([Finding("good", "flush", "is fine", host=host) for host in "ab"])) == [
-        "good      flush (a, b): is fine"
-    ]
+    fine = [Finding("good", "flush", "is fine", host=host) for host in "ab"]
+    assert list(table(fine)) == ["good      flush (a, b): is fine"]
     line, _ = table([Finding("bad", "flush", "is not", "repair it", host) for host in "abcdefgh"])
     assert "(a, b, c, d, e, f, g, h)" in line
 
@@ -406,10 +405,7 @@ def test_a_clock_that_is_off_or_not_known_well_is_told(clock, state, seen):
     ],
     ids=["submission", "ssh"],
 )  # fmt: skip
-def test_what_the_sites_file_alone_tells_is_told_without_pool_and_experiment(
-    tmp_path, monkeypatch, capsys,
-    change, told,
-):  # fmt: skip
+def test_what_the_sites_file_tells_is_told_without_pool_and_experiment(tmp_path, monkeypatch, capsys, change, told):
     def no_pool(_):
         raise PoolError("there is none here")
 

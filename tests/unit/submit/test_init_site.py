@@ -39,12 +39,6 @@ def made(*arguments):
     return load_site(Path("mine.toml"))
 
 
-@pytest.fixture
-def port():
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        yield listening.getsockname()[1]
-
-
 def test_one_box_alone_has_its_own_disk(here):
     here(Machine("box.example", 4, ""))
     site = made()
@@ -106,17 +100,17 @@ def test_a_pool_of_which_half_say_their_network_is_two_pools(here):
     assert {access.path for access in site.access.values()} == {()}  # it has to join the pool first
 
 
-def test_without_a_pool_it_says_what_was_not_asked(monkeypatch, port):
+def test_without_a_pool_it_says_what_was_not_asked(monkeypatch):
     def refused():
         raise PoolError("no collector answers")
 
     monkeypatch.setattr(pool, "all_machines", refused)
-    made("--url", f"root://localhost:{port}//store", "--url", "root://127.0.0.1:1//store", "--mount", "/no/data",
-         "--mount", "/usr")  # fmt: skip
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        answering = f"root://localhost:{listening.getsockname()[1]}//store"
+        made("--url", answering, "--url", "root://127.0.0.1:1//store", "--mount", "/no/data", "--mount", "/usr")
     lines = Path("mine.toml").read_text().splitlines()
-    assert [line.split("# ")[1] for line in lines if line.startswith("requirements")] == [
-        "CHANGE: no collector answers"
-    ]
+    asked = [line.split("# ")[1] for line in lines if line.startswith("requirements")]
+    assert asked == ["CHANGE: no collector answers"]
     answers = [line.split("# ")[1] for line in lines if line.startswith("prefix")]
     assert answers[0] == "answers from here"
     assert answers[1].startswith("CHANGE: it does not answer from here: ")

@@ -133,9 +133,7 @@ def test_trials_that_are_too_short_at_a_real_sites_rates_are_doubted_and_what_is
     (line,) = told(REAL, QUICK)
     assert "24 trials are too short: the shortest reads for 0.6 s, of which a sampling period of 0.2 s is 34 %" in line
     assert "make size_mb 4 times as large" in line
-    assert line in [
-        found.line for found in preflight(Planned(expand(REAL, QUICK, {}), REAL, QUICK, "no pool"), "quick")
-    ]
+    assert line in [each.line for each in preflight(Planned(expand(REAL, QUICK, {}), REAL, QUICK, "no pool"), "quick")]
     assert told(REAL, larger(3 * 64))
     assert not told(REAL, larger(4 * 64))
     assert not told(replace(REAL, links=Links()), QUICK)

@@ -15,14 +15,7 @@ import pytest
 from tests.unit.stand_ins import run, script
 from tierbench import files, host
 from tierbench.checked_text import Glob
-from tierbench.dags.replicas import (
-    CopiedReplicas,
-    DoublingReplicas,
-    Entry,
-    NtupleReplicas,
-    RandomReplicas,
-    TreeReplicas,
-)
+from tierbench.dags.replicas import KINDS, CopiedReplicas, DoublingReplicas, Entry, RandomReplicas, TreeReplicas
 from tierbench.errors import BusyError, TierbenchError, UnmetNeed
 from tierbench.host import Mount
 from tierbench.site_configs.site import find_site
@@ -149,7 +142,7 @@ def test_files_made_anew_are_the_same_no_two_are_alike_and_doubling_sizes_begin_
 
 def test_a_tree_stays_where_it_was_and_an_rntuple_lies_beside_it() -> None:
     tree = TreeReplicas(name="root-tree", kind="tree", count=1, size_mb=64)
-    ntuple = NtupleReplicas(name="root-tree", kind="rntuple", count=1, size_mb=64, events=9, cluster_events=3)
+    ntuple = KINDS["rntuple"](name="root-tree", kind="rntuple", count=1, size_mb=64, events=9, cluster_events=3)
     assert tree.folder == "root-tree-95104a"
     assert (ntuple.folder != tree.folder, ntuple.files) == (True, ["root-tree-0001.rntuple.root"])
 

@@ -150,9 +150,7 @@ def test_an_unreachable_package_source_leaves_no_half_root_file_system(tmp_path)
         (["down", "--name", "../x"], "cannot name a testbed"),
     ],
 )
-def test_what_is_wrong_with_a_setting_a_name_or_a_file_is_told_and_nothing_is_made(
-    tmp_path, monkeypatch, capsys, arguments, complaint
-):
+def test_what_is_wrong_with_a_setting_name_or_file_is_told_first(tmp_path, monkeypatch, capsys, arguments, complaint):
     monkeypatch.setenv("TIERBENCH_HOME", str(tmp_path))
     assert main(["testbed", *arguments]) == 2
     (line,) = capsys.readouterr().err.splitlines()

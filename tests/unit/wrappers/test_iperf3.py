@@ -134,9 +134,8 @@ def test_its_clients_are_in_the_pool_that_is_asked_for_or_by_an_axis_in_one_afte
     assert record["requirements"] == SITE.pools["private"].requirements
     assert {configuration.pool for configuration in plan.configurations} == {"private"}
     assert "wn03.fiu.test" not in visits(SITE, experiment, POOL)
-    assert "client iperf3" in {
-        asked.thing for asked in visits(SITE, experiment, POOL)["wn01.private.fiu.test"].questions
-    }
+    questions = visits(SITE, experiment, POOL)["wn01.private.fiu.test"].questions
+    assert "client iperf3" in {question.thing for question in questions}
     axis = '[axes.place.values]\nhere = { pool = "public" }\nthere = { pool = "private" }\n[replicas.bytes]'
     experiment = load(('pool = "private"\n', ""), ("[replicas.bytes]", axis))
     pools = {(at.levels["place"], at.pool) for at in planned(experiment).configurations}

@@ -17,14 +17,9 @@ from tierbench.single_file_script import single_file
 ISOLATED = [PYTHON, "-I"]  # nothing is imported from here
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory):
-    script = tmp_path_factory.mktemp("joined") / "client.py"
-    script.write_text(single_file("tierbench.wrappers.main", as_parts([shipped_clients()["dd"]])))
-    return script
-
-
-def test_a_joined_script_needs_nothing_beside_it_can_come_by_standard_input_and_names_its_parts(client, tmp_path):
+def test_a_joined_script_needs_nothing_beside_it_can_come_by_standard_input_and_names_its_parts(tmp_path):
+    client = tmp_path / "client.py"
+    client.write_text(single_file("tierbench.wrappers.main", as_parts([shipped_clients()["dd"]])))
     (tmp_path / "replicas.txt").write_text(f"{client}\n")
     asked = ["--trial", "t", "--index", "0", "--client", "dd", "--replicas", tmp_path / "replicas.txt"]
     assert '"status": "ok"' in run(*ISOLATED, client, *asked).stdout

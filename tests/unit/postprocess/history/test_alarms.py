@@ -6,18 +6,8 @@ import numpy as np
 import pytest
 
 from tests.unit.nights_of_chronicle import CONTROL, DAY_NS, FIRST_NS, LAN, WAN, chronicle_of, slower_from
-from tierbench.postprocess.history.alarms import (
-    BETTER,
-    DRIFT,
-    FLOOR,
-    LOST,
-    SINGLE,
-    STEP,
-    WORSE,
-    Watch,
-    few_nights,
-    findings,
-)
+from tierbench.postprocess.history import alarms
+from tierbench.postprocess.history.alarms import BETTER, DRIFT, FLOOR, LOST, SINGLE, STEP, WORSE, Watch, findings
 from tierbench.postprocess.history.changepoints import Rule, course
 from tierbench.postprocess.history.rows import Acknowledgement, Verdicts
 from tierbench.postprocess.history.sentences import sentence, unmeasured
@@ -178,7 +168,7 @@ def test_a_slow_drift_is_told_as_a_drift_and_has_a_level_before():
 
 
 def test_what_has_too_few_values_is_not_called_unchanged():
-    assert few_nights(without(chronicle_of(20), LAN, lambda number, _: number < 16)) == [LAN]
+    assert alarms.few_nights(without(chronicle_of(20), LAN, lambda number, _: number < 16)) == [LAN]
 
 
 def test_what_changed_in_nights_without_a_value_is_not_told_of_the_night_that_shows_it():

@@ -22,15 +22,7 @@ from tierbench.errors import BusyError, ConfigError
 from tierbench.postprocess.compare.differences import altered
 from tierbench.postprocess.history import database
 from tierbench.postprocess.history.database import DamagedHistory, History
-from tierbench.postprocess.history.rows import (
-    FAILED,
-    MEASURED,
-    MISSED,
-    Acknowledgement,
-    Night,
-    NightMark,
-    Verdicts,
-)
+from tierbench.postprocess.history.rows import FAILED, MEASURED, MISSED, Acknowledgement, Night, NightMark, Verdicts
 from tierbench.postprocess.history.runs import add_run, rebuild
 from tierbench.postprocess.history.sentences import what_else
 
@@ -105,11 +97,13 @@ def test_what_was_missed_gives_way_to_a_run_and_takes_no_runs_place(history):
     assert [(one.outcome, one.run) for one in database.nights(history, "quick")] == [(FAILED, "late")]
 
 
-def test_a_rerun_stands_behind_the_night_that_it_confirms(history):
+def test_a_rerun_stands_behind_its_night_and_an_unknown_nightly_is_told_with_those_that_there_are(history):
     history.record(night(run="b", rerun=True))
     history.record(night(run="c"))
     history.record(night(1, run="a"))
     assert [one.run for one in database.nights(history, "quick")] == ["c", "b", "a"]
+    with pytest.raises(ConfigError, match="has: quick"):
+        database.chronicle(history, "quack")
 
 
 def test_a_rebuild_from_run_directories_gives_the_same_and_keeps_what_only_the_history_knows(tmp_path):
@@ -142,11 +136,14 @@ def test_a_damaged_history_is_told_and_put_aside_by_a_rebuild(tmp_path):
     assert [path.name.split("-")[0] for path in tmp_path.glob("history.sqlite.damaged*")] == ["history.sqlite.damaged"]
 
 
-def test_a_newer_history_is_refused_and_left_as_it_is(tmp_path):
+def test_two_that_open_a_new_history_at_once_make_it_once_and_a_newer_history_is_refused_and_left_as_it_is(tmp_path):
     place = tmp_path / "history.sqlite"
-    History(place).database.close()
-    with closing(sqlite3.connect(place)) as database:
-        database.execute("PRAGMA user_version = 99")
+    with ThreadPoolExecutor(8) as threads:  # each closes its own: SQLite lets no other thread do so
+        list(threads.map(lambda _: History(place).database.close(), range(8)))
+    with closing(sqlite3.connect(place)) as opened_again:
+        assert opened_again.execute("PRAGMA user_version").fetchone() == (database.VERSION,)
+    with closing(sqlite3.connect(place)) as opened:
+        opened.execute("PRAGMA user_version = 99")
     with pytest.raises(ConfigError, match=r"version 99.*newer tierbench"):
         History(place)
 
@@ -160,20 +157,6 @@ def test_who_finds_the_history_locked_is_told_so(tmp_path):
         pytest.raises(BusyError, match="another program"),
     ):
         other.record(night())
-
-
-def test_an_unknown_nightly_is_told_with_those_that_there_are(history):
-    history.record(night())
-    with pytest.raises(ConfigError, match="has: quick"):
-        database.chronicle(history, "quack")
-
-
-def test_two_that_open_a_new_history_at_once_make_it_once(tmp_path):
-    place = tmp_path / "history.sqlite"
-    with ThreadPoolExecutor(8) as threads:  # each closes its own: SQLite lets no other thread do so
-        list(threads.map(lambda _: History(place).database.close(), range(8)))
-    with closing(sqlite3.connect(place)) as opened_again:
-        assert opened_again.execute("PRAGMA user_version").fetchone() == (database.VERSION,)
 
 
 WRITERS = """

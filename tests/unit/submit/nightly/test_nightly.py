@@ -39,9 +39,7 @@ LATE, LATE_WHY = "direct.root.x008.r1", ("SUSPECT", "the sampler was late")
         (1, "", False, "the flush on vmuf found no slot in time", "the flush on vmuf"),
     ],
 )
-def test_a_night_of_which_nothing_is_to_be_expected_begins_no_further_repetition(
-    define, monkeypatch, hours, days, by_hand, hopeless, why
-):
+def test_a_night_without_prospects_begins_no_more_trials(define, monkeypatch, hours, days, by_hand, hopeless, why):
     """Nor does one that has taken half the time to the next."""
     nightly = define(days=days)
     begun_wall_s = time.time() - 3600 * hours
@@ -185,9 +183,7 @@ def test_a_night_that_is_asked_for_while_one_is_at_work_is_refused_and_no_record
         ("elsewhere", 7, True, "running"),
     ],
 )
-def test_no_night_begins_while_another_nightly_measures_at_its_site(
-    define, monkeypatch, site, cluster, queued, outcome
-):
+def test_no_night_begins_while_another_one_measures_at_its_site(define, monkeypatch, site, cluster, queued, outcome):
     nightly = define(patience_s=0.0)
     other = Nightly(nightly.directory.with_name("other"))
     other.directory.mkdir()

@@ -104,9 +104,7 @@ def test_a_change_is_told_once_by_one_message_that_names_number_interval_and_rep
     assert len(receiver.bodies) == 1
 
 
-def test_a_webhook_that_never_answers_is_given_up_and_told_of_by_the_next_message(
-    define, silence, receiver, changes, monkeypatch
-):
+def test_a_webhook_that_never_answers_is_given_up_and_told_of_next(define, silence, receiver, changes, monkeypatch):
     changes.append(dataclasses.replace(WORSE, configuration="wan", sentence="Worse: another one."))
     nightly = define(webhook=silence)
     with monkeypatch.context() as impatient:
@@ -140,9 +138,7 @@ def babble():
 
 
 @pytest.mark.parametrize("url", ["https://chat.example:port/hook", "http://chat.example/my hook", "http://[::1/", None])
-def test_a_webhook_that_cannot_be_asked_keeps_neither_the_mail_nor_the_record_nor_the_text_file(
-    define, url, babble, smtp, tmp_path
-):
+def test_a_webhook_that_cannot_be_asked_stops_no_mail_record_or_text_file(define, url, babble, smtp, tmp_path):
     nightly = define(webhook=url or babble, mail="admin@site.example", textfile=str(tmp_path))
     night = close(nightly, measured(nightly))
     how, mailed = night.deliveries.values()

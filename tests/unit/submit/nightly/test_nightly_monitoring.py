@@ -187,9 +187,7 @@ def test_prometheus_reads_the_text_file(define, tmp_path):
         assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
 
 
-def test_what_the_history_lacks_is_recorded_by_the_next_night_and_the_text_file_claims_nothing_meanwhile(
-    define, tmp_path
-):
+def test_what_the_history_lacks_is_recorded_by_the_next_night_and_the_text_file_claims_nothing_yet(define, tmp_path):
     """The history was lost, and then is no database, in which nobody can look for changes."""
     nightly = define(textfile=str(tmp_path), history=str(tmp_path / "history.sqlite"))
     close(nightly, measured(nightly, LAST - timedelta(days=1)))
