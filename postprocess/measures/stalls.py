@@ -25,14 +25,19 @@ UNUSUAL = 3.0  # times the usual one
 
 @dataclass(frozen=True)
 class Stall:
-    """A pause, in seconds since the window began."""
+    """A pause, in seconds since the window began, or several, of which the longest began then."""
 
     begin_s: float
     seconds: float
+    pauses: int = 1
 
 
-def longest_stall(data: TrialData, at_rest_mbps: float) -> Stall | None:
-    """The longest pause between what moved first and last, as far as it is not like others and clients waited."""
+def stalled(data: TrialData, at_rest_mbps: float) -> Stall | None:
+    """The pauses between what moved first and last, as far as they are not like others and clients waited.
+
+    The longest alone, where all of them together are no longer when what clients computed is left out: nobody knows
+    when that was. Several may also be between files or turns, or while a server serves what it has read ahead.
+    """
     flow = _flow(data, at_rest_mbps)
     if flow is None:
         return None
@@ -41,9 +46,14 @@ def longest_stall(data: TrialData, at_rest_mbps: float) -> Stall | None:
     if longest is None:
         return None
     usual = float(np.median([pause.seconds for pause in pauses])) if len(pauses) >= USUAL_PAUSES else 0.0
-    if longest.seconds < UNUSUAL * usual:
+    unusual = [pause.seconds for pause in pauses if pause.seconds >= UNUSUAL * usual]
+    if not unusual:
         return None
-    return Stall(longest.begin_s, min(longest.seconds, _most_waited_s(data, longest)))
+    alone_s, together_s = min(longest.seconds, _most_waited_s(data, longest)), sum(unusual) - _computed_s(data)
+    files_at_once = data.trial.work.is_one_read and data.trial.start.overlapping
+    if files_at_once and _is_seen(data) and together_s > alone_s:
+        return Stall(longest.begin_s, together_s, len(unusual))
+    return Stall(longest.begin_s, alone_s)
 
 
 def longest_at_an_edge(data: TrialData, at_rest_mbps: float) -> Stall | None:
@@ -52,10 +62,10 @@ def longest_at_an_edge(data: TrialData, at_rest_mbps: float) -> Stall | None:
     if flow is None or not len(flow.moving):
         return None
     first, last = (float(flow.times[place]) for place in (flow.moving[0], flow.moving[-1] + 1))
-    later = data.trial.protocol == "file" or data.far_end  # else a server may serve what it has read ahead
+    later = _is_seen(data)
     pauses = [Stall(0.0, first), *([Stall(last, float(flow.times[-1]) - last)] if later else [])]
     # Between a few bytes and the rest clients may compute, as where they have read which leaves a file has.
-    computed_s = max((job.computing_s or 0.0 for job in data.jobs), default=0.0) / data.trial.cores_each
+    computed_s = _computed_s(data)
     pauses += [
         Stall(pause.begin_s, max(0.0, pause.seconds - computed_s))
         for pause, share in flow.pauses()
@@ -122,6 +132,16 @@ def _at_work(data: TrialData) -> list[tuple[Job, float, float]]:
         for job in data.working
         if job.go
     ]
+
+
+def _is_seen(data: TrialData) -> bool:
+    """Whether what clients have is seen in the samples: else a server may serve what it has read ahead."""
+    return data.trial.protocol == "file" or bool(data.far_end)
+
+
+def _computed_s(data: TrialData) -> float:
+    """The most that a client computed."""
+    return max((job.computing_s or 0.0 for job in data.jobs), default=0.0) / data.trial.cores_each
 
 
 def _most_waited_s(data: TrialData, stall: Stall) -> float:

@@ -23,7 +23,7 @@ from tierbench.postprocess.measures.closure import (
 )
 from tierbench.postprocess.measures.resources import shares_machine
 from tierbench.postprocess.measures.server_reports import software_caches
-from tierbench.postprocess.measures.stalls import longest_at_an_edge, longest_stall
+from tierbench.postprocess.measures.stalls import longest_at_an_edge, stalled
 from tierbench.postprocess.measures.traffic import (
     Counted,
     at_rest_bytes,
@@ -258,14 +258,17 @@ def written_late(data: TrialData, row: TrialRow) -> Measured:
     remedy="traffic stopped, which lowers the mean: see the logs of the path's servers and repeat",
 )
 def stall(data: TrialData, row: TrialRow) -> Measured:
-    """Longest time with almost no traffic while clients were at work, between the storage's first and last byte."""
+    """Longest time with almost no traffic while clients were at work, between the storage's first and last byte; of
+    clients that read one file each, at once, all such times less what they computed, if that is more."""
     if _served_unseen(data):
         return
-    pause = longest_stall(data, _least_idle_mbps(row))
+    pause = stalled(data, _least_idle_mbps(row))
     if pause and row.window_s:
         share = 100 * pause.seconds / row.window_s
         words = f"the storage {data.measure.direction} nothing for {pause.seconds:.1f} s while clients were at work,"
-        words += f" {share:.0f} % of the window, from {pause.begin_s:.1f} s on"
+        words += f" {share:.0f} % of the window, "
+        words += f"in {pause.pauses} pauses, the longest " if pause.pauses > 1 else ""
+        words += f"from {pause.begin_s:.1f} s on"
         if data.trial.protocol != "file" and not data.far_end:  # a server may have read ahead
             share = min(share, stall.limits.invalid or share)
             words += f", and what their workers {data.measure.far_direction} then is not known"

@@ -8,7 +8,7 @@ from tests.unit import synthetic_run as synthetic
 from tests.unit.synthetic_run import rows
 from tierbench import names
 from tierbench.postprocess.measures.over_time import read_over_time
-from tierbench.postprocess.measures.stalls import longest_stall
+from tierbench.postprocess.measures.stalls import stalled
 from tierbench.postprocess.records.increments import intervals
 from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.records.samples import UnreadableSamples, read_samples
@@ -107,7 +107,7 @@ def test_servers_that_are_busy_in_turn_do_not_stall(tmp_path):
 
     both = {synthetic.OSS: {"eth0": synthetic.during(MBPS, 10)}, OSS2: {"eth0": second_half}}
     folder = trial(tmp_path, both)
-    assert longest_stall(read_trial(folder), at_rest_mbps=0.0) is None
+    assert stalled(read_trial(folder), at_rest_mbps=0.0) is None
     assert trial_tables(folder)["mean_mbps"] == pytest.approx(MBPS)
 
 

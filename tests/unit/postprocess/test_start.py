@@ -15,7 +15,7 @@ from tierbench.dags.levels import Factor, Report, layout
 from tierbench.dags.plan import expand
 from tierbench.dags.trial_settings import Every
 from tierbench.errors import ConfigError
-from tierbench.postprocess.measures.stalls import longest_stall
+from tierbench.postprocess.measures.stalls import stalled
 from tierbench.postprocess.records.load_trial import read_trial
 from tierbench.postprocess.report.answer import answer
 from tierbench.postprocess.stats import Interval
@@ -107,7 +107,7 @@ def test_clients_in_turn_are_summed_by_their_own_rates_and_looked_at_one_by_one(
     assert row["started"] == "in-turn"
     assert {row["steady_begin_s"], row["all_active_share"], row["efficiency"]} == {None}
     assert row["bottleneck_evidence"].startswith("while client ")
-    assert longest_stall(read_trial(turns), 0.0) is None  # between two of them nothing has to move
+    assert stalled(read_trial(turns), 0.0) is None  # between two of them nothing has to move
 
 
 @pytest.mark.parametrize("start", [in_turn, lambda folder: every(folder, 3.0)], ids=["in turn", "every 3 s"])

@@ -64,6 +64,13 @@ def stands_still(begin, end):
     return moving(400 * 20 / (20 - end + begin), 0, begin), moving(400 * 20 / (20 - end + begin), end, 20)
 
 
+def stands_still_often(seconds, *begins):
+    """So long from each of these times on."""
+    ends = [begin + seconds for begin in begins]
+    rate = 400 * 20 / (20 - seconds * len(begins))
+    return [moving(rate, begin, end) for begin, end in zip([0, *ends], [*begins, 20], strict=True)]
+
+
 def wastes(share, size, **header):
     """Packets of that size, whose headers and a share more are beside what the clients read."""
     wire = synthetic.during(400 / 1.02 * share, 20)
@@ -114,6 +121,7 @@ WIRE_MBPS = 400 / 1.02 * MTU / 1434  # what the clients read, with the headers o
 WIRE = synthetic.during(WIRE_MBPS, 20)
 WARM = synthetic.during(WIRE_MBPS * 0.93, 20)
 FILE, DD = {"protocol": "file"}, {"client": "dd"}
+SEVERAL_FILES, IN_TURN = {"work": {"files_per_job": 4}}, {"start": {"kind": "in-turn", "every_s": 0.0}}
 IDLE = {"cpu_user_s": 0.1, "cpu_system_s": 0.1}
 AT_AN_EDGE, SILENT, WRITES = "nothing moved for 8.0 s", "sent nothing", "somebody else writes to the storage"
 STALL, NOT_OURS = "the storage sent nothing for", "reached none of the trial's own hosts"
@@ -137,6 +145,19 @@ TRIALS = {
         (sends(times_excess(1.6), moving(20, 20, 100)), "INVALID", BACKGROUND, ""),
     "a path that pauses": (sends(*stands_still(6, 6.75), planned=FILE), "VALID", "", ""),
     "a path that stands still in the middle": (sends(*stands_still(6, 10), planned=FILE), "SUSPECT", STALL, ""),
+    "a path that stands still three times":
+        (sends(*stands_still_often(0.9, 3, 9, 15), planned=FILE, wrote=IDLE), "SUSPECT",
+         f"{STALL} 2.4 s while clients were at work, 12 % of the window, in 3 pauses, the longest from", ""),
+    "a path that pauses three times":
+        (sends(*stands_still_often(0.3, 3, 9, 15), planned=FILE, wrote=IDLE), "VALID", "", ""),
+    "clients that compute while a path pauses":
+        (sends(*stands_still_often(0.9, 3, 9, 15), planned=FILE), "VALID", "", ""),
+    "jobs that go from file to file pause between them":
+        (sends(*stands_still_often(0.9, 5, 10, 15), planned=FILE | SEVERAL_FILES, wrote=IDLE), "VALID", "", ""),
+    "clients that take turns pause between them":
+        (sends(*stands_still_often(0.9, 5, 10, 15), planned=FILE | IN_TURN, wrote=IDLE), "", "", SILENT),
+    "clients whose server reads ahead while it serves others":
+        (sends(*stands_still_often(0.9, 3, 9, 15), wrote=IDLE), "VALID", "", ""),
     "a path that stands still for long": (sends(*stands_still(6, 14), planned=FILE), "INVALID", STALL, ""),
     "between two samples a stall is as long as it was, with what of it is in their neighbours":
         (sends(*stands_still(6.3, 8.8), planned=FILE, period=1), "SUSPECT", f"{STALL} 2.5 s", ""),
