@@ -3,8 +3,8 @@
 A counter that falls has wrapped at 2³², if three things hold; else it began anew (the host or its
 interface was restarted), and the interval is not known:
 - it never read 2³² or more in this file, as a 64-bit counter sooner or later does;
-- the difference over the wrap is what the interface can carry in the interval, where its speed is
-  known, and less than half the counter's range, where it is not;
+- the difference over the wrap is what the interface can carry in the interval, and that over two is
+  more, where its speed is known; where it is not, the difference is less than half the counter's range;
 - no other counter of the same source fell with it.
 A reset makes the interval unknown for all counters of its source: those that did not fall have begun
 anew as well. CPU times may fall by a tick (proc(5) says so of iowait); that is no reset, and counts as 0.
@@ -141,7 +141,8 @@ def _source(
     for name, fell in fallen.items():
         if fell.any():
             limit = _limit(samples, name, seconds)
-            wrap = fell & (together == 1) & (raw[name] + RANGE < limit) & (samples.columns[name].max() < RANGE)
+            once = (raw[name] + RANGE < limit) & (raw[name] + 2 * RANGE >= limit)
+            wrap = fell & (together == 1) & once & (samples.columns[name].max() < RANGE)
             raw[name][wrap] += RANGE
             wraps |= wrap
             resets |= fell & ~wrap

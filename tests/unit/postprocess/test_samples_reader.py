@@ -157,6 +157,7 @@ def test_a_32_bit_wrap_is_corrected_and_what_began_anew_makes_its_interval_unkno
     [
         pytest.param([2**32 + 5, 2**32 - 90], 1000, id="it has been above 32 bits"),
         pytest.param([2**32 - 20_000_000, 1000], 100, id="more than the link can carry"),
+        pytest.param([2**32 - 300, 50], 100_000, id="in a second the link can carry what wraps it twice"),
         pytest.param([2**31 - 1000, 1000], None, id="more than half the range, without a link speed"),
     ],
 )
