@@ -332,12 +332,13 @@ def _carried(data: TrialData, hosts: list[Sampled], direction: str, near: float)
 
 
 @bytes_rule(
-    Limits("hosts", invalid=0),
+    Limits("% of what was read", suspect=10, invalid=100 * (1 - ON_THE_PATH)),
     remedy="clients went another way: does the server send them on to another one, or does a route lead past it?"
     " Correct the access method's path",
 )
 def path_not_taken(data: TrialData, row: TrialRow) -> Measured:
-    """Doors and gateways that the access method's path names, where none carried half of what the storage moved."""
+    """What clients read from the storage and the doors and gateways that the access method's path names did not carry,
+    by those of the role that carried most; if not all of the path are sampled, only more than half."""
     near, read = moved_around(data), bytes_reported(data)
     named = [[host for host in hosts if host.samples.host in data.trial.path] for hosts in servers_on(data)]
     ways = [(hosts, direction) for hosts in named if hosts for direction in (SENT, RECEIVED)]
@@ -345,10 +346,13 @@ def path_not_taken(data: TrialData, row: TrialRow) -> Measured:
         return  # a cache served most of it
     carried = [together(data, hosts, direction) for hosts, direction in ways]
     most = max((part.bytes if part else near.bytes for part in carried), default=0.0)
-    if most < ON_THE_PATH * near.bytes:
+    whole = min(near.bytes, read)  # what others had of the storage goes its own way
+    if most < ON_THE_PATH * whole or {*data.trial.path} <= {each.samples.host for each in data.sampled}:
         hosts = sorted({host.samples.host for own in named for host in own})
-        moved = f"{mb(most)}, where the storage {data.measure.direction} {mb(near.bytes)}"
-        yield len(hosts), f"{enumerated(hosts)} carried no more than {moved}"
+        words = (
+            f"{enumerated(hosts)} carried no more than {mb(most)} of {mb(whole)} that the clients {data.measure.did}"
+        )
+        yield 100 * (1 - most / whole), words
 
 
 @bytes_rule(

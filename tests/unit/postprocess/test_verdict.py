@@ -238,6 +238,7 @@ CASES = [
     ("nothing counted", measured_in_operations, 5, None, INVALID, "no client reports an operation"),
     ("nothing counted", lambda folder, count: synthetic.edit_clients(folder, "end", events=count), 5, 0, INVALID,
      "no client reports an event in what it read"),
+    ("path not taken", by_door, 0.9, 0.85, SUSPECT, "gw.uf.test carried no more than 850.00 MB of 980.39 MB that"),
     ("path not taken", by_door, 0.6, 0.4, INVALID, "gw.uf.test carried no more than"),
     ("counts apart", lambda folder, counted: moved(folder, 1.0, counted), 0.996, 1 / 1.024, SUSPECT,
      "client 0 read 245.10 MB, its process 239.35 MB (at most 0.5 %"),
@@ -395,6 +396,21 @@ def test_a_server_that_was_flushed_and_saw_no_files_may_have_sent_them_from_memo
     kept(folder, 1)
     flushed(folder, "drop_caches", **{synthetic.OSS: {"files": 0}})
     assert worst(measured(folder)[1], "sent from memory") == SUSPECT
+
+
+def serve_others(folder):
+    sent(folder, 2.5)
+
+
+def leave_a_door_unsampled(folder):
+    edit_trial(folder, path=["gw.uf.test", "gw2.uf.test"])
+
+
+@pytest.mark.parametrize(("share", "exception"), [(1, serve_others), (0.6, leave_a_door_unsampled)])
+def test_clients_went_past_no_door_where_others_had_the_rest_or_another_door_may_have(folder, share, exception):
+    by_door(folder, share)
+    exception(folder)
+    assert worst(measured(folder)[1], "path not taken") == VALID
 
 
 def test_what_two_servers_sent_one_after_the_other_before_the_clients_is_not_added_up(folder):
