@@ -11,6 +11,7 @@ import re
 import socket
 import time
 import types
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -99,7 +100,7 @@ class NoInterface(Exception):
     """There is no such network interface here."""
 
 
-def find_interfaces(interfaces: str, proc: Path = Path("/proc")) -> "list[str]":
+def find_interfaces(interfaces: str, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> "list[str]":
     """The interfaces to sample, of which each is there and counts once: eth0, eth0+eth1, eth%, or auto."""
     present = re.findall(r"^\s*([^\s:|]+):", read_text(f"{proc}/self/net/dev"), re.M)
     if not present:
@@ -116,7 +117,19 @@ def find_interfaces(interfaces: str, proc: Path = Path("/proc")) -> "list[str]":
             raise NoInterface(f"no interface {name} here; there are: {', '.join(present)}")
     if len(set(names)) < len(names):
         raise NoInterface(f"{interfaces} names an interface twice, which would be counted twice")
+    for name in names:
+        for other in _below(name, sys / "class/net"):
+            if other in names:
+                raise NoInterface(f"{name} has bytes of {other}, which would be counted twice; name but one of them")
     return names
+
+
+def _below(interface: str, net: Path) -> "Iterator[str]":
+    """The interfaces that carry what a bond, a bridge or a VLAN does, down to the cards."""
+    for link in (net / interface).glob("lower_*"):
+        other = link.name[len("lower_") :]
+        yield other
+        yield from _below(other, net)
 
 
 def default_interface(proc: Path) -> str:

@@ -37,7 +37,7 @@ class Net(Source):
     def __init__(self, options: argparse.Namespace) -> None:
         super().__init__(options)
         try:
-            self.names = find_interfaces(options.interface, options.proc)
+            self.names = find_interfaces(options.interface, options.proc, options.sys)
         except (NoInterface, OSError) as error:
             raise Refusal(3 if isinstance(error, NoInterface) else 4, str(error)) from None
         if len(self.names) > 1:

@@ -230,6 +230,19 @@ def test_an_interface_twice_or_auto_without_a_default_route_is_exit_3(start, hos
     assert finish(start(*host.options, "--interface", interface))[0] == 3
 
 
+def test_an_interface_through_which_another_ones_bytes_go_is_exit_3(start, host):
+    """A VLAN of a bridge of the card."""
+    counters = " 1 2 0 3 0 0 0 0 4 5 0 6 0 0 0 0"
+    names = ("eth0", "br0", "br0.7", "eth1")
+    host.write("self/net/dev", "heading\n" + "".join(f"{name}:{counters}\n" for name in names))
+    for upper, lower in (("br0", "eth0"), ("br0.7", "br0")):
+        (host.root / "sys/class/net" / upper / f"lower_{lower}").mkdir(parents=True)
+    refused = finish(start(*host.options, "--max-seconds", "1", "--interface", "eth0+br0.7"))
+    assert (refused[0], "br0.7 has bytes of eth0" in refused[1]) == (3, True)
+    assert finish(start(*host.options, "--max-seconds", "1", "--interface", "br%"))[0] == 3
+    assert host.sampled("--interface", "br0.7+eth1").header["interface"] == "br0.7+eth1"
+
+
 FUSE = [("eosxd", "fuse"), ("cvmfs2", "fuse"), ("fusectl", "fusectl")]
 MOUNTS = """\
 /dev/vda1 / ext4 rw,relatime 0 0
