@@ -424,7 +424,25 @@ def test_parquet_has_the_rows_and_types_of_the_tables_and_what_many_clients_said
 
 
 def test_the_notebook_reads_a_runs_tables_and_draws(run, monkeypatch):
-    """Its code is executed as a reader would, cell by cell."""
+    names_in_it = executed_notebook(run, monkeypatch)
+    assert len(names_in_it["trials"]) == 2
+    assert set(names_in_it["usable"]["state"]) == {"complete"}
+    [axes] = names_in_it["figure"].axes
+    assert len(axes.lines) >= 1
+
+
+def test_the_notebook_reads_levels_and_times_as_they_stand(tmp_path, monkeypatch):
+    for index, version in enumerate(("5.1", "5.10")):  # as numbers they would be one
+        folder = synthetic.write_trial(tmp_path, index=index, levels={"version": version})
+    write(folder, 0, opened_wall_ns=None)  # an empty field beside whole numbers that no float holds
+    names_in_it = executed_notebook(tmp_path, monkeypatch)
+    assert list(names_in_it["samples"]["version"].unique()) == ["5.1", "5.10"]
+    recorded = [int(row["opened_wall_ns"]) for row in rows(tmp_path / names.JOBS_CSV) if row["opened_wall_ns"]]
+    assert list(names_in_it["jobs"]["opened_wall_ns"].dropna()) == recorded != []
+
+
+def executed_notebook(run, monkeypatch):
+    """What is there after its code has been executed as a reader would, cell by cell."""
     tables(run)
     monkeypatch.setenv("RUN", str(run))
     notebook = json.loads((Path(__file__).parents[3] / "docs/trials.ipynb").read_text(encoding="utf-8"))
@@ -433,7 +451,4 @@ def test_the_notebook_reads_a_runs_tables_and_draws(run, monkeypatch):
     with mpl.rc_context({"backend": "agg"}):
         for cell in cells:
             exec(compile(cell, "docs/trials.ipynb", "exec"), names_in_it)  # noqa: S102 - our own
-    assert len(names_in_it["trials"]) == 2
-    assert set(names_in_it["usable"]["state"]) == {"complete"}
-    [axes] = names_in_it["figure"].axes
-    assert len(axes.lines) >= 1
+    return names_in_it
