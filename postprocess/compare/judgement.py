@@ -195,8 +195,8 @@ def compare_runs(first: Results, second: Results, size: float, metric: str = "",
     of_first = {batch_name(row.levels) for row in comparable(first.trials, metric)}
     missing = left_out(first, second, metric)
     lost, new = ([name for name in missing if (name in of_first) == in_first] for in_first in (True, False))
-    unit = first.unit if metric == first.rate else ""
-    return Comparison(before, after, metric, unit, judged, differing, lost, new)
+    usable = "usable trials" if metric == first.rate else f"usable trials with {metric}"
+    return Comparison(before, after, metric, trial_column(metric).shown_unit, judged, differing, lost, new, usable)
 
 
 def _of_change(change: Change, size: float, metric: str) -> str:
@@ -253,11 +253,10 @@ def lines(comparison: Comparison) -> Iterator[str]:
             yield f"  {'':<{width}}  {row.strays}"
     if not comparison.judged:
         yield "  no configuration has usable trials in both"
-    usable_trials = comparison.compared if comparison.unit else f"{comparison.compared} with {comparison.metric}"
     for name in comparison.lost:
-        yield f"  {name:<{width}}  inconclusive: no {usable_trials} in {comparison.second}"
+        yield f"  {name:<{width}}  inconclusive: no {comparison.compared} in {comparison.second}"
     for name in comparison.new:
-        yield f"  {name:<{width}}  left out: no {usable_trials} in {comparison.first}"
+        yield f"  {name:<{width}}  left out: no {comparison.compared} in {comparison.first}"
     if comparison.differing is None:
         yield f"  differs: unknown, since the run of {comparison.first}'s latest night was removed"
     for difference in comparison.differing or ():

@@ -12,7 +12,7 @@ from tierbench.postprocess.history import alarms
 from tierbench.postprocess.history.database import Chronicle
 from tierbench.postprocess.history.rows import MEASURED, Night
 from tierbench.postprocess.history.series import DAY_NS
-from tierbench.postprocess.schema.rows import SUMMARISED
+from tierbench.postprocess.schema.rows import SUMMARISED, trial_column
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.wording import NOTHING, change_percent, counted, figures, listed, moment, with_interval
 from tierbench.spec import unknown_name
@@ -160,7 +160,7 @@ def overview(
         middle = f"{figures(min(there))}…{figures(max(there))}" if there else NOTHING
         newest = next((value for value in reversed(values) if value), None)
         drawn = spark([value.mean if value else None for value in values])
-        unit = "" if metric else chronicle.unit
+        unit = trial_column(metric).shown_unit if metric else chronicle.unit
         mark = "  control" if name == chronicle.control else ""
         yield f"  {name:<{width}}  {drawn}  {figures(newest.mean if newest else None):>6} {unit}  of {middle}{mark}"
     yield from (f"  {words}" for words in unmeasured(chronicle))

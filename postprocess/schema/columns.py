@@ -46,7 +46,11 @@ class Column:
     @property
     def axis_label(self) -> str:
         """What a figure's axis says, with the unit."""
-        return f"{self.label or self.meaning}{f' [{self.unit}]' if self.unit != '1' else ''}"
+        return f"{self.label or self.meaning}{f' [{self.shown_unit}]' if self.shown_unit else ''}"
+
+    @property
+    def shown_unit(self) -> str:
+        return "" if self.unit == "1" else self.unit
 
 
 def text(meaning: str) -> str:

@@ -117,6 +117,17 @@ def test_what_was_made_differently_is_refused_unless_it_is_meant(tmp_path, capsy
     assert main(["compare", one, other, "--anyway"]) in (0, 3)
 
 
+def test_each_metric_is_compared_in_its_own_unit(tmp_path, nights, capsys):
+    one, other = make(tmp_path / "a"), without_lan(tmp_path / "b")
+    for metric, unit in (("wall_time_s", "s"), ("amplification", ""), ("delivered_mbps", "Mb/s")):
+        main(["compare", one, other, "--metric", metric, "--json"])
+        assert json.loads(capsys.readouterr().out)["unit"] == unit
+    main(["compare", one, other, "--metric", "window_s"])
+    assert "inconclusive: no usable trials with window_s in b" in capsys.readouterr().out
+    history(nights, "list", "--metric", "window_s")
+    assert "49.9 s  of" in capsys.readouterr().out
+
+
 def test_an_error_is_none_of_the_answers(tmp_path, capsys):
     one, other = make(tmp_path / "one", repeats=1), make(tmp_path / "other", repeats=1)
     assert main(["compare", one, other]) == 3  # single trials
