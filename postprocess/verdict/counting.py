@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tierbench import names
+from tierbench import json_files, names
 from tierbench.dags.plan import read_plan, table_of_run
 from tierbench.dags.trial_settings import Repeats, Until
 from tierbench.errors import ConfigError
@@ -107,8 +107,11 @@ def enough_without(run: Path, trial_id: str) -> bool:
     if planned is None:
         raise ConfigError(f"{run}: its plan has no trial {trial_id}; the names are those of the folders in trials/")
     rule = rule_of(run)
-    if not isinstance(rule, Until) or rule.until:
+    if not isinstance(rule, Until):
         return False
+    if rule.until:
+        answered: dict[str, Any] = json_files.read_or({}, run / names.ANSWERED)
+        return trial_id in answered.get("spared", ())
     others = [
         trial["id"]
         for trial in plan["trials"]

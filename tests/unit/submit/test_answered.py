@@ -170,7 +170,9 @@ def test_the_command_names_the_trials_that_are_not_needed(tmp_path, looks, capsy
     looks += [Look(3, (FASTER,))]
     measure(run, 3)
     assert main(["enough", str(run)]) == 0
-    assert len(capsys.readouterr().out.split()) == 15
+    assert len(spared := capsys.readouterr().out.split()) == 15
+    for trial in trials(run):
+        assert main(["enough", str(run), trial["id"]]) == (0 if trial["id"] in spared else 1)
 
 
 def test_plan_says_the_range_of_time(tmp_path):
