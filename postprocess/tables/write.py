@@ -52,6 +52,10 @@ RATES = {
 ALWAYS = {*AS_SAMPLED, *(counter for counter, _ in RATES.values()), *CPU}
 
 
+class Unwritten(TierbenchError):
+    """A table could not be written: no room, or no permission."""
+
+
 def _to_stderr(words: str) -> None:
     print(words, file=sys.stderr)
 
@@ -148,6 +152,8 @@ def _trial_rows(
                 raise TierbenchError(
                     f"{folder} holds the trial {row.trial_id}, not one of its own name; rename or remove it"
                 )
+        except Unwritten:  # no fault of the trial, which no mean may lack
+            raise
         except TierbenchError as error:
             errors.append(error)
             say(f"left out of the tables: {error}")
@@ -326,7 +332,7 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
         with files.replacing(path) as file:
             yield file
     except OSError as error:
-        raise TierbenchError(
+        raise Unwritten(
             f"{error.filename or path}: {error.strerror}, so {path} was not written; tables can be made of a copy"
         ) from None
 

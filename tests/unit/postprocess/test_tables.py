@@ -1,7 +1,9 @@
 """The CSVs of a run, also of trials in which something went wrong."""
 
 import csv
+import errno
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -401,6 +403,24 @@ def test_without_pyarrow_parquet_is_refused_before_tables_are_made(run, monkeypa
     assert cli.main(["tables", str(run), "--parquet"]) == 3
     assert "pip install tierbench[parquet]" in capsys.readouterr().err
     assert not (run / names.TRIALS_CSV).exists()
+
+
+def test_a_trial_whose_tables_have_no_room_is_not_left_out(run, capsys, monkeypatch):
+    """A few large tables may fill a disk on which the run's small ones still have room."""
+    tables(run)
+    before = {name: (run / name).read_bytes() for name in (names.TRIALS_CSV, names.SUMMARY_CSV)}
+    (run / TRIAL / names.MADE_OF).unlink()
+    replacing = writing.files.replacing
+
+    def full(path):
+        if path == run / TRIAL / names.SAMPLES_CSV:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        return replacing(path)
+
+    monkeypatch.setattr(writing.files, "replacing", full)
+    assert cli.main(["tables", str(run)]) == 1
+    assert "No space left on device" in capsys.readouterr().err
+    assert {name: (run / name).read_bytes() for name in before} == before
 
 
 def test_parquet_has_the_rows_and_types_of_the_tables_and_what_many_clients_said_in_several_lines(run):
