@@ -144,6 +144,8 @@ def show_tables(directory: Path, *, as_json: bool = False) -> bool:
     grid: dict[str, Any] = {}
     try:
         results = read_results(directory, say)
+        if results.absence:
+            warn(f"{directory}: {results.absence}")
         sentences, of_run = [answer.sentence for answer in answers(results)], points(results)
         grid = {"text": grid_text(results, of_run), "rows": list(grid_rows(results, of_run))}
     except TierbenchError as error:  # its plan may be damaged, which costs no table

@@ -63,7 +63,8 @@ def _sections(results: Results, all_answers: Sequence[Answer], drawn: Drawn, pag
     notes = [_answer_notes(answer, alone=len(all_answers) == 1) for answer in all_answers]
     named = results.layout.counterpart
     counterpart = element("p", element("b", "Counterpart: "), named, class_="note") if named else None
-    yield "notes", "Caveats", [*notes, *site_notes(results), counterpart]
+    absence = element("p", results.absence, class_="note") if results.absence else None
+    yield "notes", "Caveats", [absence, *notes, *site_notes(results), counterpart]
     yield "figures", "Figures", [gallery(drawn, page)]
     yield "tables", "Tables", list(run_tables(results))
     yield "papers", "Against the papers", [_figures(_at_place(drawn, PAPERS), page), *papers_table(results)]
@@ -184,7 +185,7 @@ def provenance(results: Results) -> Iterator[Markup]:
         yield details("Recorded conditions", element("pre", text))
         yield from _unlike(recorded)
     order = [trial.trial for trial in results.trials]
-    yield details(f"The plan: {counted(len(order), 'trial')} in this order", element("p", ", ".join(order)))
+    yield details(f"{counted(len(order), 'trial')} in the plan's order", element("p", ", ".join(order)))
 
 
 def _host_tables(of_hosts: Headers) -> Iterator[Markup]:

@@ -20,7 +20,7 @@ from tierbench.postprocess.schema.run_rows import SCHEMA_VERSION, RatioRow, Satu
 from tierbench.postprocess.stats import over_looks, tukey
 from tierbench.postprocess.tables.factors import Panel, Point, layout_of, level_name, level_of, rows_at, run_factors
 from tierbench.postprocess.verdict.counting import looks_of
-from tierbench.postprocess.wording import worded
+from tierbench.postprocess.wording import abridged, worded
 from tierbench.spec import unknown_name
 from tierbench.starts import IN_TURN
 from tierbench.trials import INCOMPLETE
@@ -128,6 +128,14 @@ class Results:
             if row.metric == self.rate and row.factor in (self.layout.lines, along):
                 levels.setdefault((row.factor, _place(row)), set()).add(level_of(row, row.factor))
         return levels
+
+    @property
+    def absence(self) -> str:
+        """That planned trials have no folder, as in a run that was copied in part; nothing where all have."""
+        planned = [trial["id"] for trial in self.plan.get("trials") or ()]
+        absent = [trial for trial in planned if not (self.directory / names.trial_directory(trial)).is_dir()]
+        named = ", ".join(abridged(absent))
+        return f"{len(absent)} of {len(planned)} planned trials have no folder: {named}." if absent else ""
 
     @property
     def accesses(self) -> list[str]:

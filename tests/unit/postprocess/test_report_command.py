@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.report_page import BARE, Page, silent
 from tests.unit.synthetic_report import edit_csv, write_run
-from tests.unit.synthetic_run import edit_json
+from tests.unit.synthetic_run import edit_json, write_trial
 from tierbench.errors import ConfigError, TierbenchError, UnmetNeed
 from tierbench.postprocess.report.write import run_report
 from tierbench.postprocess.tables.write import tables
@@ -58,6 +58,23 @@ def test_a_run_that_has_measured_nothing_has_no_page(tmp_path, state, told):
     edit_csv(run / "trials.csv", mean_mbps="", jobs_ok=0, state=state, verdict_reasons="no flush")
     with pytest.raises(TierbenchError, match="none of its 12 trials has measured anything" + told):
         run_report(run, None, silent)
+
+
+def test_trials_of_a_run_that_was_copied_in_part_are_named(tmp_path, capsys):
+    for repeat in (1, 2):
+        write_trial(tmp_path, repeat=repeat, index=repeat)
+    ids = [f"lan-xrootd.root.x004.r{repeat}" for repeat in (1, 2, 3)]
+    configuration = {"configuration": "lan-xrootd/root", "jobs": 4}
+    planned = [{"id": trial, "name": trial, "repeat": place, **configuration} for place, trial in enumerate(ids, 1)]
+    configurations = [{"access": "lan-xrootd", "workload": "root"}]
+    (tmp_path / "plan.json").write_text(json.dumps({"configurations": configurations, "trials": planned}))
+    words = "1 of 3 planned trials have no folder: lan-xrootd.root.x004.r3"
+    assert cli.main(["tables", str(tmp_path)]) == 0
+    assert words in capsys.readouterr().err
+    assert words in run_report(tmp_path, None, silent).read_text(encoding="utf-8")
+    write_trial(tmp_path, repeat=3, index=3)
+    assert cli.main(["tables", str(tmp_path)]) == 0
+    assert "no folder" not in capsys.readouterr().err
 
 
 CLAIM = {
