@@ -171,7 +171,8 @@ def main():
         change = false_change(chance, kind, points, 3, runs)
         print(f"| {points} | {panels} | {kind} | {answer} | {change} |", flush=True)
     print("\n| scatter of equal lines | n = 3 | 4 | 5 |\n|---|---|---|---|")
-    for scatters in ((0.01,) * 3, (0.01, 0.01, 0.05), (0.01, 0.01, 0.1), (0.005,) * 5 + (0.1,)):
+    unlike = (0.01, 0.01, 0.05), (0.01, 0.01, 0.1), (0.01, 0.01, 0.16, 0.16), (0.005,) * 5 + (0.1,)
+    for scatters in ((0.01,) * 3, *unlike, (0.01,) * 7 + (0.16,)):
         cells = (false_look(chance, scatters, n, runs) for n in (3, 4, 5))
         print(f"| {', '.join(f'{each:.1%}' for each in scatters)} |", " | ".join(cells), "|", flush=True)
     print("\n| lines | true ratio | scatter | wrong | open | repetitions |\n|---|---|---|---|---|---|")

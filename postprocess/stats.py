@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tierbench.dags.levels import SAME_WITHIN, no_difference
 from tierbench.postprocess.digits import Numbers
@@ -24,7 +25,7 @@ RESOLUTION = 0.001  # of a rate: clients start within 10 ms in windows of 10 s, 
 OTHER_SCATTER = 0.01  # how probable it may be that scatter differs by chance, of workloads or of points
 FAR_NOISIER = 100.0  # times the variance: of less nobody knows by three trials which points are noisy
 STRAY = 0.01  # how often a run without a stray trial is said to have one
-DOUBT, DOUBT_OF_STRAYS = 1.5, 0.5  # standard errors by which variances may differ more than they seem to
+DOUBT, DOUBT_OF_STRAYS = 8.0, 1.0  # times 2 / (points - 1): by how much more than seen variances may differ
 LEAST_TRIALS, LEAST_POINTS = 3, 3  # of a point, and in a repetition, to tell a stray trial from its neighbours
 LEAST_DF = 0.5  # below it an interval says nothing, and its ends are no numbers
 LARGEST_DF = 1000.0  # beyond, Student's distribution is the normal one
@@ -158,10 +159,13 @@ class Blocks:
 
     Trials that are missing take nothing from the others, as long as points are linked by repetitions that they share.
     The scatter of each point is its own, drawn towards that of all (Smyth 2004), with the degrees of freedom of both;
-    that of `noisy` points towards theirs, whose trials say as little of the shifts as their `weight`.
+    that of `noisy` points towards theirs, whose trials say as little of the shifts as their `weight`. A `trimmed`
+    point, of which a stray trial is left out, has its own alone: it may be a noisy one.
     """
 
-    def __init__(self, values: Values, noisy: Collection[Hashable] = (), weight: float = 1.0) -> None:
+    def __init__(
+        self, values: Values, noisy: Collection[Hashable] = (), weight: float = 1.0, trimmed: Collection[Hashable] = ()
+    ) -> None:
         self.trials = [key for key, value in values.items() if value > 0]
         logs = np.log([values[key] for key in self.trials])
         self.points = {point: place for place, point in enumerate(dict.fromkeys(key[0] for key in self.trials))}
@@ -189,9 +193,9 @@ class Blocks:
         for _ in range(len(joined).bit_length()):
             joined = (joined.astype(float) @ joined) > 0
         self.linked = [int(row.argmax()) for row in joined]  # by points, a number of all that repetitions link
-        self.variances, self.dfs = np.zeros(len(self.points)), np.zeros(len(self.points))
-        for part in filter(np.any, (is_noisy, ~is_noisy)):
-            self.variances[part], self.dfs[part] = moderated(self.squares[part], self.freedom[part])
+        is_trimmed = np.array([point in trimmed for point in self.points], dtype=bool)
+        self.variances, self.dfs = moderated(self.squares, self.freedom, is_noisy, is_trimmed)
+        self.most_df = np.where(is_trimmed, self.dfs, self.df)  # of a ratio
 
     @property
     def df(self) -> float:
@@ -213,10 +217,11 @@ class Blocks:
             return Compared(Interval(math.exp(log)))
         parts = np.bincount(self.at, weights**2, len(self.points)) * self.variances
         at_resolution = bool((self.variances[[first, second]] <= RESOLUTION**2).all())
-        return replace(_from_log(float(log), parts, self.dfs, self.df), at_resolution=at_resolution)
+        most_df = float(self.most_df[[first, second]].min())
+        return replace(_from_log(float(log), parts, self.dfs, most_df), at_resolution=at_resolution)
 
 
-def blocks(values: Values) -> tuple[Blocks, list[Trial]]:
+def blocks(values: Values, trimmed: Collection[Hashable] = ()) -> tuple[Blocks, list[Trial]]:
     """The model of these values, without trials that are strays, and those: at most one in twenty, at least one.
 
     A stray lies further from what the others of its repetition and its point foretell than chance has it.
@@ -224,7 +229,7 @@ def blocks(values: Values) -> tuple[Blocks, list[Trial]]:
     from scipy import special
 
     used, strays = dict(values), []
-    model = Blocks(used)
+    model = Blocks(used, trimmed=trimmed)
     for _ in range(max(1, len(used) // 20)):
         can = (model.counts[model.at] >= LEAST_TRIALS) & (model.repeat_counts >= LEAST_POINTS) & (model.free > 1e-9)
         if not can.any() or not model.squares.any():
@@ -234,14 +239,15 @@ def blocks(values: Values) -> tuple[Blocks, list[Trial]]:
         stray = model.trials[worst]
         without = Blocks({key: value for key, value in used.items() if key != stray})
         place = without.points[stray[0]]
-        variance, df = (float(of[place]) for of in moderated(without.squares, without.freedom, DOUBT_OF_STRAYS))
+        drawn = moderated(without.squares, without.freedom, doubt=DOUBT_OF_STRAYS)
+        variance, df = (float(of[place]) for of in drawn)
         if df <= 0 or variance <= 0:
             break
         if 2 * len(used) * float(special.stdtr(df, -far[worst] / math.sqrt(variance))) >= STRAY:
             break
         strays.append(stray)
         del used[stray]
-        model = without
+        model = Blocks(used, trimmed={*trimmed, *_points(strays)})
     return model, strays
 
 
@@ -257,12 +263,13 @@ class ApartBlocks:
         self._models: list[Blocks] = []  # of what lies within a kind before the kind's
         self.strays: list[Trial] = []
         for of_kind, model, strays in _apart(values, kind):
-            finer = _apart(_without(of_kind, strays), within)
+            finer = _apart(_without(of_kind, strays), within, _points(strays))
             for part in finer if len(finer) > 1 else ():
                 self._add(*part)
             if len(finer) > 1:  # what one model leaves out no other one uses
-                rest = _without(of_kind, [*strays, *self.strays])
-                self._add(rest, Blocks(rest), strays)
+                left_out = [*strays, *self.strays]
+                rest = _without(of_kind, left_out)
+                self._add(rest, Blocks(rest, trimmed=_points(left_out)), strays)
             else:
                 self._add(of_kind, model, strays)
         self._every, self._values = values, _without(values, self.strays)
@@ -296,14 +303,20 @@ def _without(values: Values, strays: Sequence[Trial]) -> Values:
     return {key: value for key, value in values.items() if key not in strays}
 
 
-def _apart(values: Values, kind: Kind) -> Sequence[tuple[Values, Blocks, Sequence[Trial]]]:
+def _points(trials: Sequence[Trial]) -> set[Hashable]:
+    return {point for point, _ in trials}
+
+
+def _apart(
+    values: Values, kind: Kind, trimmed: Collection[Hashable] = ()
+) -> Sequence[tuple[Values, Blocks, Sequence[Trial]]]:
     """The values of each kind with their model and its strays, or all together where the scatter does not differ."""
     parts: dict[Hashable, dict[Trial, float]] = {}
     for key, value in values.items():
         parts.setdefault(kind(key[0]), {})[key] = value
-    every = [(part, *blocks(part)) for part in parts.values()]
+    every = [(part, *blocks(part, trimmed)) for part in parts.values()]
     alone = len(every) == 1 or _scatter_differs([model for _, model, _ in every])
-    return every if alone else [(values, *blocks(values))]
+    return every if alone else [(values, *blocks(values, trimmed))]
 
 
 def _noisy_apart(values: Values, model: Blocks, strays: Sequence[Trial]) -> tuple[Blocks, Sequence[Trial]]:
@@ -339,7 +352,7 @@ def _noisy_apart(values: Values, model: Blocks, strays: Sequence[Trial]) -> tupl
     apart = {point for point, place in model.points.items() if noisy[place]}
     _, others = blocks({key: value for key, value in values.items() if key[0] not in apart})
     strays = [*others, *(key for key in strays if key[0] in apart)]
-    return Blocks(_without(values, strays), apart, weight), strays
+    return Blocks(_without(values, strays), apart, weight, _points(strays)), strays
 
 
 def _about(own: Numbers, present: Numbers, calm: Numbers) -> Numbers:
@@ -365,31 +378,48 @@ def _scatter_differs(models: Sequence[Blocks]) -> bool:
     return bool(special.chdtrc(len(models) - 1, spread / correction) < OTHER_SCATTER)
 
 
-def moderated(squares: Numbers, freedom: Numbers, doubt: float = DOUBT) -> tuple[Numbers, Numbers]:
+def moderated(
+    squares: Numbers, freedom: Numbers, noisy: NDArray[np.bool_] | None = None,
+    trimmed: NDArray[np.bool_] | None = None,
+    doubt: float = DOUBT,
+) -> tuple[Numbers, Numbers]:  # fmt: skip
     """Variances from sums of squares, each drawn towards all of them, and their degrees of freedom.
 
     As limma's squeezeVar, but for two things that few trials of few points need, by simulation: they are drawn towards
-    their mean and not their geometric mean, and how much they differ counts `doubt` standard errors more.
+    their mean and not their geometric mean, and they may differ by more than they seem to. Noisy ones are drawn to the
+    mean of the noisy, the others to theirs, and no more than all differ: a noisy one that looks calm is among the calm.
     """
+    variances, dfs = np.zeros(len(squares)), np.zeros(len(squares))
+    prior = _prior_df(squares, freedom, doubt)
+    every = np.ones(len(squares), dtype=bool)
+    for part in (every,) if noisy is None else (noisy, ~noisy):
+        total = float(freedom[part].sum())
+        if total < 1e-9:
+            continue
+        pooled = max(float(squares[part].sum()) / total, RESOLUTION**2)
+        if prior is None or pooled == RESOLUTION**2:
+            variances[part], dfs[part] = pooled, total
+            continue
+        priors = prior if trimmed is None else np.where(trimmed[part], 0.0, prior)
+        both = np.maximum(priors + freedom[part], 1e-9)
+        variances[part] = np.maximum((priors * pooled + squares[part]) / both, RESOLUTION**2)
+        dfs[part] = np.minimum(both, total)
+    return variances, dfs
+
+
+def _prior_df(squares: Numbers, freedom: Numbers, doubt: float) -> float | None:
+    """As how many degrees of freedom the mean variance counts for each one; None where they are too few to differ."""
     from scipy import special
 
-    total = float(freedom.sum())
-    if total < 1e-9:
-        return np.zeros(len(squares)), np.zeros(len(squares))
-    pooled = max(float(squares.sum()) / total, RESOLUTION**2)
-    same = np.full(len(squares), pooled), np.full(len(squares), total)
-    has = freedom > 1e-9
-    if has.sum() < 3 or pooled == RESOLUTION**2:
-        return same
-    variances, half = squares[has] / freedom[has], freedom[has] / 2
+    has, total = freedom > 1e-9, float(freedom.sum())
+    if has.sum() < 3 or squares.sum() / total <= RESOLUTION**2:
+        return None
+    pooled, variances, half = float(squares.sum()) / total, squares[has] / freedom[has], freedom[has] / 2
     logs = np.log(np.maximum(variances, 1e-5 * max(float(np.median(variances)), 1e-5 * pooled)))
     logs = logs - special.digamma(half) + np.log(half)
     expected = float(special.polygamma(1, half).mean())
     beyond = max(float(logs.var(ddof=1)) - expected, 0.0)
-    beyond += doubt * (expected + beyond) * math.sqrt(2 / (len(logs) - 1))
-    prior = 2 * _inverse_trigamma(beyond)
-    variances = np.maximum((prior * pooled + squares) / (prior + freedom), RESOLUTION**2)
-    return variances, np.minimum(prior + freedom, total)
+    return 2 * _inverse_trigamma(beyond + doubt * (expected + beyond) * 2 / (len(logs) - 1))
 
 
 def _inverse_trigamma(value: float) -> float:
