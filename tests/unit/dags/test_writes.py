@@ -139,6 +139,7 @@ def test_no_access_writes_where_replicas_are(tmp_path, path):
         (("/w/1\t10\t\t0", "/w/1\t10\t\t10"), ("ok", "ok"), ["/w/1\t20\t\n"]),  # as large as all its parts
         (("/w/1\t10\t\t0", "/w/1\t10\t\t10"), ("ok", "killed"), []),
         (("/w/1\t20", "/w/1\t0"), ("ok", "ok"), ["/w/1\t20\t00000000\n"]),  # written by the first for all
+        (("/w/1\t5", "/w/2\t5", "/w/3\t5", "/w/4\t5"), ("ok", "lost"), ["/w/1\t5\t\n", "/w/2\t5\t\n"]),
     ],
 )
 def test_the_files_of_clients_that_ended_well_are_expected(tmp_path, monkeypatch, replicas, ends, expected):

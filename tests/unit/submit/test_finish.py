@@ -33,23 +33,51 @@ def write(trial, **changes):
     (trial / names.TRIAL).write_text(json.dumps(definition))
 
 
-def finished(trial, dag_status="0", path="/usr/bin"):
+def finished(trial, dag_status="0", path="/usr/bin", failed="0"):
     """Without tierbench on the PATH, as on an access point that has none."""
-    command = [PYTHON, trial.parent.parent / names.SCRIPTS / names.FINISH, dag_status, "0"]
+    command = [PYTHON, trial.parent.parent / names.SCRIPTS / names.FINISH, dag_status, failed]
     return run(*command, cwd=trial, env={"PATH": path})
 
 
+def outcome(trial):
+    return json.loads((trial / names.OUTCOME).read_text())
+
+
 def state(trial):
-    return json.loads((trial / names.OUTCOME).read_text())["state"]
+    return outcome(trial)["state"]
 
 
 def test_a_client_that_never_started_makes_the_trial_incomplete_and_all_clients_done_complete(trial):
     assert finished(trial).returncode == 1
     assert state(trial) == "incomplete"
-    assert json.loads((trial / names.OUTCOME).read_text())["reasons"] == ["client 1 never started"]
+    assert outcome(trial)["reasons"] == ["client 1 never started"]
     (trial / names.OUTCOME).unlink()
     (trial / "clients/1.jsonl").write_text('{"event": "end", "status": "ok", "message": ""}\n')
     assert finished(trial).returncode == 0
+    assert finished(trial, failed="1").returncode == 1  # whatever else it was that failed
+    assert outcome(trial)["reasons"] == ["1 nodes of the trial's DAG failed; see trial.dag.dagman.out"]
+
+
+@pytest.mark.parametrize(("status", "retry", "again"), [("2", 0, True), ("2", 1, False), (finish.REMOVED, 0, False)])
+def test_a_failed_trial_is_tried_again_while_dagman_does_so(trial, status, retry, again):
+    (trial / names.BEGUN).touch()
+    (trial / names.ATTEMPT).write_text(json.dumps({"retry": retry, "retries": 1}))
+    finished(trial, status)
+    assert outcome(trial)["again"] is again
+
+
+def test_what_outlives_a_trial_makes_it_incomplete(trial):
+    """A condition of the next one's hosts, or a flush that goes on in its time."""
+    rtt = {"name": "rtt.wan", "condition": "rtt", "host": "wan", "value": "47", "unit": "ms", "tolerance_pct": 1.0}
+    write(trial, jobs=1, conditions=[rtt])
+    (trial / names.ARRANGED).mkdir()
+    (trial / names.ARRANGED / "rtt.wan.jsonl").write_text('{"event": "arranged", "before": "9", "now": "47"}\n')
+    running = "001 (8.0.000) 2026-07-10 12:00:00 Job executing on host: <>\n\tSlotName: slot1@wn01\n...\n"
+    (trial / names.FLUSH_LOG).write_text(running)
+    assert finished(trial).returncode == 1
+    flush, condition = outcome(trial)["reasons"]
+    assert flush.startswith("jobs 8.0 (slot1@wn01) did not end within 0.2 s of being removed")
+    assert condition.startswith("nothing says that rtt on wan was restored")
 
 
 def test_a_trial_without_tables_says_how_they_are_made(trial):
@@ -75,6 +103,7 @@ def test_whatever_has_happened_the_lock_is_given_on_and_htcondor_can_deliver_the
 
 def test_a_trial_that_is_removed_while_it_waits_for_the_lock_has_no_outcome(trial):
     (trial / names.CLIENTS_LOG).unlink()
+    (trial / names.NOT_NEEDED).touch()  # or not: whether it is may change
     assert finished(trial, finish.REMOVED).returncode == 1
     assert not (trial / names.OUTCOME).exists()
 
@@ -97,7 +126,8 @@ def test_of_the_samplers_htcondor_forgets_the_one_whose_worker_is_lost(trial, tm
     write(trial, jobs=1)
     executing = "001 (9.{}.000) 2026-07-10 12:00:00 Job executing on host: <10.0.0.1>\n...\n"
     lost = "022 (9.1.000) 2026-07-10 12:00:09 Job disconnected, attempting to reconnect\n    Socket closed\n...\n"
-    (trial / names.SAMPLERS_LOG).write_text("".join(map(executing.format, range(2))) + lost)
+    paused = "010 (9.0.000) 2026-07-10 12:00:09 Job was suspended.\n...\n"
+    (trial / names.SAMPLERS_LOG).write_text("".join(map(executing.format, range(2))) + lost + paused)
     asked = tmp_path / "asked"
     script(tmp_path / "condor_rm", f'echo "$*" >> {asked}')
     assert finished(trial, path=f"{tmp_path}:/usr/bin").returncode == 0
@@ -113,7 +143,7 @@ def look_through(trial, tmp_path, monkeypatch):
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
         monkeypatch.chdir(trial)
         limits = Limits(*[60] * len(Limits._fields))
-        return finish.one_try(Trial(1, limits, [], writes={"url": "/area", "bytes": written}), [])
+        return finish.one_try(Trial(1, limits, [], writes={"url": "/area", "bytes": written}), ["wn01"])
 
     return look_through
 
@@ -123,11 +153,23 @@ def test_the_job_that_looks_through_what_was_written_may_take_longer_for_more(tm
     asked = tmp_path / "asked"
     look_through(f'echo "$*" > {asked}; exit 1', written)
     assert f"-a run_limit = {limit}" in asked.read_text()
+    assert '-a pool_requirements = (true) && Machine != "wn01"' in asked.read_text()
+
+
+def test_the_second_try_to_look_through_it_is_another_workers(trial, monkeypatch):
+    monkeypatch.chdir(trial)
+    (trial / names.WRITE_AREA_LOG).touch()
+    tries = []
+    monkeypatch.setattr(finish, "one_try", lambda _, avoided: ({}, tries.append(avoided), "slot1_1@wn01"))
+    finish.clear(Trial(1, Limits(*[60] * len(Limits._fields)), [], writes={"url": "/area"}))
+    assert tries == [[], ["wn01"]]
 
 
 def test_while_it_looks_through_what_was_written_no_other_trial_takes_the_lock(trial, look_through):
     holder = trial.parent.parent / names.LOCK_HOLDER
     os.utime(holder, (0, 0))
+    (trial / names.WRITE_AREA).mkdir()
+    (trial / names.CLEARED).write_text('{"status": "ok"}')  # of an earlier try
     events = ["000 (7.0.000) {} Job submitted\n...\n", "009 (7.0.000) {} Job was aborted.\n    removed\n...\n"]
     (trial / names.WRITE_AREA_LOG).write_text("".join(events).format(*["2026-07-10 12:00:00"] * 2))
     _, why, _ = look_through("echo '7.0 - 7.0'")

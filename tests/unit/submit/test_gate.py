@@ -11,6 +11,7 @@ from tests.unit.shipped import wait_until
 from tierbench import names
 from tierbench.starts import read_go
 from tierbench.submit.trial import stop
+from tierbench.submit.trial.gate import TURN_SECONDS
 from tierbench.submit.trial.joblog import Cluster
 from tierbench.submit.trial.stop import see_end
 from tierbench.submit.trial.trial_monitor import CalledOff, gather
@@ -172,7 +173,7 @@ def test_a_clients_turn_comes_when_the_one_before_has_ended(in_turn):
     ended = time.time_ns()
     in_turn.terminated(0)
     wait_until(lambda: len(in_turn.said()["turns_wall_ns"]) == 2)
-    assert in_turn.said()["turns_wall_ns"][1] > ended
+    assert in_turn.said()["turns_wall_ns"][1] > ended + TURN_SECONDS * 1e9
     assert in_turn.gate.wait(120) == 0
     in_turn.terminated(1)
     assert in_turn.stop.wait(120) == 0

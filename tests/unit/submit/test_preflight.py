@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
+from unittest.mock import Mock
 
 import htcondor2
 import pytest
@@ -199,6 +200,8 @@ def test_a_disk_without_room_for_more_files_is_full(tmp_path, monkeypatch):
 
     monkeypatch.setattr(disk_reserve.os, "statvfs", lambda _: Full)
     assert disk_reserve.free_bytes(tmp_path) == 0
+    Full.f_files = Full.f_favail = 0  # where nobody counts them
+    assert disk_reserve.free_bytes(tmp_path) > 0
 
 
 def test_a_run_that_does_not_fit_is_refused_before_it_is_written(tmp_path, monkeypatch):
@@ -235,6 +238,7 @@ def test_an_event_that_a_full_disk_has_cut_off_hides_none_after_it(tmp_path, cut
     log.write_text(EVENT + EVENT.replace("031", "033")[:cut], encoding="utf-8")
     disk_reserve.close_cut_event(tmp_path)
     assert not disk_reserve.has_cut_event(tmp_path)
+    assert "...\n...\n" not in log.read_text(encoding="utf-8")
     with log.open("a", encoding="utf-8") as file:
         file.write(EVENT.replace("031", "034"))
     reader, clusters = htcondor2.JobEventLog(str(log)), []
@@ -242,3 +246,13 @@ def test_an_event_that_a_full_disk_has_cut_off_hides_none_after_it(tmp_path, cut
         with suppress(htcondor2.HTCondorException):  # of the cut one; DAGMan, too, reads on
             clusters.extend(event.cluster for event in reader.events(stop_after=0))
     assert (clusters[0], clusters[-1]) == (31, 34)
+
+
+def test_an_event_that_is_being_written_is_not_cut_off(tmp_path, monkeypatch):
+    log = tmp_path / names.NODES_LOG
+    monkeypatch.setattr(disk_reserve, "time", Mock(sleep=lambda _: log.write_text(EVENT * 2, encoding="utf-8")))
+    log.write_text(EVENT + EVENT[:180], encoding="utf-8")
+    assert not disk_reserve.has_cut_event(tmp_path)
+    log.write_text(EVENT + EVENT[:180], encoding="utf-8")
+    disk_reserve.close_cut_event(tmp_path)
+    assert log.read_text(encoding="utf-8") == EVENT * 2

@@ -1,6 +1,7 @@
 """A trial before each try: reset_trial.py, run as DAGMan runs it."""
 
 import json
+import os
 import shutil
 import subprocess
 from contextlib import contextmanager
@@ -108,10 +109,14 @@ def test_a_dag_waits_for_a_trial_that_another_dag_has_and_takes_its_outcome(trie
         held.communicate(b"\n")
 
 
-def test_a_trial_that_another_dag_has_given_up_is_tried(tried):
+def test_a_trial_that_another_dag_has_given_up_is_tried(tried, monkeypatch):
+    monkeypatch.chdir(tried.parent.parent)
     reset(tried, "0", "1")  # by this process, which lives on
     (tried / names.OUTCOME).write_text('{"state": "incomplete", "again": false}')
+    assert not dagman.claim(tried, 1, given_up=False)
     assert dagman.claim(tried, 1, given_up=True)
+    (tried / names.CLAIM).write_text(f"{os.getpid()} 1\n")  # its number is another one's by now
+    assert dagman.claim(tried, 1, given_up=False)
 
 
 @contextmanager
