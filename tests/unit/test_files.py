@@ -49,10 +49,24 @@ def a_large_one(path):
 def test_what_cannot_be_read_whole_is_damaged_at_once(tmp_path, plant):
     path = tmp_path / names.TRIALS_CSV
     plant(path)
+    open_files = len([*Path("/proc/self/fd").iterdir()])
     with pytest.raises(json_files.Damaged, match="cannot be read"):
         json_files.read(path)
     with pytest.raises((TierbenchError, OSError)):
         read_rows(TrialRow, tmp_path) if not path.is_file() else files.read_bytes(path)
+    assert len([*Path("/proc/self/fd").iterdir()]) == open_files
+
+
+def test_no_link_in_an_open_folder_is_followed(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    folder = os.open(tmp_path, files.FOLDER)
+    try:
+        assert files.read_end("file", folder) == b""
+        with pytest.raises(OSError, match="link"):
+            files.read_end("link", folder)
+    finally:
+        os.close(folder)
 
 
 def nested(top):
@@ -117,6 +131,12 @@ def test_a_lock_is_waited_for_in_time_and_said_so(tmp_path):
     with pytest.raises(KeyboardInterrupt), files.locked(tmp_path / "lock", gone=True):
         raise KeyboardInterrupt
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_whose_file_was_removed_meanwhile_is_nobodys(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_try_lock", lambda _: (tmp_path / "lock").unlink() or True)
+    with pytest.raises(BlockingIOError), files.locked(tmp_path / "lock"):
+        pytest.fail("another one has another file")
 
 
 def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
+from unittest.mock import Mock
 
 import htcondor2
 import pytest
@@ -37,6 +38,7 @@ from tierbench.submit.planning import credentials as findings
 from tierbench.submit.questions import visits
 from tierbench.trials import read_trial
 from tierbench.wrappers.credentials import ticket_expires
+from tierbench.wrappers.main import explain_refusal
 
 WAY = "wan-xrootd-public"
 TOLD_TO_NOBODY = "c2lnbmF0dXJl"  # the signature, without which a token is worth nothing
@@ -247,6 +249,12 @@ def test_that_its_token_expired_meanwhile_is_the_reason_of_a_client_that_is_refu
 def test_and_of_no_other(job, then, status):
     end = outlives_its_token(job, then)
     assert (end["status"], "expired" in str(end["message"])) == (status, False)
+
+
+def test_nor_of_damage():
+    outcome = {"status": "damaged", "message": "its adler32 is another"}
+    explain_refusal(outcome, Mock(expired=lambda _: {"status": "expired-token", "message": "it expired"}), 0.0)
+    assert outcome["status"] == "damaged"
 
 
 def test_a_token_in_json_as_htcondor_writes_it_is_shown_alone_and_renewed_when_htcondor_renews_it(job):

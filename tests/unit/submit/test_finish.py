@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.shipped import PYTHON, ship
 from tests.unit.stand_ins import run, script
-from tierbench import names
+from tierbench import condition_state, names
 from tierbench.submit.trial import finish
 from tierbench.trials import Limits, Trial
 
@@ -78,6 +78,18 @@ def test_what_outlives_a_trial_makes_it_incomplete(trial):
     flush, condition = outcome(trial)["reasons"]
     assert flush.startswith("jobs 8.0 (slot1@wn01) did not end within 0.2 s of being removed")
     assert condition.startswith("nothing says that rtt on wan was restored")
+
+
+def test_who_says_that_restoring_takes_longer_is_waited_for(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(condition_state, "poll", lambda _, seconds, __: asked.append(seconds))
+    (tmp_path / names.ARRANGED).mkdir()
+    (tmp_path / names.ARRANGED / "cache.wan.jsonl").write_text('{"event": "arranged", "within_s": 300}\n')
+    condition_state.wait_until_restored(tmp_path, [], 30)
+    (tmp_path / names.STOP).touch()
+    os.utime(tmp_path / names.STOP, (time.time() - 100,) * 2)  # since when it is at it
+    condition_state.wait_until_restored(tmp_path, [], 30)
+    assert asked == [300, pytest.approx(200, abs=9)]
 
 
 def test_a_trial_without_tables_says_how_they_are_made(trial):

@@ -112,7 +112,7 @@ def test_a_line_is_one_setting(line, tmp_path):
     ("refused", "because"),
     [
         (
-            ["true) || (true", "true // ", "true /* ", "a = 1", "a; b", "a, b", "1 +", "(", ""],
+            ["true) || (true", "true // ", "true /* ", "true ;", "a = 1", "a; b", "a, b", "1 +", "(", ""],
             "must be one ClassAd expression",
         ),
         (

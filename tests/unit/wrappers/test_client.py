@@ -209,6 +209,13 @@ def test_what_xrdcp_has_copied_from_server_to_server_is_what_the_server_has_then
         assert (job.folder / "asked").read_text() == "root://other:1098 stat /copies/replica.root\n"
 
 
+def test_a_signal_after_all_was_read_makes_it_no_worse(job):
+    job.script("bin/xrdcp", "exit 0")
+    job.script("bin/xrdfs", "kill -TERM $PPID", f"echo 'Size:   {SIZE}'")
+    job.offer(URL, SIZE)
+    assert job.end("xrdcp", options={"to": "root://other:1098//copies"})["status"] == "ok"
+
+
 def test_of_several_processes_none_waits_for_what_a_server_says_of_anothers_copy(job):
     job.script("bin/xrdcp", "exit 0")
     job.script("bin/xrdfs", f"echo asked >>{job.folder}/asked", "echo Size: 5")

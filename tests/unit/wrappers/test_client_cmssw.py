@@ -99,9 +99,12 @@ def test_each_file_of_a_job_is_what_its_own_cmsrun_reads(job, cmssw):
     assert (job.folder / "opened").read_text().split() == [f"file:{file}" for file in files]
 
 
-def test_another_file_than_the_replica_no_job_report_and_a_missing_release_are_told(job, cmssw):
+def test_another_file_than_the_replica_none_no_job_report_and_a_missing_release_are_told(job, cmssw):
     (job.folder / "job-report.xml").write_text(JOB_REPORT.replace("server:1094", "fallback:1094"))
     assert job.end("cmssw", options=cmssw)["status"] == "wrong-protocol"
+    before, _, after = JOB_REPORT.partition("<InputFile>")
+    (job.folder / "job-report.xml").write_text(before + after.partition("</InputFile>")[2])
+    assert job.end("cmssw", options=cmssw)["status"] == "short-read"
     job.script("bin/cmsRun", "true")
     assert job.end("cmssw", options=cmssw)["status"] == "failed"
     job.script("bin/scramv1", "echo no such release >&2; exit 1")

@@ -14,6 +14,7 @@ from tests.unit.access_point import AHEAD_S, access_point_of
 from tests.unit.client_process import PATIENCE_S, SIZE, events, until
 from tests.unit.shipped import ship
 from tierbench import files
+from tierbench.host import LivingSocket
 from tierbench.starts import LOOKS_PER_S, Go, lead, pause_between_looks, settling
 from tierbench.wrappers import child
 from tierbench.wrappers.child import CLAIM
@@ -139,6 +140,13 @@ def test_a_conversation_that_breaks_off_is_taken_up_again(job, access_point):
     assert job.end("dd", "--gate", "go.json")["status"] == "ok"
     # htchirp has two each: to compare the clocks, for a look, and again, and to compare them once more
     assert len(access_point.connections) == 2 * 4
+
+
+def test_a_conversation_that_was_closed_is_no_silence():
+    here, there = socket.socketpair()
+    there.close()
+    with LivingSocket(fileno=here.detach()) as living, pytest.raises(ConnectionResetError):
+        living.recv(1)
 
 
 def test_of_many_clients_each_looks_the_less_often(job, access_point):

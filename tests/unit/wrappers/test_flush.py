@@ -89,16 +89,25 @@ def test_one_file_that_cannot_be_measured_hides_no_warm_ones(replicas, monkeypat
     assert (result["status"], result["resident_after_bytes"]) == ("still-warm", SIZE * (result["files"] - 1))
 
 
+@pytest.mark.parametrize(("resident", "status"), [(9, "ok"), (11, "still-warm")])
+def test_a_hundredth_in_memory_is_warm(replicas, monkeypatch, capsys, resident, status):
+    monkeypatch.setattr(flush_module, "pages_of", lambda *_: flush_module.Pages(1000, resident))
+    assert report_here(monkeypatch, capsys, "--strategy", "none", "--directory", replicas)["status"] == status
+
+
 @pytest.mark.parametrize("directory", ["/nowhere", ""])
 def test_files_that_are_not_here_are_no_warm_files(directory):
     result = report("--strategy", "fadvise", "--directory", directory)
     assert (result["files"], result["status"]) == (0, "ok")
 
 
-def test_what_a_server_with_zfs_has_of_files_that_it_does_not_see_nobody_can_measure(helper, monkeypatch, capsys):
+@pytest.mark.parametrize(("strategy", "status"), [("lustre", "unmeasured"), ("fadvise", "ok")])
+def test_what_a_server_with_zfs_has_of_files_that_it_does_not_see_nobody_can_measure(
+    helper, monkeypatch, capsys, strategy, status
+):
     monkeypatch.setattr(flush_module, "ARC", __file__)
-    options = ["--strategy", "lustre", "--directory", "", "--helper", helper("exit 0")]
-    assert report_here(monkeypatch, capsys, *options)["status"] == "unmeasured"
+    options = ["--strategy", strategy, "--directory", "", "--helper", helper("exit 0")]
+    assert report_here(monkeypatch, capsys, *options)["status"] == status
 
 
 def test_the_helper_is_told_the_strategy_and_a_missing_one_is_reported(replicas, helper):

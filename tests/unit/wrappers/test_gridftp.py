@@ -8,6 +8,7 @@ import pytest
 from tests.unit.client_process import run_of
 from tierbench.wrappers.child import Failure, UsageError
 from tierbench.wrappers.client import Job
+from tierbench.wrappers.clients import gridftp
 from tierbench.wrappers.clients.gridftp import Gridftp
 from tierbench.wrappers.pool_process import PoolProcess
 from tierbench.wrappers.work import Fetch, Replica
@@ -51,6 +52,18 @@ def test_the_files_of_a_directory_are_told_by_several_sessions(tmp_path):
     end = outcome(tmp_path, "directory-pp-cc2", to=TO, directory=True, sessions=2, pipelining=True)
     assert (end["status"], end["bytes_app"]) == ("ok", 10_000)
     assert [fetch["bytes"] for fetch in end["fetches"]] == [1000, 2000, 3000, 4000]
+
+
+def test_a_url_that_was_reported_whole_once_is_one_file(tmp_path):
+    assert len(outcome(tmp_path, "list", files=[FILES[0]] * 2, to=TO)["fetches"]) == 1
+
+
+def test_of_a_stripe_the_last_marker_counts(tmp_path):
+    end = outcome(tmp_path, "list", to=TO)
+    log = tmp_path / "stderr"
+    last = next(gridftp.MARKER.finditer(log.read_text()))
+    log.write_text(f"{last[0].removesuffix(last[3])}1\n{log.read_text()}")
+    assert client(tmp_path, to=TO).outcome(run_of()) == end
 
 
 def test_a_directory_that_would_go_to_the_workers_disk_or_has_more_files_than_the_jobs_is_refused(tmp_path):

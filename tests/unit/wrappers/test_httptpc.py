@@ -1,6 +1,7 @@
 """What the client makes of answers to COPY, recorded with XRootD 5.8.1, and that it leaves no copy behind."""
 
 import signal
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler
@@ -9,6 +10,7 @@ import pytest
 
 from tests.unit.client_process import PATIENCE_S, SIZE, events, until
 from tests.unit.stand_ins import serving
+from tierbench.wrappers.clients.httptpc import COPY
 
 MARKER = """\
 Perf Marker
@@ -99,8 +101,9 @@ def asked(servers, method):
         ({"code": 500, "said": "failure: " + UNSEEN}, "open-failed", 0, f"the server answered 500: {UNSEEN}"),
         ({"size": SIZE - 1}, "short-read", SIZE - 1, f"{SIZE - 1} of {SIZE} bytes"),
         ({"removal": 403}, "failed", SIZE, "could not be removed: the server answered 403"),
+        ({"removal": 404}, "ok", SIZE, ""),
     ],
-    ids=["success", "refused", "broken off", "cut off", "no last line", "nothing", "error", "short", "left"],
+    ids=["success", "refused", "broken off", "cut off", "no last line", "nothing", "error", "short", "left", "gone"],
 )
 def test_the_last_line_and_the_size_tell_and_no_copy_is_left(servers, job, answer, status, moved, reason):
     for name, value in answer.items():
@@ -134,6 +137,17 @@ def test_a_clusters_manager_sends_on(servers, job):
     assert end["status"] == "ok", end
     manager, server = asked(servers, "COPY")
     assert (manager.split("/")[1], server.split("/")[1]) == ("manager", "copies")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it leaves connections to its end
+def test_no_token_goes_where_a_server_sends_on_to_without_tls(servers, monkeypatch):
+    asks = {"sys": sys}
+    monkeypatch.setattr(sys, "argv", ["", *[""] * 7])
+    exec(COPY.partition("wait_for_go()")[0], asks)  # noqa: S102
+    headers = {"Authorization": "Bearer a", "TransferHeaderAuthorization": "Bearer b", "Source": "https://x/y"}
+    asks["ask"]("COPY", f"{servers.url}/copies/1", headers).close()
+    _, _, seen = servers.asked[0]
+    assert (seen["Source"], [name for name in seen if "Authorization" in name]) == ("https://x/y", [])
 
 
 def test_the_removal_is_after_the_copys_time(servers, job):

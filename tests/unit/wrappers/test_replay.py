@@ -7,6 +7,7 @@ import pytest
 
 from tests.unit.client_process import SIZE, URL, record
 from tierbench.errors import ConfigError
+from tierbench.wrappers.clients.replay import Record
 
 BYTES = 300 + 1_000_000 + 300
 EXPERIMENT = """
@@ -86,6 +87,11 @@ def test_no_more_is_under_way_at_once_than_the_job_had(job, replayed, took_s, mo
     (job.folder / "record.csv").write_text(record(took_s=took_s))
     replayed()
     assert int((job.folder / "limit").read_text()) == most
+
+
+def test_what_a_file_that_was_opened_twice_had_under_way_adds_up(tmp_path):
+    (tmp_path / "record.csv").write_text(record() + record().replace('"7"', '"8"'))
+    assert Record(tmp_path / "record.csv").under_way == 2_000_000
 
 
 def test_a_record_of_a_larger_file_than_the_replica_is_not_begun(job, replayed):

@@ -4,11 +4,14 @@ import json
 import os
 import stat
 import zlib
+from unittest.mock import ANY, Mock
 
 import pytest
 
 from tests.unit.shipped import PYTHON, ship
 from tests.unit.stand_ins import run, script
+from tierbench.wrappers import write_area
+from tierbench.wrappers.child import Failure
 
 CONTENT = b"what a client has written"
 AS_ANY_USER = ["setpriv", "--bounding-set=-all"] if os.geteuid() == 0 else []  # root without its powers: modes bind it
@@ -73,6 +76,12 @@ def test_no_room_or_no_storage_is_told_before_anything_is_written(worker):
     worker.under.rmdir()
     assert worker.run("make")[1]["status"] == "absent"
     assert not worker.under.exists()
+
+
+@pytest.mark.parametrize("free", [(1040, None), (10**9, 49)])  # the file system itself takes some
+def test_there_has_to_be_room_for_all_of_it(free):
+    with pytest.raises(Failure, match=r"are free|there is room for"):
+        write_area.make(Mock(remove=list, free=lambda: free), 1000, 50)
 
 
 def test_a_runs_folder_in_which_others_may_write_is_refused_and_none_is_made(worker):
@@ -150,6 +159,14 @@ def test_other_bytes_of_the_right_size_are_seen_by_their_checksum(worker, check,
     assert worker.clear()["wrong_files"] == wrong
 
 
+def test_a_checksum_is_not_of_what_this_hosts_memory_has(tmp_path, monkeypatch):
+    forgets = Mock()
+    monkeypatch.setattr(write_area.os, "posix_fadvise", forgets)
+    (tmp_path / "file").write_bytes(CONTENT)
+    assert write_area.MountedArea("", "").adler32(str(tmp_path / "file")) == f"{zlib.adler32(CONTENT):08x}"
+    forgets.assert_called_once_with(ANY, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 def test_what_cannot_be_removed_is_told(worker):
     worker.run("make")
     worker.written("kept")
@@ -184,6 +201,7 @@ LISTING = """
 case "$*" in
     *" ls "*) test -e gone || echo "$LISTED"; exit 0 ;;
     *" rm "*) touch gone ;;
+    *" rmdir "*) echo "$3" >>removed ;;
 esac
 """
 
@@ -209,10 +227,13 @@ def serve(worker, monkeypatch, xrdfs):
 )
 def test_a_servers_list_tells_sizes_whoever_owns_the_files(worker, monkeypatch, listed):
     serve(worker, monkeypatch, LISTING)
-    monkeypatch.setenv("LISTED", listed)
+    folders = [f"drwxr-xr-x bench bench 0 2026-11-21 21:47:38 /w/run-1/trial/{name}" for name in ("a", "a/b")]
+    monkeypatch.setenv("LISTED", "\n".join([listed, *folders]))
     (worker.folder / "expected.txt").write_text(f"{SERVER}w/run-1/trial/0\t25\t\n")
     report = worker.clear()
     assert (report["wrong"], report["bytes"]) == ([], 25)
+    removed = (worker.folder / "removed").read_text().split()
+    assert removed == ["/w/run-1/trial/a/b", "/w/run-1/trial/a", "/w/run-1/trial", "/w/run-1"]
 
 
 # What xrdfs prints, and the status with which it ends.
