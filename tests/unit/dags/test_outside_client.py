@@ -1,8 +1,11 @@
 """A client that a user adds: one file beside the experiment, and nothing of the package is touched."""
 
+import io
 import json
 import os
 import shutil
+import sys
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -253,3 +256,21 @@ def test_a_received_client_runs_only_when_it_was_allowed(tmp_path, monkeypatch):
         assert ran.exists() != refused
         ran.unlink(missing_ok=True)
         path.write_text(path.read_text() + ("# changed\n" if not refused else ""))
+
+
+@pytest.mark.parametrize(("said", "allows"), [("\n", False), ("n\n", False), ("y\n", True)])
+def test_at_a_terminal_it_is_asked_about_and_only_a_yes_allows_it(tmp_path, monkeypatch, said, allows):
+    path, allowed = tmp_path / "tail_of.py", tmp_path / "allowed"
+    path.write_text(CLIENT)
+    (tmp_path / "tailed.h").touch()
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("TIERBENCH_ALLOWED", str(allowed))
+    for name, text in (("stdin", said), ("stderr", "")):
+        terminal = io.StringIO(text)
+        terminal.isatty = lambda: True  # type: ignore[method-assign]
+        monkeypatch.setattr(sys, name, terminal)
+    with nullcontext() if allows else pytest.raises(ConfigError, match="was not allowed"):
+        assert find_client_file(str(path)).name == "tail_of"
+    assert allowed.exists() is allows
+    if allows:
+        assert find_client_file(str(path)).name == "tail_of"  # and asks no more

@@ -219,6 +219,9 @@ def test_equality_in_older_runs_is_not_decided_by_the_last_bit():
         ("slower", (1, 2), 0.96, 1.3, "contradicted"),
         ("slower", (1, 2), 0.94, 1.3, "inconclusive"),
         ("slower", (), 0.9, 0.99, "reproduced"),
+        ("slower", (1, 2), 0.0, 0.9, "reproduced"),
+        ("at_least", (2, 1), 2.0, 2.1, "reproduced"),
+        ("at_least", (2, 1), 1.9, 2.1, "inconclusive"),
     ],
 )
 def test_a_direction_is_contradicted_by_what_leaves_nothing_to_speak_of_too(kind, values, low, high, verdict):

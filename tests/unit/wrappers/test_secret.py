@@ -84,6 +84,16 @@ def test_a_secret_does_not_travel_under_the_name_of_what_is_needed(name, tmp_pat
         written(tmp_path / "run", TOKEN=Secret(from_file=AbsolutePath(str(tmp_path / name))))
 
 
+def test_nor_under_the_name_of_another_secret(tmp_path):
+    files = [tmp_path / folder / "token" for folder in ("a", "b")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text(VALUE)
+    one, other = (Secret(from_file=AbsolutePath(str(file))) for file in files)
+    with pytest.raises(ConfigError, match="call this one otherwise"):
+        written(tmp_path / "run", TOKEN=one, OTHER=other)
+
+
 @pytest.mark.parametrize("table", [{}, {"from_file": "/a", "from_env": "A"}, {"from_file": "a"}, {"from_env": "A=1"}])
 def test_a_secret_is_in_one_place(table):
     with pytest.raises(ConfigError):
