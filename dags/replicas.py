@@ -130,7 +130,7 @@ class DoublingReplicas(Checked, RandomReplicas):
 
     @property
     def sizes(self) -> list[int]:
-        steps = math.floor(math.log2(self.up_to_mb / self.size_mb) + 1e-9)
+        steps = math.floor(math.log2(self.up_to_mb / self.size_mb))
         return [round(self.size_mb * 1_000_000) << step for step in range(steps + 1)]
 
     @property

@@ -203,6 +203,12 @@ def test_no_exit_lets_another_line_through(exit_, text):
         exit_(text)
 
 
+@pytest.mark.parametrize("write", [lambda: item("a,b", "c"), lambda: item("a", " c"), lambda: rows(["a", "b c"])])
+def test_no_exit_lets_a_text_be_several_fields(write):
+    with pytest.raises(ConfigError, match="cannot be written for HTCondor"):
+        write()
+
+
 def test_a_files_table_with_a_hostile_name_is_refused(tmp_path):
     for key, table in (("pools", {"requirements": "true"}), ("access", {"pool": "all", "protocol": "file"})):
         for name in HOSTILE:

@@ -170,6 +170,8 @@ def test_shuffled_files_stay_with_their_job_and_in_one_order(site, quick):
     )
     assert mixed == again != listed
     assert sorted(mixed[:8]) == sorted(listed[:8])
+    orders = [[listed.index(line) - at for line in mixed[at : at + 8]] for at in (0, 8)]
+    assert orders[0] != orders[1]  # or all jobs would be at the same place of theirs
 
 
 def test_the_work_is_in_what_the_clients_are_told(site, quick):

@@ -16,6 +16,7 @@ from tierbench.dags.replicas import Entry
 from tierbench.errors import ConfigError
 from tierbench.site_configs.site import Access, find_site
 from tierbench.spec import build
+from tierbench.wrappers.clients.root import Root
 
 WAY = "xrootd-near-tls-control"
 
@@ -74,6 +75,12 @@ def test_a_job_that_keeps_its_files_asks_for_room_for_them(site):
     (replicas,) = staging.used_replicas.values()
     assert int(room) * 1024 > replicas.nominal_bytes
     assert 'disk="' not in own["root"]
+
+
+@pytest.mark.parametrize(("grace_s", "vacate"), [(Root.grace_s, []), (20, ["28"])])
+def test_htcondor_gives_a_client_that_ends_slowly_its_time(site, quick, plan, monkeypatch, grace_s, vacate):
+    monkeypatch.setattr(Root, "grace_s", grace_s)
+    assert re.findall(r'vacate="(\d+)"', trial_dag(site, quick, plan.trials[0]).text()) == vacate
 
 
 def test_each_client_finds_its_replica_in_its_line_by_a_door_of_its_own_where_a_way_has_several(site, plan):

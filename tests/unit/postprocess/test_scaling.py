@@ -90,12 +90,15 @@ def test_nothing_is_extrapolated_unless_the_experiment_names_by_what_nor_over_wh
     [
         ({"along": "job"}, r'scaling\.along: there is no "job"'),
         ({"along": "dataset"}, r"scaling\.along: must be a factor of numbers"),
+        ({"along": "delay_ms"}, r"scaling\.along: must be a factor of numbers above 0"),
         ({"along": "jobs", "by": {"dataset": "midle"}}, r'scaling\.by\.dataset: there is no "midle"'),
         ({"along": "jobs", "by": {"jobs": 1}}, r'scaling\.by: there is no "jobs"'),
     ],
 )
 def test_what_makes_no_sense_is_refused(asked, complaint):
-    (problem,) = scaling_problems(Scaling(**asked), {"jobs": [1, 4], "dataset": ["medium", "large"]})
+    (problem,) = scaling_problems(
+        Scaling(**asked), {"jobs": [1, 4], "dataset": ["medium", "large"], "delay_ms": [0, 1]}
+    )
     assert re.search(complaint, problem)
 
 

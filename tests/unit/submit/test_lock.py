@@ -91,6 +91,8 @@ def test_a_trial_after_a_look_begins_when_those_before_have_been_looked_at(trial
     for number, name in enumerate(("first", "second"), 1):
         trials[name].rename(trials[name].with_name(f"{name}.r{number}"))
     second = trials["second.r2"]
+    trials["third"].rename(second.with_name("third.r2"))
+    (trials["third.r2"] / names.BEGUN).touch()  # of the same repetition
     trials.define("second.r2", after_look=True)
     (second / names.AFTER).write_text("")
     (trials["first.r1"] / names.BEGUN).touch()
@@ -154,6 +156,12 @@ def test_clients_that_might_take_every_slot_wait_until_flush_and_samplers_have_t
     assert clients.wait(PATIENCE_S) == 0
 
 
+def test_they_wait_for_samplers_for_a_while_only(trials):
+    samplers = [{"host": "wn1", "role": "worker", "via": "pool"}]
+    trials.define("first", samplers=samplers, limits={"samplers_s": 0})
+    assert trials.take("first", "slots").wait(PATIENCE_S) == 0
+
+
 def test_the_second_waits_until_the_first_has_had_the_lock_and_releases_it(trials):
     second = trials.take("second")
     assert waits(second)
@@ -202,6 +210,7 @@ def test_of_two_dags_at_once_only_one_trial_has_the_lock(trials):
 def test_a_trial_that_is_not_needed_releases_the_lock_and_runs_no_node(trials):
     (trials["first"] / names.NOT_NEEDED).touch()
     assert [trials.take("first").wait(PATIENCE_S) for _ in range(2)] == [1, 1]
+    assert not (trials["first"] / names.RESERVE).exists()
     assert trials.take("second").wait(PATIENCE_S) == 0
 
 

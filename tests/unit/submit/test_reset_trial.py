@@ -14,7 +14,7 @@ from tests.unit.shipped import PYTHON, wait_until
 from tests.unit.stand_ins import run
 from tierbench import names
 from tierbench.dags.experiment import find_experiment
-from tierbench.submit.trial import dagman
+from tierbench.submit.trial import dagman, reset_trial
 from tierbench.trials import ALREADY_COMPLETE
 
 
@@ -49,6 +49,10 @@ def test_a_trial_is_made_as_it_was_written_and_what_an_earlier_try_has_measured_
     (tried / names.OUTCOME).write_text("{}")
     reset(tried)
     assert {path.name for path in (tried / names.TRIES).iterdir()} == {"1", "2"}
+    shutil.rmtree(tried / names.TRIES / "1")  # by somebody who wants room
+    (tried / names.OUTCOME).write_text("{}")
+    assert reset(tried).returncode == 0
+    assert {path.name for path in (tried / names.TRIES).iterdir()} == {"2", "3"}
 
 
 def test_a_trial_that_is_not_needed_gets_no_dag_of_its_own(tried):
@@ -112,6 +116,8 @@ def test_a_dag_waits_for_a_trial_that_another_dag_has_and_takes_its_outcome(trie
 def test_a_trial_that_another_dag_has_given_up_is_tried(tried, monkeypatch):
     monkeypatch.chdir(tried.parent.parent)
     reset(tried, "0", "1")  # by this process, which lives on
+    (tried / names.OUTCOME).write_text('{"state": "incomplete", "again": true}')
+    assert not reset_trial.may_run(tried)
     (tried / names.OUTCOME).write_text('{"state": "incomplete", "again": false}')
     assert not dagman.claim(tried, 1, given_up=False)
     assert dagman.claim(tried, 1, given_up=True)

@@ -12,6 +12,7 @@ from tests.unit.shipped import PYTHON, ship, wait_until
 from tests.unit.submit.test_lock import PATIENCE_S, waits
 from tierbench import names
 from tierbench.submit import pool
+from tierbench.submit.trial import skip_repeats
 
 WITH_TIERBENCH = f"{sysconfig.get_path('scripts')}:{os.environ['PATH']}"
 WITHOUT = "/usr/bin:/bin"
@@ -96,6 +97,16 @@ def test_one_whose_dagman_is_gone_is_not_waited_for(batch):
     (trials[5] / names.NOT_NEEDED).touch()
     (trials[4] / names.DAGMAN_LOCK).unlink()
     assert trials.take(5).wait(PATIENCE_S) == 1
+
+
+@pytest.mark.parametrize("decided", [names.BEGUN, names.SERVED])
+def test_of_one_that_was_let_go_nothing_is_decided_anew(tmp_path, decided):
+    (tmp_path / decided).touch()
+    skip_repeats.mark(tmp_path, not_needed=True)
+    assert not (tmp_path / names.NOT_NEEDED).exists()
+    (tmp_path / names.NOT_NEEDED).touch()
+    skip_repeats.mark(tmp_path, not_needed=False)
+    assert (tmp_path / names.NOT_NEEDED).exists()
 
 
 def test_without_tierbench_each_is_run(batch):
