@@ -8,6 +8,7 @@ import sys
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from unittest.mock import Mock
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.unit.client_process import as_a_job
 from tests.unit.quick_plan import written
 from tests.unit.shipped import PYTHON
 from tests.unit.stand_ins import run
+from tierbench.dags import shipping
 from tierbench.dags.clients import digest_of, find_client_file
 from tierbench.dags.experiment import load_experiment
 from tierbench.dags.plan import expand
@@ -173,6 +175,17 @@ def test_all_that_it_brings_goes_along_to_another_machine(users, tmp_path_factor
     assert [str(file.path) for file in after.client_files] == [f"{there}/tail_of.py"]
     beside = {"tailed.toml", "tailed.reference.toml", "tail_of.py", "tailed.h", "list.txt"}
     assert {str(place.relative_to(there)) for place in copies} == {"elsewhere/more.toml", *beside}
+
+
+def test_two_files_of_one_name_do_not_travel_as_one(tmp_path, monkeypatch):
+    for name in ("submit_files", "scripts"):
+        monkeypatch.setattr(shipping, name, lambda _: ())
+    clients = [Mock(ships=[tmp_path / folder / "tailed.h"]) for folder in ("a", "b")]
+    for client in clients:
+        client.ships[0].parent.mkdir()
+        client.ships[0].write_text(f"// of {client.ships[0]}")
+    with pytest.raises(ConfigError, match=r"would both travel as tailed\.h"):
+        list(shipping.shipped_files(Mock(), Mock(client_files=clients, uses=list)))
 
 
 def test_its_options_mean_what_it_says_whatever_they_are_called_and_its_memory_is_asked_for(users):
