@@ -126,8 +126,8 @@ def test_the_destination_fetches_or_the_source_writes(servers, job, push):
 
 
 def test_who_is_behind_the_timetable_waits_from_when_a_copy_was_due(servers, job):
-    servers.takes_s, due_s = 0.5, 0.1
-    end = job.end("httptpc", options={"to": f"{servers.url}/copies"}, for_s=2.5, fetch_every_s=due_s)
+    servers.takes_s, due_s = 0.3, 0.1
+    end = job.end("httptpc", options={"to": f"{servers.url}/copies"}, for_s=4, fetch_every_s=due_s)
     copies = end["work"]["fetches"]
     assert end["work"]["latency_s"]["max"] > 0.95 * (copies * servers.takes_s - (copies - 1) * due_s) > servers.takes_s
 
