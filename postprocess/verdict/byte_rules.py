@@ -258,8 +258,8 @@ def written_late(data: TrialData, row: TrialRow) -> Measured:
     remedy="traffic stopped, which lowers the mean: see the logs of the path's servers and repeat",
 )
 def stall(data: TrialData, row: TrialRow) -> Measured:
-    """Longest time with almost no traffic while clients were at work, between the storage's first and last byte; of
-    clients that read one file each, at once, all such times less what they computed, if that is more."""
+    """Longest time with almost no traffic while clients were at work, between the storage's first and last byte; where
+    each reads one file at once, all such times together, less what clients computed."""
     if _served_unseen(data):
         return
     pause = stalled(data, _least_idle_mbps(row))
@@ -337,8 +337,8 @@ def _carried(data: TrialData, hosts: list[Sampled], direction: str, near: float)
     " Correct the access method's path",
 )
 def path_not_taken(data: TrialData, row: TrialRow) -> Measured:
-    """What clients read from the storage and the doors and gateways that the access method's path names did not carry,
-    by those of the role that carried most; if not all of the path are sampled, only more than half."""
+    """What clients read and neither the doors nor the gateways of the access method's path carried; where some of the
+    path are not sampled, only more than half."""
     near, read = moved_around(data), bytes_reported(data)
     named = [[host for host in hosts if host.samples.host in data.trial.path] for hosts in servers_on(data)]
     ways = [(hosts, direction) for hosts in named if hosts for direction in (SENT, RECEIVED)]
