@@ -18,7 +18,7 @@ OWN_ANSWERS = 20_000  # bytes a second that a proxy sends to the sampler that as
 ORIGIN = "door"  # the role of a server that a proxy fetches from
 XROOTD_READS, XROOTD_SENT = ("xrootd_reads", "xrootd_vector_reads"), "xrootd_sent_bytes"
 PROCESSES, AGE = "xrootd_processes", "xrootd_report_age_ms"
-MOST_MISSED = 0.1  # of the window, before all of XRootD's processes had reported
+MOST_MISSED = 0.1  # of the window, before and after all of XRootD's processes had reported
 MOST_HEADERS = 1.05  # what an interface carries over what an application sends through it
 
 
@@ -115,19 +115,20 @@ def bytes_per_server_read(data: TrialData) -> float | None:
 def rises(host: Sampled, begin_ns: int, end_ns: int) -> dict[str, int] | None:
     """From the last record before the window to the first one by which all processes had reported after it.
 
-    A server reports once a second, so that one may be heard of first when a short window has begun. Nobody waits for
-    it: little of a window may be missing, as a ratio of what was counted together.
+    A server reports once a second, or after two, so that one may be heard of first when a short window has begun, or
+    last before it ends. Nobody waits: little of a window may be missing, as a ratio of what was counted together.
     """
     columns, times = host.samples.columns, host.samples.time_ns
-    after = reported_by(host, end_ns)
-    known = np.flatnonzero(columns[PROCESSES] == columns[PROCESSES][after[0]]) if len(after) else after
-    if not len(known) or times[known[0]] - begin_ns > MOST_MISSED * (end_ns - begin_ns):
+    most_ns = MOST_MISSED * (end_ns - begin_ns)
+    after = [*reported_by(host, end_ns)[:1], *reported_by(host, end_ns - most_ns)[-1:]]
+    known = np.flatnonzero(columns[PROCESSES] == columns[PROCESSES][after[0]]) if after else np.array([])
+    if not len(known) or times[known[0]] - begin_ns > most_ns:
         return None
     first = max(known[0], np.searchsorted(times, begin_ns, "right") - 1)
     return {name: int(columns[name][after[0]] - columns[name][first]) for name in (*XROOTD_READS, XROOTD_SENT)}
 
 
-def reported_by(host: Sampled, time_ns: int) -> Integers:
+def reported_by(host: Sampled, time_ns: float) -> Integers:
     """The places of the records by which all processes had reported since a time."""
     columns = host.samples.columns
     return np.flatnonzero((host.samples.time_ns - columns[AGE] * 10**6 >= time_ns) & (columns[PROCESSES] > 0))

@@ -127,9 +127,9 @@ def test_it_is_what_was_sent_for_a_read(folder, bytes_per_read):
     [
         {"processes": lambda time: 2 if time > 2 else -1},
         {"processes": lambda time: 2 if time > 2 else 1},  # of two processes
-        {"report_age_ms": lambda time: round(1000 * max(0, time - 19))},
+        {"report_age_ms": lambda time: round(1000 * max(0, time - 17))},
     ],
-    ids=["none at first", "one not at first", "none after it"],
+    ids=["none at first", "one not at first", "none at last"],
 )
 def test_what_is_not_whole_is_left_out(bytes_per_read, reports):
     assert bytes_per_read(**reports) is None
@@ -139,6 +139,13 @@ def test_a_first_report_soon_after_the_begin_and_the_first_record_with_all_repor
     assert bytes_per_read(processes=lambda time: 2 if time > 1 else -1) == SENT / (READS + VECTOR_READS)
     assert bytes_per_read(until=21) is not None
     assert bytes_per_read(until=20) is None
+
+
+def test_an_idle_server_that_skips_the_report_after_the_end_leaves_the_ratio_known(folder, bytes_per_read):
+    gauges = {"processes": lambda _: 3, "report_age_ms": lambda time: round(1000 * max(0, time - 19))}
+    gauges |= dict.fromkeys(("sent_bytes", "reads", "vector_reads"), lambda _: 0)
+    synthetic.write_host(folder, "gw.uf.test", "door", **{f"xrootd_{name}": of for name, of in gauges.items()})
+    assert bytes_per_read() == SENT / (READS + VECTOR_READS)
 
 
 FOLDER = "/cvmfs/sft.cern.ch"
