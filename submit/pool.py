@@ -69,7 +69,8 @@ def all_machines() -> list[Machine]:
 def matching_slots(requirements: str) -> Slots:
     """The cores of the pool that a job with these requirements could ever get."""
     # The collector knows no TARGET, which is the slot where a job is matched: no slot would have any of its attributes.
-    requirements = re.sub(r"\btarget\.", "", requirements, flags=re.IGNORECASE)
+    scope = r'("(?:[^"\\]|\\.)*")|\btarget\.'  # which a text may have in it
+    requirements = re.sub(scope, lambda found: found[1] or "", requirements, flags=re.IGNORECASE)
     # Dynamic slots are parts of the partitionable ones, which count all cores.
     attributes = ["Machine", "PartitionableSlot", "TotalSlotCpus", "TotalSlotMemory", "DetectedCpus"]
     ads = _startds(f'({requirements}) && DynamicSlot =!= True && State =!= "Drained"', attributes)

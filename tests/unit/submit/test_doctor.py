@@ -431,9 +431,8 @@ def test_of_storage_over_ssh_the_clock_is_not_compared_so_no_trial_will_be_valid
 
 @pytest.mark.parametrize("scope", ["", "TARGET.", "Target."])
 def test_requirements_of_a_job_are_asked_of_the_collector_in_its_way(monkeypatch, scope):
-    ad = classad2.ClassAd(
-        {"Machine": "wn1.example", "Network": "public", "TotalSlotCpus": 8, "PartitionableSlot": True}
-    )
+    machine = "wn1-target.example"
+    ad = classad2.ClassAd({"Machine": machine, "Network": "public", "TotalSlotCpus": 8, "PartitionableSlot": True})
 
     def query(_collector, _kind, constraint, _attributes):
         ad["Asked"] = classad2.ExprTree(constraint)
@@ -441,7 +440,8 @@ def test_requirements_of_a_job_are_asked_of_the_collector_in_its_way(monkeypatch
 
     monkeypatch.setattr(htcondor2.Collector, "__init__", lambda _: None)
     monkeypatch.setattr(htcondor2.Collector, "query", query)
-    assert pool.matching_slots(f'{scope}Network == "public"').cores == {"wn1.example": 8}
+    requirements = f'{scope}Machine == "{machine}" && {scope}Network == "public"'
+    assert pool.matching_slots(requirements).cores == {machine: 8}
 
 
 @pytest.mark.parametrize(("host", "states"), [("", ["good"]), ("ap@ap.elsewhere.example", ["good", "doubtful"])])
