@@ -174,9 +174,11 @@ def test_all_of_it_comes_home_and_takes_the_place_of_a_copy_before_also_if_that_
     assert brought(WHOLE, there, tmp_path / "runs/run") == []
     assert [path.name for path in tmp_path.glob("runs/*")] == ["run"]
     assert sorted(path.name for path in tmp_path.glob("runs/run/*")) == ["first", "second"]
+    (tmp_path / "runs/run/first").rename(tmp_path / "runs/run/only-before")
     (tmp_path / "runs/.run.before/half").mkdir(parents=True)
     assert brought(WHOLE, there, tmp_path / "runs/run", anew=True) == []
     assert [path.name for path in tmp_path.glob("runs/*")] == ["run"]
+    assert sorted(path.name for path in tmp_path.glob("runs/run/*")) == ["first", "second"]
     assert [path.name for path in tmp_path.glob("runs/.*")] == []
 
 
