@@ -142,9 +142,9 @@ def jobs(constraint: str, attributes: list[str]) -> list[dict[str, Any]]:
 
 def is_elsewhere(host: str) -> bool:
     """Whether what was submitted on a host is in another queue than this one's."""
-    hosts = (host, own_name())
+    hosts = (host.lower(), own_name().lower())
     if not all("." in name for name in hosts):  # no name server answered
-        hosts = (host.partition(".")[0], hosts[1].partition(".")[0])
+        hosts = (hosts[0].partition(".")[0], hosts[1].partition(".")[0])
     return host != "" and hosts[0] != hosts[1]
 
 

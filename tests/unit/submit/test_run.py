@@ -34,7 +34,8 @@ sys.exit(run._inside(Host, "watch", sys.argv[1]))
 
 
 @pytest.mark.parametrize(
-    ("here", "elsewhere"), [("ap", False), ("ap.site.org", False), ("ap2", True), ("ap.site2.org", True)]
+    ("here", "elsewhere"),
+    [("ap", False), ("ap.site.org", False), ("AP.Site.org", False), ("ap2", True), ("ap.site2.org", True)],
 )
 def test_a_run_is_elsewhere_by_its_hosts_name_also_where_no_name_server_answers(monkeypatch, here, elsewhere):
     monkeypatch.setattr("tierbench.submit.pool.own_name", lambda: here)
