@@ -338,7 +338,7 @@ def _carried(data: TrialData, hosts: list[Sampled], direction: str, near: float)
 )
 def path_not_taken(data: TrialData, row: TrialRow) -> Measured:
     """What clients read and neither the doors nor the gateways of the access method's path carried; where some of the
-    path are not sampled, only more than half."""
+    path are others, or not sampled, only more than half."""
     near, read = moved_around(data), bytes_reported(data)
     named = [[host for host in hosts if host.samples.host in data.trial.path] for hosts in servers_on(data)]
     ways = [(hosts, direction) for hosts in named if hosts for direction in (SENT, RECEIVED)]
@@ -347,8 +347,8 @@ def path_not_taken(data: TrialData, row: TrialRow) -> Measured:
     carried = [together(data, hosts, direction) for hosts, direction in ways]
     most = max((part.bytes if part else near.bytes for part in carried), default=0.0)
     whole = min(near.bytes, read)  # what others had of the storage goes its own way
-    if most < ON_THE_PATH * whole or {*data.trial.path} <= {each.samples.host for each in data.sampled}:
-        hosts = sorted({host.samples.host for own in named for host in own})
+    hosts = sorted({host.samples.host for own in named for host in own})
+    if most < ON_THE_PATH * whole or hosts == sorted({*data.trial.path}):
         words = (
             f"{enumerated(hosts)} carried no more than {mb(most)} of {mb(whole)} that the clients {data.measure.did}"
         )

@@ -406,7 +406,13 @@ def leave_a_door_unsampled(folder):
     edit_trial(folder, path=["gw.uf.test", "gw2.uf.test"])
 
 
-@pytest.mark.parametrize(("share", "exception"), [(1, serve_others), (0.6, leave_a_door_unsampled)])
+def be_a_door_as_well(folder):
+    edit_trial(folder, path=["gw.uf.test", synthetic.OSS])
+
+
+@pytest.mark.parametrize(
+    ("share", "exception"), [(1, serve_others), (0.6, leave_a_door_unsampled), (0.6, be_a_door_as_well)]
+)
 def test_clients_went_past_no_door_where_others_had_the_rest_or_another_door_may_have(folder, share, exception):
     by_door(folder, share)
     exception(folder)
