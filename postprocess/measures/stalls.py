@@ -46,10 +46,10 @@ def stalled(data: TrialData, at_rest_mbps: float) -> Stall | None:
     if longest is None:
         return None
     usual = float(np.median([pause.seconds for pause in pauses])) if len(pauses) >= USUAL_PAUSES else 0.0
-    unusual = [pause.seconds for pause in pauses if pause.seconds >= UNUSUAL * usual]
+    unusual = [pause for pause in pauses if pause.seconds >= UNUSUAL * usual]
     if not unusual:
         return None
-    alone_s, together_s = min(longest.seconds, _most_waited_s(data, longest)), sum(unusual) - _computed_s(data)
+    alone_s, together_s = min(longest.seconds, _most_waited_s(data, longest)), flow.still_s(unusual) - _computed_s(data)
     files_at_once = data.trial.work.is_one_read and data.trial.start.overlapping
     if files_at_once and _is_seen(data) and together_s > alone_s:
         return Stall(longest.begin_s, together_s, len(unusual))
@@ -97,6 +97,14 @@ class _Flow:
         before_s, after_s = (float(np.diff(self.times)[at] * max(0.0, 1 - self.moved[at])) for at in (before, after))
         begin, end = float(self.times[before + 1]) - before_s, float(self.times[after]) + after_s
         return Stall(begin, end - begin)
+
+    def still_s(self, pauses: list[Stall]) -> float:
+        """How long several pauses are together, of which one may end in the interval in which the next begins."""
+        still = np.diff(self.times)
+        still[self.busy] *= np.maximum(0.0, 1 - self.moved[self.busy])
+        ends = [(pause.begin_s, pause.begin_s + pause.seconds) for pause in pauses]
+        inside = [(self.times[:-1] < end) & (self.times[1:] > begin) for begin, end in ends]
+        return float(still[np.any(inside, axis=0)].sum())
 
 
 def _flow(data: TrialData, at_rest_mbps: float) -> _Flow | None:

@@ -148,6 +148,9 @@ TRIALS = {
     "a path that stands still three times":
         (sends(*stands_still_often(0.9, 3, 9, 15), planned=FILE, wrote=IDLE), "SUSPECT",
          f"{STALL} 2.4 s while clients were at work, 12 % of the window, in 3 pauses, the longest from", ""),
+    "a path that carries little between its pauses":
+        (sends(moving(423.3, 0, 9), moving(127, 9.25, 9.5), moving(127, 9.75, 10), moving(423.3, 10.25, 20),
+               planned=FILE, wrote=IDLE), "VALID", "", ""),
     "a path that pauses three times":
         (sends(*stands_still_often(0.3, 3, 9, 15), planned=FILE, wrote=IDLE), "VALID", "", ""),
     "clients that compute while a path pauses":
