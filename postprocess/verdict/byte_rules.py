@@ -341,9 +341,11 @@ def path_not_taken(data: TrialData, row: TrialRow) -> Measured:
     path are others, or not sampled, only more than half."""
     near, read = moved_around(data), bytes_reported(data)
     named = [[host for host in hosts if host.samples.host in data.trial.path] for hosts in servers_on(data)]
-    ways = [(hosts, direction) for hosts in named if hosts for direction in (SENT, RECEIVED)]
-    if near is None or not read or near.bytes < ON_THE_PATH * read or not ways:
+    if near is None or not read or near.bytes < ON_THE_PATH * read or not any(named):
         return  # a cache served most of it
+    fetching = {cache.host for cache in data.data_caches}  # from a door of the path, or from the storage that it names
+    named.append([host for host in data.sampled if host.samples.host in fetching])
+    ways = [(hosts, direction) for hosts in named if hosts for direction in (SENT, RECEIVED)]
     carried = [together(data, hosts, direction) for hosts, direction in ways]
     most = max((part.bytes if part else near.bytes for part in carried), default=0.0)
     whole = min(near.bytes, read)  # what others had of the storage goes its own way

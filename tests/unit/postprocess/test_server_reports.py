@@ -215,6 +215,18 @@ def test_a_data_cache_is_proven_by_bytes_sent_and_held(
     assert words in reasons
 
 
+@pytest.mark.parametrize(("share", "verdict"), [(1, VALID), (0.4, INVALID)])
+def test_a_cache_that_fetches_from_the_storage_itself_is_the_way_and_not_the_door_beside_it(folder, share, verdict):
+    rx, none = (synthetic.during(mbps, 20) for mbps in (400 * share, 0))
+    synthetic.write_host(folder, tx_bytes=synthetic.during(400, 20))
+    synthetic.write_host(folder, CACHE, "gateway", rx_bytes=rx)
+    synthetic.write_host(folder, ORIGIN, "door", tx_bytes=none, rx_bytes=none)
+    roles = {synthetic.OSS: "storage", CACHE: "gateway", ORIGIN: "door"}
+    edit_trial(folder, samplers=synthetic.samplers(roles), path=[ORIGIN, synthetic.OSS])
+    found, reasons = verdict_of_data(folder, "cold", 0, READ)
+    assert (found == INVALID, f"{ORIGIN} carried no more than" in reasons) == ((verdict == INVALID,) * 2), reasons
+
+
 @pytest.mark.parametrize(("second", "is_warm"), [("warm", True), ("cold", False)])
 def test_each_cache_of_data_that_clients_read_through_counts(folder, second, is_warm):
     verdict_of_data(folder, "warm", READ, READ)
