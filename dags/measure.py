@@ -42,8 +42,8 @@ class Measure:
 
     @property
     def on_own_disks(self) -> Measure:
-        """The same where hosts share a machine, whose disks tell of each host what it had of them."""
-        return replace(self, by="own disks", far_end="none")
+        """That where hosts share a machine, whose disks tell of each host what it had of them."""
+        return replace(self.on_disks, by="own disks")
 
     @property
     def far_direction(self) -> Direction:

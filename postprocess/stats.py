@@ -13,10 +13,9 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tierbench.dags.levels import SAME_WITHIN, no_difference
-from tierbench.postprocess.digits import Numbers
+from tierbench.postprocess.digits import Booleans, Numbers
 
 MOST_LOG = 700.0  # of a ratio: the largest number has little more
 
@@ -25,7 +24,7 @@ RESOLUTION = 0.001  # of a rate: clients start within 10 ms in windows of 10 s, 
 OTHER_SCATTER = 0.01  # how probable it may be that scatter differs by chance, of workloads or of points
 FAR_NOISIER = 100.0  # times the variance: of less nobody knows by three trials which points are noisy
 STRAY = 0.01  # how often a run without a stray trial is said to have one
-DOUBT, DOUBT_OF_STRAYS = 8.0, 1.0  # times 2 / (points - 1): by how much more than seen variances may differ
+DOUBT, DOUBT_OF_STRAYS = 8.0, 1.0  # so many times 2 / (points - 1) more than they seem to variances may differ
 LEAST_TRIALS, LEAST_POINTS = 3, 3  # of a point, and in a repetition, to tell a stray trial from its neighbours
 LEAST_DF = 0.5  # below it an interval says nothing, and its ends are no numbers
 LARGEST_DF = 1000.0  # beyond, Student's distribution is the normal one
@@ -379,10 +378,12 @@ def _scatter_differs(models: Sequence[Blocks]) -> bool:
 
 
 def moderated(
-    squares: Numbers, freedom: Numbers, noisy: NDArray[np.bool_] | None = None,
-    trimmed: NDArray[np.bool_] | None = None,
+    squares: Numbers,
+    freedom: Numbers,
+    noisy: Booleans | None = None,
+    trimmed: Booleans | None = None,
     doubt: float = DOUBT,
-) -> tuple[Numbers, Numbers]:  # fmt: skip
+) -> tuple[Numbers, Numbers]:
     """Variances from sums of squares, each drawn towards all of them, and their degrees of freedom.
 
     As limma's squeezeVar, but for two things that few trials of few points need, by simulation: they are drawn towards
@@ -391,8 +392,9 @@ def moderated(
     """
     variances, dfs = np.zeros(len(squares)), np.zeros(len(squares))
     prior = _prior_df(squares, freedom, doubt)
-    every = np.ones(len(squares), dtype=bool)
-    for part in (every,) if noisy is None else (noisy, ~noisy):
+    nowhere = np.zeros(len(squares), dtype=bool)
+    noisy, trimmed = (nowhere if places is None else places for places in (noisy, trimmed))
+    for part in (noisy, ~noisy):
         total = float(freedom[part].sum())
         if total < 1e-9:
             continue
@@ -400,7 +402,7 @@ def moderated(
         if prior is None or pooled == RESOLUTION**2:
             variances[part], dfs[part] = pooled, total
             continue
-        priors = prior if trimmed is None else np.where(trimmed[part], 0.0, prior)
+        priors = np.where(trimmed[part], 0.0, prior)
         both = np.maximum(priors + freedom[part], 1e-9)
         variances[part] = np.maximum((priors * pooled + squares[part]) / both, RESOLUTION**2)
         dfs[part] = np.minimum(both, total)

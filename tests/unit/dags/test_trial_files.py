@@ -53,6 +53,12 @@ def test_workers_flush_their_own_mount_if_there_is_one_and_the_gateway_its_own(s
     ]
 
 
+def test_of_copies_between_servers_what_the_clients_count_is_held_against_the_wire(site, plan, quick):
+    copying = changed(site, "access", "lan-xrootd", to=site.access["xrootd-servers"].to)
+    traits = trial_record(copying, quick, plan, the_trial(plan))["traits"]
+    assert (traits["does"], traits["taken_in"]) == ("copies", "bytes_app")  # no process of theirs takes these in
+
+
 def test_where_nothing_is_known_to_keep_the_files_no_cache_is_flushed(site, quick, plan):
     unknown = changed(site, "access", "lan-xrootd", path=())
     assert trial_record(unknown, quick, plan, the_trial(plan))["flush"]["strategy"] == "none"
