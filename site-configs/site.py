@@ -61,6 +61,8 @@ class Pool(Checked):
             yield "sampled_workers: needs interface, which says on what its workers are sampled"
         if self.interface is not None:
             together(self.interface)
+        if len({host.lower() for host in self.workers}) < len(self.workers):
+            yield f"workers: must name none twice, not {list(self.workers)}"
 
     def samplers(self, workers: Sequence[str]) -> list[Sampler]:
         """How these workers of it are sampled: on its interface, if it names one, and no more than it says."""
@@ -358,7 +360,7 @@ def _sampler_problems(site: Site) -> Iterator[str]:
         for access in sampler.access:
             if access not in site.access:
                 yield unknown_name(f"samplers.{name}.access", access, site.access)
-        first = by_host.setdefault(sampler.host, name)
+        first = by_host.setdefault(sampler.host.lower(), name)
         if first != name:
             yield f'samplers.{name}.host: "{sampler.host}" is sampled by samplers.{first} already; one per host'
 

@@ -123,6 +123,12 @@ def test_the_url_keeps_the_paths_own_slash_and_clients_are_dealt_to_the_doors_of
             r"access\.bridge: is in no storage server's samplers",
         ),
         (STORAGE, STORAGE + AGAIN, r'"oss\.example" is sampled by samplers\.oss already'),
+        (STORAGE, STORAGE + AGAIN.replace("oss", "OSS"), r'"OSS\.example" is sampled by samplers\.oss already'),
+        (  # who is sampled twice writes one file twice
+            '== "public"\'',
+            '== "public"\'\nworkers = ["wn1.example", "WN1.example"]',
+            r"pools\.all: workers: must name none twice",
+        ),
         *(
             ('interface = "eth0"', f"interface = {several}", r"samplers\.oss.*interface")
             for several in ('["eth0", "eth0"]', "[]", '["eth0", "no such"]', '["eth0", 1]')
