@@ -99,7 +99,9 @@ def _host(machine: str) -> Host:
 
 def _network(ad: Any) -> str:
     """What a machine calls its network, which becomes part of a site's file."""
-    network = str(ad.get("TierbenchNetwork", ""))
+    network = ad.get("TierbenchNetwork", "")
+    if not isinstance(network, str):  # as "public" is without its quotes, which equals no text
+        raise PoolError(f'{ad["Machine"]}: TierbenchNetwork must be a text in "", not {network}; have it corrected')
     if network and not Name.fits(network):
         why = f"TierbenchNetwork must be {Name.must_be}, not {shown(network)}"
         raise PoolError(f"{ad['Machine']}: {why}; have it corrected")

@@ -4,6 +4,7 @@ import argparse
 import socket
 from pathlib import Path
 
+import classad2
 import pytest
 
 from tests.unit.stand_ins import full_disk
@@ -125,6 +126,14 @@ def test_what_a_machine_calls_its_network_becomes_no_part_of_the_file(monkeypatc
     monkeypatch.setattr(pool, "all_machines", ALL_MACHINES)
     assert not made().submission.lines
     assert "# CHANGE: a.example: TierbenchNetwork must be a name" in Path("mine.toml").read_text()
+
+
+def test_a_network_without_its_quotes_is_no_pool_of_that_name(monkeypatch):
+    ads = [classad2.ClassAd({"Machine": "a.example", "TierbenchNetwork": classad2.ExprTree("public")})]
+    monkeypatch.setattr(pool, "_startds", lambda *_: ads)
+    monkeypatch.setattr(pool, "all_machines", ALL_MACHINES)
+    made()
+    assert '# CHANGE: a.example: TierbenchNetwork must be a text in "", not public' in Path("mine.toml").read_text()
 
 
 def test_a_file_that_cannot_be_read_does_not_stay(here):
