@@ -40,6 +40,7 @@ HEADING = """\
 #     tierbench doctor --site ./{name}.toml
 
 name = "{name}\""""
+UNKNOWN = "storage.example"  # a host to be named
 SERVERS = "server"  # TierbenchNetwork of slots that take no clients
 PATIENCE_S = 5.0
 MOST_NAMES = 4  # of machines in a comment
@@ -245,20 +246,20 @@ def _samplers(machines: Sequence[Machine], places: Sequence[Mount], servers: Seq
     """The hosts whose interfaces tell what moved: who exports a mount is the storage, else the URLs' servers are."""
     in_pool = {machine.host: machine for machine in machines}
     exporters = _exporters(places, machines)
-    roles = {server.host: "door" if exporters else "storage" for server in servers}
+    # Lustre, Ceph and GPFS do not say who has the files: not the door before them. What FUSE mounts may be the door's.
+    elsewhere = exporters or any(place.by_network and not place.kind.startswith("fuse") for place in places)
+    roles = {server.host: "door" if elsewhere else "storage" for server in servers}
     roles |= dict.fromkeys(exporters, "storage")
-    doubt = ""
-    if not roles:
-        first = next(iter(in_pool), "storage.example")
-        roles = {first: "storage"}
-        doubt = "" if first in in_pool and not places else "CHANGE: the storage server whose interface is to be counted"
+    if "storage" not in roles.values():
+        roles[UNKNOWN if places or not in_pool else next(iter(in_pool))] = "storage"
     workers = [machine.host for machine in machines if machine.network != SERVERS]
     for number, (host, role) in enumerate(roles.items(), 1):
         yield f"\n[samplers.{role}-{number}]"
         alone = "CHANGE: it is the only worker, too, and reads of itself by lo, which is not counted"
+        doubt = "CHANGE: the storage server whose interface is to be counted" if host == UNKNOWN else ""
         yield _line(f'host = "{host}"', doubt or (alone if workers == [host] and servers else ""))
         yield _line('interface = "auto"', "GUESSED: that of the default route")
-        guess = "GUESSED: the files are on its own disks" if role == "storage" and servers else ""
+        guess = "GUESSED: the files are on its own disks" if role == "storage" and servers and not doubt else ""
         yield _line(f'role = "{role}"', guess)
         if host not in in_pool:
             yield _line('via = "ssh"', "GUESSED: not in the pool. No trial is VALID until it joins, by")

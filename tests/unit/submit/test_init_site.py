@@ -76,6 +76,15 @@ def test_who_exports_a_mount_takes_no_clients_and_is_found_in_the_pool_by_its_sh
     assert [own.requirements for own in site.pools.values()] == ['Machine == "wn.example"']
 
 
+def test_a_door_before_lustre_is_not_the_storage(here):
+    lustre = Mount("10.0.0.1@o2ib:10.0.0.2@o2ib:/fs1", "/lustre", "lustre")
+    here(Machine("wn.example", 8, ""), Machine("door.example", 8, ""), mounted=[lustre])
+    roles = {own.host: own.role for own in made("--url", "root://door.example//lustre").samplers.values()}
+    assert roles == {"door.example": "door", "storage.example": "storage"}
+    (to_change,) = [line for line in Path("mine.toml").read_text().splitlines() if "storage.example" in line]
+    assert "# CHANGE: the storage server" in to_change
+
+
 def test_a_mount_is_found_by_a_link_to_it(here, tmp_path):
     here(mounted=[NFS])
     (tmp_path / "store").symlink_to("/data/store")
