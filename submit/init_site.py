@@ -121,6 +121,7 @@ def server_of(url: str) -> Server:
 
 def mount_at(path: str) -> Mount:
     """The file system that holds a path, as mounted there."""
+    path = path.rstrip("/") or path  # as a shell completes it
     if not AbsolutePath.fits(path):
         raise ConfigError(f"--mount {shown(path)}: must be {AbsolutePath.must_be}")
     return mount_of(path)._replace(point=path)
@@ -162,7 +163,7 @@ def _exporters(places: Iterable[Mount], machines: Sequence[Machine]) -> list[str
 
 
 def _line(content: str, comment: str) -> str:
-    return f"{content:<{COLUMN}}# {printable(comment)}" if comment else content
+    return f"{content:<{COLUMN - 1}} # {printable(comment)}" if comment else content
 
 
 def _listed(machines: Sequence[Machine]) -> str:

@@ -137,7 +137,10 @@ class Principal(Kind):
 
 
 class AbsolutePath(Kind):
-    must_be = 'an absolute path of letters, digits and . _ + @ = : ~ % -, without . and .. steps, like "/data/file"'
+    must_be = (
+        "an absolute path of letters, digits and . _ + @ = : ~ % -, without . and .. steps or a / at its end"
+        ', like "/data/file"'
+    )
     pattern = _PATH
 
 

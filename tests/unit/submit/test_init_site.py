@@ -71,7 +71,8 @@ def test_networks_are_pools_and_servers_take_no_clients(here):
 
 def test_who_exports_a_mount_takes_no_clients_and_is_found_in_the_pool_by_its_short_name(here):
     here(Machine("wn.example", 8, ""), Machine("nas.example", 8, ""), mounted=[NFS._replace(device="nas:/export")])
-    site = made("--mount", "/data")
+    site = made("--mount", "/data/")  # as a shell completes it
+    assert site.storage.replicas == "/data/tierbench"
     assert [(sampler.host, sampler.via) for sampler in site.samplers.values()] == [("nas.example", "pool")]
     assert [own.requirements for own in site.pools.values()] == ['Machine == "wn.example"']
 
@@ -96,6 +97,7 @@ def test_machines_without_a_network_are_one_pool_beside_the_server(here):
     site = made("--url", "https://door.example/store")
     untagged = 'OpSys == "LINUX" && TierbenchNetwork =?= undefined'
     assert site.pools["workers"].requirements == f'{untagged} && Machine != "door.example"'
+    assert "\"' # a ClassAd expression" in Path("mine.toml").read_text()
     assert site.access["http"].path == ("door.example",)  # whose caches hold the files
     assert (site.access["http"].prefix, site.storage.replicas) == ("https://door.example:443/", "/store/tierbench")
 

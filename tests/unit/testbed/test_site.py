@@ -103,6 +103,7 @@ def test_the_url_keeps_the_paths_own_slash_and_clients_are_dealt_to_the_doors_of
             r'storage\.sampled: there is no "oss\.example" .*mds\.example',
         ),
         ('"/data/replicas"', '"data"', r"storage\.replicas: must be an absolute path"),
+        ('"/data/replicas"', '"/data/replicas/"', r"storage\.replicas: must be .*without .* a / at its end"),
         (
             "requirements = 'TierbenchNetwork == \"public\"'",
             'requirements = ""',
