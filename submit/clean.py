@@ -10,7 +10,7 @@ from typing import Any
 
 from tierbench import files, names
 from tierbench.dags.records import read_outcome
-from tierbench.errors import BusyError, ConfigError, TierbenchError
+from tierbench.errors import BusyError, ConfigError, TierbenchError, UnmetNeed
 from tierbench.site_configs.site import find_site
 from tierbench.spec import NAMED
 from tierbench.submit import catalogue
@@ -98,7 +98,10 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 def _clean(arguments: argparse.Namespace) -> int:
     folders = [folder for folder in arguments.folders if not _is_page(folder)]
     if arguments.site:
-        sets = sorted(Path(find_site(arguments.site).storage.replicas).glob(f"*/{names.CATALOGUE}"))
+        replicas = Path(find_site(arguments.site).storage.replicas)
+        if not replicas.is_dir():
+            raise UnmetNeed(f"{replicas}: is not there, or not yet; call this where the storage is mounted")
+        sets = sorted(replicas.glob(f"*/{names.CATALOGUE}"))
         folders += [path.parent for path in sets if catalogue.read(path.parent).entries]
     items = [removable(folder) for folder in dict.fromkeys(map(Path.absolute, folders))]
     if not items:

@@ -71,6 +71,8 @@ def _replicas(arguments: argparse.Namespace) -> int:
         anywhere, hosts = access.on_disk, [*access.servers] or [own.host for own in named]
         remedy = f"name this host in access.{arguments.access}.servers"
     if arguments.verify:
+        if not parent.is_dir():
+            raise UnmetNeed(f"{parent}: is not there, or not yet; call this where the storage is mounted")
         complaints = [line for replicas in sets for line in verify(replicas, parent, arguments.processes)]
         print("\n".join(complaints) or "all replicas are there and intact")
         return 1 if complaints else 0

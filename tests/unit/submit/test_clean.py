@@ -13,6 +13,7 @@ from tests.unit.quick_plan import written
 from tests.unit.stand_ins import script
 from tierbench import files, names
 from tierbench.dags.experiment import find_experiment
+from tierbench.site_configs.site import SHIPPED
 from tierbench.submit import catalogue, clean, cli, pool
 
 
@@ -200,3 +201,12 @@ def test_an_interrupted_removal_can_be_repeated(run, monkeypatch):
     assert (run / names.PLAN).exists()
     assert cli.main(["clean", str(run), "--yes"]) == 0
     assert not run.exists()
+
+
+@pytest.mark.parametrize("command", [["clean"], ["replicas", "quick", "--verify"]])
+def test_where_the_storage_is_not_mounted_that_is_said(tmp_path, capsys, command):
+    text = (SHIPPED / "testbed.toml").read_text()
+    (site := tmp_path / "site.toml").write_text(text.replace('"/extenci/tierbench/replicas"', f'"{tmp_path}/none"'))
+    assert cli.main([*command, "--site", str(site)]) == 3
+    told = capsys.readouterr()
+    assert (told.out, "call this where the storage is mounted" in told.err) == ("", True)
