@@ -58,6 +58,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
     findings: list[Finding] = []
     call = f"{arguments.experiment} --site {arguments.site}"
     for section in _sections(site, experiment, call, arguments.quick, arguments.patience):
+        section = list(dict.fromkeys(section))  # a client by two access methods lacks the same thing once
         findings += section
         for line in table(section) if not arguments.json else ():
             show(line)

@@ -23,7 +23,7 @@ from tierbench.dags.plan import expand
 from tierbench.dags.replicas import Entry
 from tierbench.host import mounts
 from tierbench.site_configs.site import SHIPPED, Kerberos, Links, Submission, Token, find_site
-from tierbench.submit import pool
+from tierbench.submit import doctor, pool
 from tierbench.submit.cli import main
 from tierbench.submit.doctor import (
     _ask,
@@ -355,6 +355,14 @@ def test_what_is_the_same_on_several_hosts_is_said_once_and_all_that_need_someth
     assert list(table(fine)) == ["good      flush (a, b): is fine"]
     line, _ = table([Finding("bad", "flush", "is not", "repair it", host) for host in "abcdefgh"])
     assert "(a, b, c, d, e, f, g, h)" in line
+
+
+def test_what_a_host_lacks_for_two_access_methods_is_counted_once(monkeypatch, capsys):
+    finding = Finding("bad", "client root", "there is no ROOT", host="wn1.example")
+    monkeypatch.setattr(doctor, "_sections", lambda *_: [[finding, finding]])
+    assert main(["doctor", "--site", "testbed"]) == 1
+    shown = ["bad       client root (wn1.example): there is no ROOT", "0 good, 0 doubtful, 1 bad"]
+    assert capsys.readouterr().out.splitlines() == shown
 
 
 @pytest.mark.parametrize(
