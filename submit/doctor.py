@@ -1,6 +1,7 @@
 """`tierbench doctor`: is all there that a site's file promises and an experiment needs?"""
 
 import argparse
+import math
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from tierbench.dags.clients import ClientFile
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.plan import expand
 from tierbench.dags.shipping import submission_problems
+from tierbench.errors import ConfigError
 from tierbench.postprocess.history.database import default_place, doubt_of_place
 from tierbench.site_configs.site import Site, Submission, find_site
 from tierbench.spec import NAMED
@@ -51,6 +53,8 @@ def register(subcommands: Any) -> None:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
+    if not 0 < arguments.patience < math.inf:
+        raise ConfigError(f"--patience {arguments.patience:g}: must be a number of seconds above 0")
     site = find_site(arguments.site)
     experiment = asked_experiment(arguments.experiment) if arguments.experiment else None
     if experiment:

@@ -357,6 +357,12 @@ def test_what_is_the_same_on_several_hosts_is_said_once_and_all_that_need_someth
     assert "(a, b, c, d, e, f, g, h)" in line
 
 
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf"])
+def test_a_patience_that_no_job_can_meet_is_refused_and_not_taken_for_the_pools_fault(capsys, seconds):
+    assert main(["doctor", "--site", "testbed", "--patience", seconds]) == 2
+    assert "must be a number of seconds above 0" in capsys.readouterr().err
+
+
 def test_what_a_host_lacks_for_two_access_methods_is_counted_once(monkeypatch, capsys):
     finding = Finding("bad", "client root", "there is no ROOT", host="wn1.example")
     monkeypatch.setattr(doctor, "_sections", lambda *_: [[finding, finding]])
