@@ -260,8 +260,8 @@ def _samplers(machines: Sequence[Machine], places: Sequence[Mount], servers: Seq
         doubt = "CHANGE: the storage server whose interface is to be counted" if host == UNKNOWN else ""
         yield _line(f'host = "{host}"', doubt or (alone if workers == [host] and servers else ""))
         yield _line('interface = "auto"', "GUESSED: that of the default route")
-        guess = "GUESSED: the files are on its own disks" if role == "storage" and servers and not doubt else ""
-        yield _line(f'role = "{role}"', guess)
+        guess = "GUESSED: the files are on its own disks; of a redirector name the data servers instead"
+        yield _line(f'role = "{role}"', guess if role == "storage" and servers and not doubt else "")
         if host not in in_pool:
             yield _line('via = "ssh"', "GUESSED: not in the pool. No trial is VALID until it joins, by")
             yield _line("", "site-configs/htcondor/50-tierbench-server.conf")

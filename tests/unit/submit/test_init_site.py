@@ -97,7 +97,9 @@ def test_machines_without_a_network_are_one_pool_beside_the_server(here):
     site = made("--url", "https://door.example/store")
     untagged = 'OpSys == "LINUX" && TierbenchNetwork =?= undefined'
     assert site.pools["workers"].requirements == f'{untagged} && Machine != "door.example"'
-    assert "\"' # a ClassAd expression" in Path("mine.toml").read_text()
+    text = Path("mine.toml").read_text()
+    assert "\"' # a ClassAd expression" in text
+    assert "of a redirector name the data servers instead" in text
     assert site.access["http"].path == ("door.example",)  # whose caches hold the files
     assert (site.access["http"].prefix, site.storage.replicas) == ("https://door.example:443/", "/store/tierbench")
 
