@@ -71,9 +71,10 @@ def matching_slots(requirements: str) -> Slots:
     # The collector knows no TARGET, which is the slot where a job is matched: no slot would have any of its attributes.
     scope = r'("(?:[^"\\]|\\.)*")|\btarget\.'  # which a text may have in it
     requirements = re.sub(scope, lambda found: found[1] or "", requirements, flags=re.IGNORECASE)
-    # Dynamic slots are parts of the partitionable ones, which count all cores.
+    # Dynamic slots are parts of the partitionable ones, which count all cores; a backfill slot has the same ones again.
+    whole = 'DynamicSlot =!= True && BackfillSlot =!= True && State =!= "Drained"'
     attributes = ["Machine", "PartitionableSlot", "TotalSlotCpus", "TotalSlotMemory", "DetectedCpus"]
-    ads = _startds(f'({requirements}) && DynamicSlot =!= True && State =!= "Drained"', attributes)
+    ads = _startds(f"({requirements}) && {whole}", attributes)
     cores: Counter[str] = Counter()
     memory_mb: Counter[str] = Counter()
     for ad in ads:

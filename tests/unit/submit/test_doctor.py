@@ -444,13 +444,14 @@ def test_of_storage_over_ssh_the_clock_is_not_compared_so_no_trial_will_be_valid
 
 
 @pytest.mark.parametrize("scope", ["", "TARGET.", "Target."])
-def test_requirements_of_a_job_are_asked_of_the_collector_in_its_way(monkeypatch, scope):
+def test_requirements_of_a_job_are_asked_of_the_collector_in_its_way_and_each_core_counts_once(monkeypatch, scope):
     machine = "wn1-target.example"
-    ad = classad2.ClassAd({"Machine": machine, "Network": "public", "TotalSlotCpus": 8, "PartitionableSlot": True})
+    whole = {"Machine": machine, "Network": "public", "TotalSlotCpus": 8, "PartitionableSlot": True}
+    others = {**whole, "PartitionableSlot": False, "DynamicSlot": True}, {**whole, "BackfillSlot": True}
 
     def query(_collector, _kind, constraint, _attributes):
-        ad["Asked"] = classad2.ExprTree(constraint)
-        return [ad] if ad.eval("Asked") is True else []
+        ads = [classad2.ClassAd({**ad, "Asked": classad2.ExprTree(constraint)}) for ad in (whole, *others)]
+        return [ad for ad in ads if ad.eval("Asked") is True]
 
     monkeypatch.setattr(htcondor2.Collector, "__init__", lambda _: None)
     monkeypatch.setattr(htcondor2.Collector, "query", query)
