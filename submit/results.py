@@ -137,7 +137,7 @@ def show_tables(directory: Path, *, as_json: bool = False) -> bool:
     from tierbench.postprocess.tables.write import tables
     from tierbench.postprocess.verdict.counting import counts
 
-    made = tables(directory)
+    trials = tables(directory)
     if not as_json:
         show(as_text(directory))
     sentences: list[str] = []
@@ -155,7 +155,7 @@ def show_tables(directory: Path, *, as_json: bool = False) -> bool:
         print(document("tables", {**tables_content(directory), "answers": sentences, "points": rows}))
     elif sentences:
         show("\n".join(["", *filter(None, [*sentences[:1], grid["text"], *sentences[1:]])]))
-    return any(map(counts, made.trials))
+    return any(map(counts, trials))
 
 
 @contextlib.contextmanager

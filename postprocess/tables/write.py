@@ -8,7 +8,6 @@ import math
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -60,19 +59,8 @@ def _to_stderr(words: str) -> None:
     print(words, file=sys.stderr)
 
 
-@dataclass(frozen=True)
-class Tables:
-    """The rows of a run's trials.csv, and of the tables over all of them."""
-
-    trials: list[TrialRow]
-    summary: list[SummaryRow]
-    ratios: list[RatioRow]
-    scaling: list[ScalingRow]
-    saturations: list[SaturationRow]
-
-
-def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
-    """Write the CSVs of all trials of a run directory."""
+def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> list[TrialRow]:
+    """Write the CSVs of all trials of a run directory; return the rows of its trials.csv."""
     if (run / names.NO_SAMPLES).exists():
         raise TierbenchError(f"{run}: its samples were removed to save room, so its tables stay as they are")
     folders = [path for path in (run / names.TRIALS).glob("*") if path.is_dir()]
@@ -115,7 +103,7 @@ def tables(run: Path, say: Callable[[str], None] = _to_stderr) -> Tables:
     _write(run, ScalingRow, scaling, columns)
     _write(run, SaturationRow, saturations, columns)
     _write_json(run / names.SCHEMA, schema(columns, further))
-    return Tables(rows, summary, ratios, scaling, saturations)
+    return rows
 
 
 def _scaling(run: Path, say: Callable[[str], None]) -> Scaling | None:

@@ -203,7 +203,7 @@ def write_batches(run, **mbps):
     for index, (jobs, rate) in enumerate(mbps.items()):
         write_trial(run, mbps=rate, jobs=int(jobs.removeprefix("of")), index=index)
     (run / names.SITE).write_text(json.dumps({"links": {"storage": 800, "wan": 1000, "rtt_ms": 14.0}}))
-    return {row["jobs"]: row for row in tables(run, say=print).trials}
+    return {row["jobs"]: row for row in tables(run, say=print)}
 
 
 @pytest.mark.parametrize(
@@ -229,11 +229,11 @@ def test_processes_of_one_job_have_a_core_each(tmp_path):
     """They wait, and do not compute."""
     of_eight_processes(tmp_path, moving_s=20)
     (tmp_path / names.SITE).write_text(json.dumps({"links": {"storage": 800, "wan": 1000, "rtt_ms": 14.0}}))
-    (row,) = tables(tmp_path, say=print).trials
+    (row,) = tables(tmp_path, say=print)
     assert row["bottleneck"] == "latency"
     assert "each receives 10.0 Mb/s" in row["bottleneck_evidence"]
     (tmp_path / names.SITE).write_text(json.dumps({"links": {"storage": 800, "rtt_ms": 14.0}}))
-    (row,) = tables(tmp_path, say=print).trials
+    (row,) = tables(tmp_path, say=print)
     assert row["bottleneck"] == "unexplained"
     assert "no ceiling is known of the WAN link" in row["bottleneck_evidence"]
     (computed,) = (line for line in read_csv(tmp_path / names.RESOURCES_CSV) if line["role"] == "client")

@@ -82,7 +82,7 @@ def test_a_trial_that_writes_is_compared_with_its_repetitions_in_its_words(tmp_p
         folder = synthetic.write_trial(tmp_path, repeat=repeat, index=repeat)
         does(folder, "writes")
         samples(folder, rx_bytes=synthetic.during(400 / 1.02 * (1.085 if repeat == 3 else 1.04), 20))
-    reasons = tables(tmp_path).trials[2]["verdict_reasons"]
+    reasons = tables(tmp_path)[2]["verdict_reasons"]
     assert "the storage received +8.5% beyond what was written, its repetitions +4.0%" in reasons
 
 

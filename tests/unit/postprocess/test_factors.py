@@ -12,8 +12,9 @@ from tierbench.dags.levels import Factor, level_text
 from tierbench.json_files import Damaged
 from tierbench.postprocess.report.answer import answers
 from tierbench.postprocess.schema.run_rows import FILES
-from tierbench.postprocess.tables.factors import axis_column, run_factors
+from tierbench.postprocess.tables.factors import axes_of_run, axis_column, run_factors
 from tierbench.postprocess.tables.load_run import read_results
+from tierbench.postprocess.tables.run_tables import ratio_rows, summary_rows
 from tierbench.postprocess.tables.write import tables, trial_tables
 from tierbench.postprocess.verdict.counting import enough_without
 from tierbench.submit import cli
@@ -61,7 +62,10 @@ def run(measured):
 
 @pytest.fixture(scope="module")
 def made(measured):
-    return measured[1]
+    """Its means and ratios."""
+    folder, trials = measured
+    axes, _ = axes_of_run(folder, pytest.fail)
+    return summary_rows(trials, axes), ratio_rows(trials, axes)
 
 
 def texts(point):
@@ -95,13 +99,14 @@ def test_levels_that_are_words_and_numbers_are_texts():
 
 
 def test_the_means_are_over_the_repetitions_of_each_point_in_the_order_of_the_levels(made):
-    assert len(made.summary) == 2 * len(POINTS)
-    for row in made.summary:
+    summary, _ = made
+    assert len(summary) == 2 * len(POINTS)
+    for row in summary:
         levels = next(point for point in POINTS if texts(point) == {name: row[name] for name in NAMES})
         mean = sum(mbps(row["jobs"], repeat, **levels) for repeat in REPEATS) / len(REPEATS)
         assert (row["trials"], row["mean_mbps"]) == (2, pytest.approx(mean, rel=1e-3))
-    assert list(dict.fromkeys(row["cache_mb"] for row in made.summary)) == ["0", "30", "-1"]
-    assert list(dict.fromkeys(row["rtt_ms"] for row in made.summary)) == ["0.1", "5", "47"]
+    assert list(dict.fromkeys(row["cache_mb"] for row in summary)) == ["0", "30", "-1"]
+    assert list(dict.fromkeys(row["rtt_ms"] for row in summary)) == ["0.1", "5", "47"]
 
 
 @pytest.mark.parametrize(
@@ -114,11 +119,12 @@ def test_the_means_are_over_the_repetitions_of_each_point_in_the_order_of_the_le
     ],
 )
 def test_ratios_are_along_each_factor_all_else_being_equal(made, factor, level, against, truth):
+    _, ratios = made
     found = [
-        row for row in made.ratios
+        row for row in ratios
         if (row["factor"], row[factor], row["against"], row["metric"]) == (factor, level, against, "mean_mbps")
     ]  # fmt: skip
-    assert {row["factor"] for row in made.ratios} == {"jobs", "cache_mb", "rtt_ms", "signed"}  # of several levels
+    assert {row["factor"] for row in ratios} == {"jobs", "cache_mb", "rtt_ms", "signed"}  # of several levels
     others = 36 // {"cache_mb": 3, "rtt_ms": 3, "signed": 2, "jobs": 2}[factor]
     assert len(found) == others
     assert len({tuple(row[name] for name in ("jobs", "cache_mb", "rtt_ms", "signed")) for row in found}) == others
@@ -132,11 +138,13 @@ def test_accesses_with_clients_of_their_own_are_compared(tmp_path):
             synthetic.write_trial(tmp_path, mbps=rate * 0.99**repeat, repeat=repeat, access=access, workload=workload)
     layout = {"lines": "pair", "x": "jobs", "panels": [], "counterpart": ""}
     (tmp_path / "plan.json").write_text(json.dumps({"synthetic": True, "report": layout}))
-    found = [row for row in tables(tmp_path, pytest.fail).ratios if row.factor == "pair" and row.metric == "mean_mbps"]
+    tables(tmp_path, pytest.fail)
+    results = read_results(tmp_path, pytest.fail)
+    found = [row for row in results.ratios if row.factor == "pair" and row.metric == "mean_mbps"]
     ratios = {(f"{row.access}/{row.workload}", row.against): row.ratio.value for row in found}
     assert len(ratios) == 6
     assert ratios["direct/dd", "lan-xrootd/root"] == pytest.approx(4 / 3, rel=1e-3)
-    (said,) = answers(read_results(tmp_path, pytest.fail))
+    (said,) = answers(results)
     assert said.sentence.startswith("With 4 jobs, direct/dd is the fastest combination")
 
 
@@ -146,7 +154,7 @@ def test_a_trial_that_is_not_at_a_point_of_the_plan_is_told_and_left_out(tmp_pat
     synthetic.write_trial(tmp_path, levels=levels, repeat=2)
     write_plan(tmp_path, AXES)
     told = []
-    assert [row["repeat"] for row in tables(tmp_path, told.append).trials] == [1]
+    assert [row["repeat"] for row in tables(tmp_path, told.append)] == [1]
     assert "are not of the plan's factors" in told[0]
 
 

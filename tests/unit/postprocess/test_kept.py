@@ -62,8 +62,8 @@ def fresh(run, at):
 
 
 def test_only_a_new_trial_is_computed(made, computed, tmp_path):
-    before, rows = written(made), tables(made, silent).trials
-    assert tables(made, silent).trials == rows
+    before, rows = written(made), tables(made, silent)
+    assert tables(made, silent) == rows
     assert computed == []
     assert written(made) == before
     new = synthetic.write_trial(made, repeat=3, index=7, jobs=2)

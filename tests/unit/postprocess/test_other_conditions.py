@@ -30,7 +30,7 @@ def test_a_trial_under_other_conditions_is_suspect_and_says_which(run):
     tuned(run, 2, kernel="6.1-other", tuning={"net.ipv4.tcp_congestion_control": "reno"})
     for repeat in (1, 3):
         tuned(run, repeat, tuning={"net.ipv4.tcp_congestion_control": "cubic"})
-    rows = tables(run).trials
+    rows = tables(run)
     assert [row["verdict"] for row in rows] == [VALID, SUSPECT, VALID]
     assert "oss.uf.test had kernel 6.1-other and not synthetic" in rows[1]["verdict_reasons"]
     assert "had net.ipv4.tcp_congestion_control reno and not cubic" in rows[1]["verdict_reasons"]
@@ -43,7 +43,7 @@ def test_what_differs_is_another_condition_unless_it_was_arranged(run, mounts, v
         tuned(run, repeat, mounts={"/extenci": f"nfs4 {options}"})
         records = ({"event": event, "now": flavour} for event in ("arranged", "restored"))
         arranged(run / f"trials/lan-xrootd.root.x004.r{repeat}", "flavour", flavour, *records)
-    rows = tables(run).trials
+    rows = tables(run)
     assert [row["verdict"] for row in rows] == [VALID, verdict, VALID]
     assert words in rows[1]["verdict_reasons"]
 
@@ -53,15 +53,15 @@ def test_a_host_that_is_sampled_in_another_role_is_no_other_condition(run):
         synthetic.write_host(
             run / f"trials/lan-xrootd.root.x004.r{repeat}", "both.uf.test", role, begin=-2.3, until=22.7
         )
-    assert "had role" not in " ".join(row["verdict_reasons"] for row in tables(run).trials)
+    assert "had role" not in " ".join(row["verdict_reasons"] for row in tables(run))
 
 
 def test_a_reboot_alone_is_no_other_condition(run):
-    assert len({row["conditions"] for row in tables(run).trials}) == 1
+    assert len({row["conditions"] for row in tables(run)}) == 1
     tuned(run, 2, boot_id="rebooted")
     for index in range(4):
         edit_client(run / "trials/lan-xrootd.root.x004.r2", index, "start", boot_id="rebooted")
-    assert [row["verdict"] for row in tables(run).trials] == [VALID] * 3
+    assert [row["verdict"] for row in tables(run)] == [VALID] * 3
 
 
 def test_the_runs_conditions_name_hosts_boots_and_differences(run):

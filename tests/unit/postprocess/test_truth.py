@@ -272,11 +272,11 @@ def test_a_trial_unlike_its_repetitions_is_suspect(tmp_path, share):
         folder = synthetic.write_trial(tmp_path, repeat=repeat, index=repeat)
         factor = 1.04 + (share - 1 if repeat == 3 else 0) + 0.002 * repeat
         samples(folder, tx_bytes=synthetic.during(400 / 1.02 * factor, 20))
-    rows = tables(tmp_path).trials
+    rows = tables(tmp_path)
     assert [row["verdict"] for row in rows] == ["VALID", "VALID", "SUSPECT", "VALID"]
     assert "its repetitions +4" in rows[2]["verdict_reasons"]
     synthetic.edit_clients(folder.parent / rows[2]["trial_id"], "end", operations=100)
-    assert "its repetitions" not in tables(tmp_path).trials[2]["verdict_reasons"]
+    assert "its repetitions" not in tables(tmp_path)[2]["verdict_reasons"]
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_clients_that_were_split_unlike_those_of_most_trials_are_told(tmp_path, 
         for index, host in enumerate(split):
             edit_client(folder, index, "start", host=host)
             edit_client(folder, index, "end", **synthetic.times(20))
-    rows = tables(tmp_path).trials
+    rows = tables(tmp_path)
     assert " ".join(row["verdict"][0] for row in rows) == verdicts
     assert all(("clients were split" in row["verdict_reasons"]) == (row["verdict"] != "VALID") for row in rows)
 
@@ -335,7 +335,7 @@ def test_clients_that_did_otherwise_than_those_of_repetitions_are_told(tmp_path,
     for repeat in (1, 2, 3):
         folder = synthetic.write_trial(tmp_path, repeat=repeat, index=repeat)
         does(folder, once if repeat == 2 else usually)
-    rows = tables(tmp_path).trials
+    rows = tables(tmp_path)
     assert [row["verdict"] for row in rows] == ["VALID", verdict, "VALID"]
     assert (words in rows[1]["verdict_reasons"]) is (verdict == "SUSPECT")
 
