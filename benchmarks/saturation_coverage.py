@@ -90,13 +90,13 @@ def coverage(case, repeats, scatter, runs):
     for _ in range(runs):
         answer = saturation(_ladder(case, repeats, scatter, random))
         states[answer.state] += 1
-        if answer.clients and case.name != "falls again":
-            hits["saturation"].append(_holds(answer.clients, PLATEAU / EACH))
+        if answer.method and case.name != "falls again":
+            hits["saturation"].append(_holds(answer.full_with, PLATEAU / EACH))
             hits["plateau"].append(_holds(answer.plateau, PLATEAU))
             hits["each"].append(_holds(answer.each, EACH))
-        if answer.state == FULL and answer.clients and answer.clients.low and answer.clients.high:
-            widths.append(answer.clients.high / answer.clients.low)
-        if answer.predicted:
+        if answer.state == FULL and answer.full_with.low and answer.full_with.high:
+            widths.append(answer.full_with.high / answer.full_with.low)
+        if answer.method:
             later = next_rung(case.ladder)
             fresh = _ladder(Case("", case.curve, (later,), False), repeats, scatter, random)
             hits["next"].append(_holds(answer.predicted, float(np.mean([rung.rate for rung in fresh]))))

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tierbench.postprocess.digits import Numbers
+from tierbench.postprocess.schema.run_rows import SaturationRow
 from tierbench.postprocess.stats import Interval, student
 
 FULL, FLAT, RISING, OPEN = "full", "full from the fewest jobs", "not full", "unknown"
@@ -40,26 +41,14 @@ class Rung:
     rate: float
 
 
-@dataclass(frozen=True)
-class Saturation:
+def saturation(rungs: Sequence[Rung]) -> SaturationRow:
     """What a ladder says; an interval's end that the ladder does not bound is None."""
-
-    state: str
-    why: str = ""  # where it is unknown
-    clients: Interval | None = None
-    plateau: Interval | None = None
-    each: Interval | None = None  # what each client brings on the straight part
-    next_clients: int | None = None
-    predicted: Interval | None = None  # the mean over as many repetitions of the next larger batch
-
-
-def saturation(rungs: Sequence[Rung]) -> Saturation:
     data = _Data.of(rungs)
     if why := data.too_little() or data.falls():
-        return Saturation(OPEN, why)
+        return SaturationRow(state=OPEN, why=why)
     region = _Region.of(data)
     why = region.misfit()
-    return Saturation(OPEN, why) if why else region.result()
+    return SaturationRow(state=OPEN, why=why) if why else region.result()
 
 
 def next_rung(clients: Sequence[int]) -> int:
@@ -209,32 +198,34 @@ class _Region:
             f"no line that bends into a plateau fits: with {worst} clients the rate is {abs(off[worst]):.0%} {where} it"
         )
 
-    def result(self) -> Saturation:
+    def result(self) -> SaturationRow:
         ladder = self.data.ladder
         first, last = self.points[np.flatnonzero(self.accepted.any(axis=1))[[0, -1]]]
         low = float(first) if first > 1.001 * ladder[0] / BEYOND else None  # else any smaller one would fit
         high = float(last) if last < 0.999 * ladder[-1] * BEYOND else None
-        why, value = "", float(self.points[self.best[0]])
+        why = ""
         if high is not None and high <= ladder[-1]:
             if low is not None and low < ladder[0]:
                 low = None  # which nothing was measured of
-            state, value = (FULL, value) if low is not None else (FLAT, high)
+            state = FULL if low is not None else FLAT
         elif low is None:
             state, why = OPEN, "the batches scatter too much to say where the rate ceases to grow"
         elif high is None:
-            state, value = RISING, low
+            state = RISING
         else:
             state = OPEN
             why = f"it may be full with {low:.3g} clients or only beyond the ladder, with up to {high:.3g}"
+        value = float(self.points[self.best[0]]) if state in (FULL, OPEN) else None  # else it is bounded on one side
         later = next_rung(ladder)
-        return Saturation(
-            state,
-            why,
-            clients=Interval(value, low, high),
+        return SaturationRow(
+            state=state,
+            why=why,
+            full_with=Interval(value, low, high),
             plateau=self._rate(np.log(self.points)[:, None] + self.level, below=True, above=high is not None),
             each=self._rate(self.level, below=high is None or low is not None, above=low is not None),
-            next_clients=later,
+            predicted_jobs=later,
             predicted=self._predicted(later),
+            method="profile",
         )
 
     def _range(self, logs: Numbers) -> tuple[float, float, float]:

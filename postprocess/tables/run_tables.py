@@ -10,11 +10,12 @@ import itertools
 import math
 import statistics
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from tierbench.dags.levels import ACCESS, BUILT_IN, JOBS, PAIR, WORKLOAD, Factor, Scaling, level_text
-from tierbench.postprocess.measures.saturation import FLAT, RISING, Rung, saturation
+from tierbench.postprocess.measures.saturation import Rung, saturation
 from tierbench.postprocess.schema.columns import Row
 from tierbench.postprocess.schema.rows import COMPARED, RATE, SUMMARISED, TrialRow
 from tierbench.postprocess.schema.run_rows import (
@@ -218,21 +219,13 @@ def saturation_rows(trials: Sequence[TrialRow], summary: Sequence[SummaryRow]) -
 def _saturation_row(trials: list[TrialRow], summary: list[SummaryRow]) -> SaturationRow:
     fit = saturation([Rung(trial.repeat, trial.jobs, trial.delivered_mbps or 0.0) for trial in trials])
     top = max(trials, key=lambda trial: trial.jobs)
-    clients = fit.clients or Interval()  # without a value where the ladder bounds it on one side only
     steps = (after.gain.over(after.jobs - before.jobs) for before, after in pairwise(summary) if after.jobs == top.jobs)
-    return SaturationRow(
+    return replace(
+        fit,
         levels=top.levels,
-        state=fit.state,
-        why=fit.why,
-        full_with=Interval(None, clients.low, clients.high) if fit.state in (FLAT, RISING) else clients,
-        plateau=fit.plateau or Interval(),
-        each=fit.each or Interval(),
         further=next(steps, Interval()),
-        predicted_jobs=fit.next_clients,
-        predicted=fit.predicted or Interval(),
         batches=len({trial.jobs for trial in trials}),
         repeats=len({trial.repeat for trial in trials}),
-        method="profile" if fit.clients else "",
     )
 
 

@@ -18,6 +18,7 @@ from tierbench.postprocess.report.notes import saturation_notes
 from tierbench.postprocess.report.write import comparison, run_report
 from tierbench.postprocess.schema.columns import columns_of, read_rows
 from tierbench.postprocess.schema.run_rows import SaturationRow, SummaryRow
+from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.run_tables import saturation_rows, summary_rows
 
@@ -40,26 +41,26 @@ def full_with_16(clients):
 def test_the_saturation_point_and_the_plateau_have_intervals_that_hold_them_whatever_a_repetition_has_in_common():
     found = saturation(ladder(full_with_16, (4, 8, 16, 32, 64)))
     assert found.state == FULL
-    for interval, truth in ((found.clients, 16), (found.plateau, 800), (found.each, 50), (found.predicted, 800)):
+    for interval, truth in ((found.full_with, 16), (found.plateau, 800), (found.each, 50), (found.predicted, 800)):
         assert interval.low < truth < interval.high
-    assert found.clients.high / found.clients.low < 1.3
-    assert found.next_clients == 128
+    assert found.full_with.high / found.full_with.low < 1.3
+    assert found.predicted_jobs == 128
     rungs = [dataclasses.replace(rung, rate=rung.rate * rung.repeat) for rung in ladder(full_with_16, (4, 8, 16, 32))]
     found = saturation(rungs)
     assert found.state == FULL
-    assert found.clients.low < 16 < found.clients.high < 20
+    assert found.full_with.low < 16 < found.full_with.high < 20
 
 
 def test_no_point_begins_below_the_fewest_clients_and_a_ladder_that_does_not_bend_bounds_it_from_one_side():
     for first in (3.0, 3.5, 4.0, 4.5, 5.0, 6.0):
         found = saturation(ladder(lambda clients, first=first: min(50.0 * clients, 50.0 * first), (4, 8, 16, 32), 4))
-        assert found.clients.low is None or found.clients.low >= 4
-        assert (found.state == FULL) == (found.clients.low is not None)
+        assert found.full_with.low is None or found.full_with.low >= 4
+        assert (found.state == FULL) == (found.full_with.low is not None)
     never = saturation(ladder(full_with_16, (2, 4, 8, 12)))
-    assert (never.state, never.clients.high, never.plateau.high) == (RISING, None, None)
-    assert 8 < never.clients.low < 16
+    assert (never.state, never.full_with.high, never.plateau.high) == (RISING, None, None)
+    assert 8 < never.full_with.low < 16
     at_once = saturation(ladder(full_with_16, (32, 64, 128)))
-    assert (at_once.state, at_once.clients.low) == (FLAT, None)
+    assert (at_once.state, at_once.full_with.low) == (FLAT, None)
     assert at_once.plateau.low < 800 < at_once.plateau.high
     assert at_once.each.low is None or at_once.each.high is None
 
@@ -86,7 +87,7 @@ def test_what_cannot_be_told_says_why(rungs, why):
     found = saturation(rungs)
     assert found.state == OPEN
     assert why in found.why
-    assert found.clients is None
+    assert found.full_with == Interval()
 
 
 def test_the_figure_says_why_no_ladder_was_fitted(tmp_path):
