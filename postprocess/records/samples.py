@@ -16,7 +16,7 @@ from tierbench import files, json_files
 from tierbench.errors import TierbenchError
 from tierbench.json_files import Damaged
 from tierbench.monitors.sources import SOURCES
-from tierbench.postprocess.digits import Booleans, Integers, integers
+from tierbench.postprocess.digits import Booleans, Integers
 from tierbench.trials import Clock
 
 FORMAT = 1
@@ -229,12 +229,9 @@ def _read_records(file: BinaryIO, header: Header, count: int) -> dict[str, Integ
         wanted = min(CHUNK_RECORDS, count - done)
         block = file.read(wanted * record)
         sound = _sound_records(block, header)
-        block = block[: sound * record]
-        start = 1  # a space stands before each column
-        for column in header.columns:
-            if sound:
-                columns[column.name][done : done + sound] = integers(block, record, start, column.width)
-            start += column.width + 1
+        numbers = np.fromstring(block[: sound * record], np.int64, sep=" ").reshape(sound, len(header.columns))
+        for column, values in zip(header.columns, numbers.T, strict=True):
+            columns[column.name][done : done + sound] = values
         backwards = np.flatnonzero(np.diff(columns["mono_ns"][max(done - 1, 0) : done + sound]) <= 0)
         in_order = int(backwards[0]) + (done == 0) if len(backwards) else sound
         done += in_order

@@ -8,7 +8,7 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tests.unit.sampler_process import sample
 from tests.unit.shipped import PYTHON, ship
-from tierbench.postprocess.digits import Choice, Number, csv_lines, integers
+from tierbench.postprocess.digits import Choice, Number, csv_lines
 from tierbench.postprocess.records.increments import intervals
 from tierbench.postprocess.records.samples import UnreadableSamples, read_samples
 
@@ -33,14 +33,13 @@ def write_counter(path, values, name="tx_bytes", **header):
 
 
 @pytest.mark.parametrize("width", range(1, 20))
-def test_columns_of_every_width_are_read(width):
+def test_columns_of_every_width_are_read(path, width):
     values = [0, 1, 9, min(10**width, 2**63) - 1, 10 ** (width - 1)]
-    block = "".join(f" 7777777 {value:{width}d} 99999999\n" for value in values).encode()
-    assert integers(block, len(block) // len(values), 9, width).tolist() == values
-
-
-def test_a_first_column_narrower_than_a_word_is_read():
-    assert integers(b" 42 1234567890\n -1 1234567890\n", 15, 1, 2).tolist() == [42, -1]
+    widths = {"tx_bytes": width, "mono_ns": 12, "rx_bytes": 2}
+    columns = [{"name": name, "width": columns} for name, columns in widths.items()]
+    records = (f" {value:{width}d} {second:12d} -1\n".encode() for second, value in enumerate(values))
+    samples = write(path, *records, columns=columns, record_bytes=width + 18)
+    assert (samples.columns["tx_bytes"].tolist(), set(samples.columns["rx_bytes"])) == (values, {-1})
 
 
 def test_numbers_are_written_as_python_writes_them_unknown_ones_empty_and_choices_as_their_texts():
