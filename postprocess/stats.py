@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tierbench.dags.levels import SAME_WITHIN, no_difference
-from tierbench.postprocess.digits import Booleans, Numbers
+from tierbench.postprocess.arrays import Booleans, Numbers
 
 MOST_LOG = 700.0  # of a ratio: the largest number has little more
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tierbench.postprocess.digits import Numbers
+from tierbench.postprocess.arrays import Numbers
 from tierbench.postprocess.history.changepoints import (
     LEAST_IN_ALL,
     Course,

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tierbench.dags.levels import SAME_WITHIN
-from tierbench.postprocess.digits import Integers, Numbers
+from tierbench.postprocess.arrays import Integers, Numbers
 from tierbench.postprocess.stats import student
 from tierbench.postprocess.wording import listed
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from tierbench import names
 from tierbench.errors import ConfigError, TierbenchError
 from tierbench.json_files import Damaged
+from tierbench.postprocess.arrays import Numbers
 from tierbench.postprocess.compare.differences import Difference, Link, differences, environment
 from tierbench.postprocess.compare.judgement import Comparison, Judged, agreed, judgement, refuse_unlike
-from tierbench.postprocess.digits import Numbers
 from tierbench.postprocess.history.database import Chronicle, DamagedHistory, History
 from tierbench.postprocess.history.rows import FAILED, MEASURED, Measured, Night, Value, Verdicts, read_night_mark
 from tierbench.postprocess.history.series import baseline

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tierbench.postprocess.digits import Numbers
+from tierbench.postprocess.arrays import Numbers
 from tierbench.postprocess.history.changepoints import winsorized
 from tierbench.postprocess.history.database import Chronicle
 from tierbench.postprocess.history.rows import Night

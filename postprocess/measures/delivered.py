@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tierbench.postprocess.digits import Numbers
+from tierbench.postprocess.arrays import Numbers
 from tierbench.postprocess.measures.closure import together
 from tierbench.postprocess.measures.traffic import Counted
 from tierbench.postprocess.records.definition import Definition

@@ -14,7 +14,7 @@ import numpy as np
 
 from tierbench import json_files, names
 from tierbench.dags.measure import COUNTERS, OF_DISKS, OF_OWN_DISKS, OTHER_WAY, SENT
-from tierbench.postprocess.digits import Numbers
+from tierbench.postprocess.arrays import Numbers
 from tierbench.postprocess.measures.traffic import MEGABITS, Counted, counter_curve, with_window
 from tierbench.postprocess.records.trial import Sampled
 from tierbench.postprocess.schema.rows import TrialRow

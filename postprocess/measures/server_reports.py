@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tierbench.postprocess.digits import Integers
+from tierbench.postprocess.arrays import Integers
 from tierbench.postprocess.measures.traffic import at_rest_bytes, counter_curve
 from tierbench.postprocess.records.trial import Cache, Sampled, TrialData, by_host
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tierbench.postprocess.digits import Numbers
+from tierbench.postprocess.arrays import Numbers
 from tierbench.postprocess.measures.traffic import MEGABITS, MOST_AT_REST_MBPS, Counted, by_storage, without_clients
 from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.trial import TrialData

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tierbench.postprocess.digits import Integers, Numbers
+from tierbench.postprocess.arrays import Integers, Numbers
 from tierbench.postprocess.measures.delivered import Delivered
 from tierbench.postprocess.measures.resources import HEAD
 from tierbench.postprocess.measures.resources import LEAST_SHARE as ACTIVE_SHARE

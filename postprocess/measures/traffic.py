@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from tierbench.dags.measure import RECEIVED
-from tierbench.postprocess.digits import Numbers
+from tierbench.postprocess.arrays import Numbers
 from tierbench.postprocess.records import clocks
 from tierbench.postprocess.records.increments import INTERFACE
 from tierbench.postprocess.records.trial import Sampled, TrialData, by_host

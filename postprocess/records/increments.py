@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tierbench.postprocess.digits import Booleans, Integers, Numbers
+from tierbench.postprocess.arrays import Booleans, Integers, Numbers
 from tierbench.postprocess.records.samples import Samples, counters, ticks
 
 FEWEST_REFRESHES = 3  # distances between refreshes; of fewer it cannot be said that they are alike

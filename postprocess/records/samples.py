@@ -16,7 +16,7 @@ from tierbench import files, json_files
 from tierbench.errors import TierbenchError
 from tierbench.json_files import Damaged
 from tierbench.monitors.sources import SOURCES
-from tierbench.postprocess.digits import Booleans, Integers
+from tierbench.postprocess.arrays import Booleans, Integers
 from tierbench.trials import Clock
 
 FORMAT = 1

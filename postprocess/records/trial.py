@@ -6,7 +6,7 @@ from functools import cached_property
 
 from tierbench.condition_state import WARM
 from tierbench.dags.measure import OF_OWN_DISKS, SENT, Measure
-from tierbench.postprocess.digits import Booleans
+from tierbench.postprocess.arrays import Booleans
 from tierbench.postprocess.records.ceilings import Ceilings
 from tierbench.postprocess.records.definition import Definition
 from tierbench.postprocess.records.increments import Intervals

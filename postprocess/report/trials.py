@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tierbench.dags.levels import BUILT_IN, WORKLOAD
-from tierbench.postprocess.digits import Numbers
+from tierbench.postprocess.arrays import Numbers
 from tierbench.postprocess.measures.over_time import HostSeries, OverTime, TimeSeries, read_over_time
 from tierbench.postprocess.plots.canvas import looks_of
 from tierbench.postprocess.report.markup import Frame, Markup, definitions, element, joined, svg

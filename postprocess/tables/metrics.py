@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tierbench.dags.levels import ACCESS, JOBS, WORKLOAD
-from tierbench.postprocess.digits import Booleans
+from tierbench.postprocess.arrays import Booleans
 from tierbench.postprocess.measures.bottleneck import limit_of
 from tierbench.postprocess.measures.closure import HEADERS, moved_around
 from tierbench.postprocess.measures.delivered import cached_share, delivered, each_s, of_job, of_jobs

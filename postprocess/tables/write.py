@@ -16,7 +16,7 @@ import numpy as np
 from tierbench import files, json_files, names
 from tierbench.dags.levels import Factor, Scaling
 from tierbench.errors import ConfigError, TierbenchError, UnmetNeed
-from tierbench.postprocess.digits import Choice, Integers, Number, Numbers, csv_lines
+from tierbench.postprocess.arrays import Integers, Numbers
 from tierbench.postprocess.measures.bottleneck import resource_rows
 from tierbench.postprocess.measures.delivered import delivered
 from tierbench.postprocess.measures.over_time import over_time
@@ -37,6 +37,8 @@ from tierbench.spec import build
 
 # samples.csv: what the kernel counted between two samples, as rates
 LINES_AT_ONCE = 16_384
+MOST = 10**18  # a larger number is none that was counted
+LEAD, UNKNOWN = "\x01", "nan"  # stand for what all lines begin with, and for nothing, until the lines are done
 FLAGS = ("", "gap", "wrap", "gap wrap", "reset", "gap reset", "wrap reset", "gap wrap reset")
 LEADING = {*places(OfTrial), "host", "role", "interface"}  # the same on all lines of an interface
 COUNTED = [column for column in columns_of(SampleRow) if column.name not in LEADING]
@@ -224,24 +226,33 @@ def sample_lines(sampled: Sampled, lead: str, begin_ns: int | None, further: Seq
         values.setdefault(column.name, unknown)
     columns = [*COUNTED, *further]
     for start in range(0, len(sampled.samples), LINES_AT_ONCE):
-        end = min(start + LINES_AT_ONCE, len(sampled.samples))
-        fields = [
-            Choice(values["flag"][start:end].astype(np.int64), FLAGS)
-            if column.name == "flag"
-            else Number(values[column.name][start:end], column.decimals)
-            for column in columns
-        ]
-        yield csv_lines(lead, fields, end - start)
+        part = slice(start, start + LINES_AT_ONCE)
+        yield csv_lines(lead, [(values[column.name][part], column.decimals) for column in columns])
 
 
-def _values(sampled: Sampled, begin_ns: int | None) -> dict[str, Integers | Numbers]:
+def csv_lines(lead: str, fields: Sequence[tuple[np.ndarray, int]]) -> bytes:
+    """Lines that begin with the same text and go on with these columns, each with so many decimals; NaN is left empty.
+
+    A zero has no minus.
+    """
+    form = [f"%.{decimals}f" if values.dtype.kind == "f" else "%s" for values, decimals in fields]
+    line, columns = f"{LEAD},{','.join(form)}\n", []
+    for values, decimals in fields:
+        if values.dtype.kind == "f":
+            scaled = np.rint(values * 10.0**decimals)
+            values = np.where(np.abs(scaled) < MOST, scaled / 10.0**decimals + 0.0, np.nan)
+        columns.append(values.tolist())
+    return "".join([line % row for row in zip(*columns, strict=True)]).replace(UNKNOWN, "").replace(LEAD, lead).encode()
+
+
+def _values(sampled: Sampled, begin_ns: int | None) -> dict[str, np.ndarray]:
     """The columns of samples.csv that are not the same on all lines."""
     samples, intervals = sampled.samples, sampled.intervals
     unknown = np.full(len(samples), np.nan)
-    values: dict[str, Integers | Numbers] = {
+    values = {
         "time_s": unknown if begin_ns is None else (samples.time_ns - begin_ns) / 1e9,
         "interval_s": intervals.seconds,
-        "flag": intervals.gap + 2 * intervals.wrap + 4 * intervals.reset,
+        "flag": np.array(FLAGS)[intervals.gap + 2 * intervals.wrap + 4 * intervals.reset],
         **_cpu_percentages(intervals, unknown),
     }
     for name in AS_SAMPLED:

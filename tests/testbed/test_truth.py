@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.testbed.runs import PERIOD_S, sampled, sampling
-from tierbench.postprocess.digits import Numbers
+from tierbench.postprocess.arrays import Numbers
 from tierbench.postprocess.measures.steady import steady
 from tierbench.postprocess.measures.traffic import Counted
 from tierbench.postprocess.records.trial import Sampled

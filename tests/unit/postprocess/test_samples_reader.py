@@ -8,9 +8,9 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tests.unit.sampler_process import sample
 from tests.unit.shipped import PYTHON, ship
-from tierbench.postprocess.digits import Choice, Number, csv_lines
 from tierbench.postprocess.records.increments import intervals
 from tierbench.postprocess.records.samples import UnreadableSamples, read_samples
+from tierbench.postprocess.tables.write import csv_lines
 
 COLUMNS = synthetic.header()["columns"]
 
@@ -45,11 +45,11 @@ def test_columns_of_every_width_are_read(path, width):
 def test_numbers_are_written_as_python_writes_them_unknown_ones_empty_and_choices_as_their_texts():
     rng = np.random.default_rng(1)
     values = np.concatenate([rng.normal(size=500) * 10.0 ** rng.integers(-4, 9, 500), [0.0, -0.0, -0.0004, 1e9]])
-    lines = csv_lines("synthetic", [Number(values, 3)], len(values)).decode().splitlines()
+    lines = csv_lines("synthetic", [(values, 3)]).decode().splitlines()
     assert lines == [f"synthetic,{round(value * 1000) / 1000 + 0.0:.3f}" for value in values]
-    rates, counts = Number(np.array([np.nan, 1.5, np.inf]), 1), Number(np.array([1, -2, 0]))
-    assert csv_lines("a", [rates, counts], 3) == b"a,,1\na,1.5,-2\na,,0\n"
-    assert csv_lines("a", [Choice(np.array([1, 0]), ("", "gap")), Number(np.array([7, 8]))], 2) == b"a,gap,7\na,,8\n"
+    rates, counts = (np.array([np.nan, 1.5, np.inf]), 1), (np.array([10**18 + 1, -2, 0]), 0)
+    assert csv_lines("nan", [rates, counts]) == b"nan,,1000000000000000001\nnan,1.5,-2\nnan,,0\n"
+    assert csv_lines("a", [(np.array(["gap", ""]), 0), (np.array([7, 8]), 0)]) == b"a,gap,7\na,,8\n"
 
 
 def test_more_records_than_a_chunk_are_all_read(path):
