@@ -35,7 +35,7 @@ Point = Mapping[str, str]  # levels, as texts, by the names of their factors
 
 @dataclass(frozen=True)
 class Planned:
-    """What of plan.json is needed here; plans of older versions have no factors but those that are built in."""
+    """What of plan.json is needed here."""
 
     factors: list[Factor] = field(default_factory=list)
     report: Layout | None = None
@@ -71,14 +71,10 @@ def _axes_of_trials(run: Path) -> Iterator[Factor]:
 def run_factors(content: Mapping[str, Any], run: Path, trials: Sequence[Row]) -> list[Factor]:
     """All factors of a run: those of its plan, with whatever other levels its trials have."""
     plan = json_files.typed(Planned, content, str(run / names.PLAN))
-    planned = {factor.name: factor for factor in _factors_of(plan, run)}
-    built_in = {}
-    for name in BUILT_IN:  # a plan that is older than factors has them in its configurations
-        levels = dict.fromkeys(str(table[name]) for table in content.get("configurations", []) if name in table)
-        built_in[name] = planned.pop(name, Factor(name, tuple(levels)))
-    built_in[JOBS] = replace(built_in[JOBS], label=built_in[JOBS].label or SIMULTANEOUS)
+    planned = {name: Factor(name, ()) for name in BUILT_IN} | {each.name: each for each in _factors_of(plan, run)}
+    planned[JOBS] = replace(planned[JOBS], label=planned[JOBS].label or SIMULTANEOUS)
     factors = []
-    for factor in (*built_in.values(), *planned.values()):
+    for factor in planned.values():
         others = sorted(
             {row.levels[factor.name] for row in trials if level_text(row.levels[factor.name]) not in factor.texts}
         )
