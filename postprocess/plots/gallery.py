@@ -25,14 +25,7 @@ FEW, MANY = 4, 12  # panels of a workload: those that all have their trials over
 ALIKE = 4  # workloads whose highest values are within this factor are drawn to one scale, in one figure
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """What the figures of a run are drawn of."""
-
-    results: Results
-    plots: Sequence[tuple[Panel, ladder.Plot]]  # of each panel
-
-
+Plots = Sequence[tuple[Panel, ladder.Plot]]  # of each panel
 Drawn = Iterator[Picture | Missing]
 
 
@@ -42,7 +35,7 @@ class Figure:
 
     name: str
     title: str
-    kind: Callable[[Figure, Drawing], Drawn]
+    kind: Callable[[Figure, Results, Plots], Drawn]
     column: str = tables.RATE
     caption: str = ""
     papers: str = ""  # its counterpart there, said of figures that are laid out as the papers' are
@@ -72,9 +65,9 @@ class Sheet:
 
 def pictures(results: Results) -> Drawn:
     """Every figure for which the run has the data, the one that shows the answer first; or why it has not."""
-    drawing = Drawing(results, [(panel, plot_of(results, panel)) for panel in results.panels])
+    plots = [(panel, plot_of(results, panel)) for panel in results.panels]
     for figure in (figure for figure in FIGURES if figure.when(results)):
-        drawn = figure.kind(figure, drawing)
+        drawn = figure.kind(figure, results, plots)
         if first := next(drawn, None):
             yield first
             yield from drawn
@@ -82,30 +75,29 @@ def pictures(results: Results) -> Drawn:
             yield Missing(figure.title, figure.missing)
 
 
-def _scaling(figure: Figure, drawing: Drawing) -> Drawn:
-    plots = [replace(plot, series=[line for line in plot.series if line.scaling]) for _, plot in drawing.plots]
-    along = drawing.results.factors[drawing.results.scaling[0].factor]
-    scaling = ladder.scaling_plot([plot for plot in plots if plot.series], along)
+def _scaling(figure: Figure, results: Results, plots: Plots) -> Drawn:
+    of_lines = [replace(plot, series=[line for line in plot.series if line.scaling]) for _, plot in plots]
+    along = results.factors[results.scaling[0].factor]
+    scaling = ladder.scaling_plot([plot for plot in of_lines if plot.series], along)
     yield Picture(figure.name, figure.title, figure.caption, scaling, SHOWN)
 
 
-def _start_skew(figure: Figure, drawing: Drawing) -> Drawn:
-    results = drawing.results
+def _start_skew(figure: Figure, results: Results, _: Plots) -> Drawn:
     if any(trial.natural_skew_ms is not None for trial in results.trials):
         plot = start_skew(results.trials, results.factors[results.layout.x], results.layout.lines, looks_of(results))
         yield Picture(figure.name, figure.title, figure.caption, plot)
 
 
-def _of_panels(draw: Callable[[Figure, Drawing, Panel], Iterator[Picture]]) -> Callable[[Figure, Drawing], Drawn]:
+def _of_panels(draw: Callable[[Figure, Results, Panel], Drawn]) -> Callable[[Figure, Results, Plots], Drawn]:
     """A figure for each panel (of many of a workload, the first and the last)."""
 
-    def drawn(figure: Figure, drawing: Drawing) -> Drawn:
+    def drawn(figure: Figure, results: Results, _: Plots) -> Drawn:
         by_workload: dict[str, list[Panel]] = {}
-        for panel in drawing.results.panels:
+        for panel in results.panels:
             by_workload.setdefault(panel.levels.get(WORKLOAD, ""), []).append(panel)
         for panels in by_workload.values():
             for panel in panels if len(panels) <= FEW else (panels[0], panels[-1]):
-                yield from draw(figure, drawing, panel)
+                yield from draw(figure, results, panel)
 
     return drawn
 
@@ -128,7 +120,7 @@ def plot_of(results: Results, panel: Panel) -> ladder.Plot:
     return ladder.Plot(results.factors[results.layout.x], series, panel.without(WORKLOAD).name)
 
 
-def sheets_of(plots: Sequence[tuple[Panel, ladder.Plot]], column: str) -> Iterator[Sheet]:
+def sheets_of(plots: Plots, column: str) -> Iterator[Sheet]:
     """The figures of a column: workloads whose values are of a size have their panels in one, to one scale."""
     by_workload: dict[str, list[ladder.Plot]] = {}
     for panel, plot in plots:
@@ -172,11 +164,11 @@ def _picture(figure: Figure, of: Sheet | Panel, caption: str, plot: Canvas, plac
     return Picture(f"{figure.name}.{of.id or 'all'}", title, caption, plot, place)
 
 
-def _ladder(figure: Figure, drawing: Drawing) -> Drawn:
+def _ladder(figure: Figure, results: Results, plots: Plots) -> Drawn:
     """A column along x, of all panels that have it."""
-    place = SHOWN if figure.column == drawing.results.rate else FOLDED
-    for sheet in sheets_of(drawing.plots, figure.column):
-        yield ladder_picture(figure, sheet, figure.caption_of(drawing.results), place)
+    place = SHOWN if figure.column == results.rate else FOLDED
+    for sheet in sheets_of(plots, figure.column):
+        yield ladder_picture(figure, sheet, figure.caption_of(results), place)
 
 
 def ladder_picture(figure: Figure, sheet: Sheet, caption: str, place: str = SHOWN) -> Picture:
@@ -210,24 +202,23 @@ def interval_words(results: Results, column: str) -> str:
     return "over " + " or ".join(f"{period:g} s" for period in sorted(periods)) + " each"
 
 
-def _volatility(figure: Figure, drawing: Drawing) -> Drawn:
+def _volatility(figure: Figure, results: Results, plots: Plots) -> Drawn:
     """How much the rates sent fluctuate: drawn for itself, since as a bar about its mean it would leave the figure."""
-    column = volatility_column([row for _, plot in drawing.plots for line in plot.series for row in line.summary])
+    column = volatility_column([row for _, plot in plots for line in plot.series for row in line.summary])
     rates = "of 5 s each" if column == figure.column else "between two samples"
-    yield from _ladder(replace(figure, column=column, caption=figure.caption.format(rates=rates)), drawing)
+    yield from _ladder(replace(figure, column=column, caption=figure.caption.format(rates=rates)), results, plots)
 
 
 def _steps(
     draw: Callable[[Sequence[ladder.Plot]], Canvas], has: Callable[[ladder.Plot], bool], place: str = FOLDED
-) -> Callable[[Figure, Drawing], Drawn]:
+) -> Callable[[Figure, Results, Plots], Drawn]:
     """A figure of what more jobs bring, of the panels that have it; none where no ladder was fitted says why."""
 
-    def drawn(figure: Figure, drawing: Drawing) -> Drawn:
-        results = drawing.results
-        plots = [(panel, plot) for panel, plot in drawing.plots if has(plot)]
-        for sheet in sheets_of(plots, figure.column):
+    def drawn(figure: Figure, results: Results, plots: Plots) -> Drawn:
+        having = [(panel, plot) for panel, plot in plots if has(plot)]
+        for sheet in sheets_of(having, figure.column):
             yield _picture(figure, sheet, figure.caption_of(results), draw(sheet.plots), place)
-        if draw is ladder.saturation_plot and not plots:
+        if draw is ladder.saturation_plot and not having:
             reasons = [Missing(figure.title, row.why) for row in results.saturations if row.why]
             yield from reasons[:1]
 
@@ -238,9 +229,8 @@ def _rated(plot: ladder.Plot) -> list[SummaryRow]:
     return [row for line in plot.series for row in line.summary if row.means[tables.RATE].value]
 
 
-def _timelines(figure: Figure, drawing: Drawing, panel: Panel) -> Iterator[Picture]:
+def _timelines(figure: Figure, results: Results, panel: Panel) -> Iterator[Picture]:
     """One typical trial of each line, of its last place along x, mostly the one with most jobs."""
-    results = drawing.results
     courses = []
     for line in results.lines(panel):
         for x in reversed(results.ladder(panel)):
@@ -258,8 +248,7 @@ def _timelines(figure: Figure, drawing: Drawing, panel: Panel) -> Iterator[Pictu
         yield _picture(figure, panel, replace(figure, caption=caption).caption_of(results), timelines(courses))
 
 
-def _resources(figure: Figure, drawing: Drawing, panel: Panel) -> Iterator[Picture]:
-    results = drawing.results
+def _resources(figure: Figure, results: Results, panel: Panel) -> Iterator[Picture]:
     usable = {trial.trial for trial in results.trials_at(panel.levels) if counts(trial)}
     resources = [row for row in rows_at(results.resources, panel.levels) if row.trial in usable]
     measured = [row for row in resources if row.utilisation is not None]
