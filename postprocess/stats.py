@@ -67,11 +67,6 @@ class Interval:
             return 0.0, 0.0
         return max(self.value - self.low, 0.0), max(self.high - self.value, 0.0)
 
-    @property
-    def relative_half_width(self) -> float | None:
-        """The larger distance of a bound from the value, over the value."""
-        return max(self.reach) / abs(self.value) if self.interval and self.value else None
-
 
 @dataclass(frozen=True)
 class Compared:

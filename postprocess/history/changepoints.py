@@ -147,7 +147,8 @@ class _Nights:
         self.rests[begin:end] = self.values[begin:end] - self.level
         self.tamed[begin:end] = part - self.level
         if not begin and end < LEAST_IN_ALL:  # where the level changes within these nights they scatter about two
-            splits = (_rests(part, split) for split in range(LEAST, end - LEAST + 1))
+            sides = ((part[:split], part[split:]) for split in range(LEAST, end - LEAST + 1))
+            splits = (np.concatenate([own - own.mean() for own in of_split]) for of_split in sides)
             apart = min(splits, key=lambda rests: float(rests @ rests))
             if apart @ apart < self.tamed[:end] @ self.tamed[:end] / 16:
                 self.tamed[:end] = apart
@@ -240,11 +241,6 @@ class _Nights:
         if abs(off) < self.size or abs(off) / scatter < student(free, level=1 - SUSPICIOUS):
             return None
         return Single(off, student(free) * scatter)
-
-
-def _rests(part: Numbers, split: int) -> Numbers:
-    """How far nights are off the mean of those on their side of a split."""
-    return np.concatenate([own - own.mean() for own in (part[:split], part[split:])])
 
 
 def _inflation(correlation: Numbers, count: Numbers | float) -> Numbers:

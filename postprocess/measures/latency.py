@@ -38,10 +38,6 @@ class Client:
         return (self.mbps or 0.0) * 1e6 / 8 * (self.rtt_ms or 0.0) / 1e3
 
     @property
-    def trips_per_read(self) -> float:
-        return (self.wait_per_read_ms or 0.0) / self.rtt_ms if self.rtt_ms else 0.0
-
-    @property
     def may_wait(self) -> bool:
         """Whether all of it is known, it is far, and it neither computes nor fills its link."""
         if self.rtt_ms is None or not self.mbps or self.computing is None:
@@ -100,7 +96,7 @@ def why_latency(uses: Iterable[float], clients: Clients) -> str:
     if not each or not all(client.may_wait for client in each):
         return ""
     who, rates = f"{clients.away} ({clients.rtt_source})", _range([client.mbps or 0.0 for client in each], 1, "Mb/s")
-    trips = [client.trips_per_read for client in each]
+    trips = [(client.wait_per_read_ms or 0.0) / client.rtt_ms if client.rtt_ms else 0.0 for client in each]
     if min(trips) >= A_ROUND_TRIP[0] and max(trips) <= A_ROUND_TRIP[1]:
         waits = _range(trips, 1, "round trips")
         return f"nothing is busy and {who} wait {waits} for each of their reads, which so brings each {rates}"

@@ -44,8 +44,9 @@ class Figure:
 
     @property
     def label(self) -> str:
-        """Of the axis."""
-        return tables.trial_column(self.column).axis_label
+        """Of the axis, with the unit."""
+        column = tables.trial_column(self.column)
+        return f"{column.label or column.meaning}{f' [{column.shown_unit}]' if column.shown_unit else ''}"
 
     def caption_of(self, results: Results) -> str:
         """With its counterpart, where a run is laid out as the papers are: access methods over jobs."""
@@ -239,7 +240,7 @@ def _timelines(figure: Figure, results: Results, panel: Panel) -> Iterator[Pictu
                 continue
             course = read_over_time(results.directory, trial.trial_id)
             if course.storage is not None:
-                courses.append((trial, looks_of(results)[line], course))
+                courses.append((trial, looks_of(results)[line], course.storage, course.taken_in))
             break
     if courses:
         x = results.layout.x

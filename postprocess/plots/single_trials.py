@@ -9,7 +9,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from tierbench.dags.levels import Factor
-from tierbench.postprocess.measures.over_time import OverTime
+from tierbench.postprocess.measures.over_time import TimeSeries
 from tierbench.postprocess.plots import canvas
 from tierbench.postprocess.plots.ladder import Series, draw_line, ladder_along
 from tierbench.postprocess.schema.rows import ResourceRow, TrialRow
@@ -36,24 +36,20 @@ def typical(trials: Sequence[TrialRow]) -> TrialRow | None:
     return min(rates, key=lambda pair: (abs(pair[1] - median), pair[0].repeat))[0]
 
 
-def timelines(courses: Sequence[tuple[TrialRow, canvas.Look, OverTime]]) -> Figure:
+def timelines(courses: Sequence[tuple[TrialRow, canvas.Look, TimeSeries, TimeSeries | None]]) -> Figure:
     """A panel for each trial, all to one scale: what the storage moved, and what was delivered."""
     figure, panels = canvas.blank(0.5 + COURSE_IN * len(courses), rows=len(courses), sharex=True, sharey=True)
-    for axes, (trial, look, course) in zip(panels, courses, strict=True):
-        moved, delivered = course.storage, course.taken_in
-        if moved is None:
-            continue
+    for axes, (trial, look, moved, delivered) in zip(panels, courses, strict=True):
         begin, end = trial.slices.steady_begin_s, trial.slices.steady_end_s
         if begin is not None and end is not None:
             axes.axvspan(begin, end, color=canvas.GRID, alpha=0.55, linewidth=0, gid="steady")
         axes.stairs(moved.values, moved.edges, color=canvas.MUTED, linewidth=0.8, baseline=None)
         if delivered is not None:
             axes.stairs(delivered.values, delivered.edges, color=look.color, linewidth=1.4, baseline=None)
-        for edge in (0.0, trial.window_s):
-            if edge is not None:
-                axes.axvline(edge, color=canvas.INK, linewidth=0.8, linestyle=(0, (2, 2)))
+        window_s = trial.window_s or 0.0  # of none nothing is kept over time
+        for edge in (0.0, window_s):
+            axes.axvline(edge, color=canvas.INK, linewidth=0.8, linestyle=(0, (2, 2)))
         if trial.delivered_mbps is not None:
-            window_s = trial.window_s or float(moved.edges[-1])
             axes.plot([0, window_s], [trial.delivered_mbps] * 2, color=canvas.INK, linewidth=1.1)
         axes.set_title(trial.trial, loc="left", pad=3)
     panels[0].set_ylim(bottom=0)  # at last: it ends the scaling of all panels, which share it

@@ -44,11 +44,6 @@ class Column:
     path: tuple[str, ...] = ()  # where in a row its value is: attributes and keys
 
     @property
-    def axis_label(self) -> str:
-        """What a figure's axis says, with the unit."""
-        return f"{self.label or self.meaning}{f' [{self.shown_unit}]' if self.shown_unit else ''}"
-
-    @property
     def shown_unit(self) -> str:
         return "" if self.unit == "1" else self.unit
 

@@ -74,8 +74,9 @@ def enough(trials: Iterable[TrialRow], rule: Repeats, rate: str = RATE) -> bool:
         return False
     from tierbench.postprocess.stats import mean_interval  # here: commands that need no numpy ask for verdicts
 
-    width = mean_interval(values).relative_half_width
-    return len(values) >= rule.at_most or (width is not None and 100 * width <= (rule.within_pct or 0.0))
+    mean = mean_interval(values)
+    is_narrow = mean.interval and mean.value and 100 * max(mean.reach) <= (rule.within_pct or 0.0) * abs(mean.value)
+    return len(values) >= rule.at_most or bool(is_narrow)
 
 
 def looks(at_least: int, at_most: int) -> tuple[int, ...]:
