@@ -270,12 +270,8 @@ class Job:
         return sum(seconds) if seconds else None
 
 
-def read_jobs(trial: Path, count: int) -> list[Job]:
-    """The records of the clients 0 … count-1 of the trial in this folder."""
-    return [_read_job(trial / names.client_output(index), index) for index in range(count)]
-
-
-def _read_job(path: Path, index: int) -> Job:
+def read_job(path: Path, index: int) -> Job:
+    """A client by its records."""
     starts = 0
     last: dict[str, Any] = {}
     damage: list[str] = []

@@ -18,7 +18,7 @@ from tierbench.json_files import Damaged
 from tierbench.postprocess.records.ceilings import Ceilings, read_ceilings
 from tierbench.postprocess.records.definition import Definition, definition, read_definition, read_or_report
 from tierbench.postprocess.records.increments import intervals
-from tierbench.postprocess.records.jobs import Job, read_jobs
+from tierbench.postprocess.records.jobs import Job, read_job
 from tierbench.postprocess.records.samples import UnreadableSamples, read_samples
 from tierbench.postprocess.records.trial import Cache, Sampled, TrialData
 from tierbench.starts import Go
@@ -104,7 +104,7 @@ def read_trial(folder: Path) -> TrialData:
     def read(shape: type[T], path: Path) -> T | None:
         return read_or_report(shape, path, troubles.append)
 
-    jobs = read_jobs(folder, trial.jobs)
+    jobs = [read_job(folder / names.client_output(index), index) for index in range(trial.jobs)]
     troubles += [f"client {job.index}: {words}" for job in jobs for words in job.damage]
     # Clients that were started ahead were submitted in the time of the trial before: that is no part of this one.
     begin_clock = read_or_report(Clock, folder / names.BEGUN, lambda _: None)

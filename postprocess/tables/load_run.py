@@ -150,19 +150,15 @@ class Results:
         points = itertools.product(*(self.factors[name].texts for name in names))
         return [Panel(dict(zip(names, point, strict=True))) for point in points if point in there]
 
-    def levels(self, factor: str, point: Point) -> list[str]:
-        """The levels of a factor that trials at a point have; numbers from the least, words as they are planned."""
-        there = {level_of(row, factor) for row in self.trials_at(point)}
-        return [text for text in self.factors[factor].in_order.texts if text in there]
-
     def lines(self, panel: Panel) -> list[str]:
         """The levels in a panel of the factor that was asked about, as the experiment names them."""
         there = {level_of(row, self.layout.lines) for row in self.trials_at(panel.levels)}
         return [text for text in self.compared.texts if text in there]
 
     def ladder(self, panel: Panel) -> list[str]:
-        """The levels along x in a panel."""
-        return self.levels(self.layout.x, panel.levels)
+        """The levels along x that trials in a panel have; numbers from the least, words as they are planned."""
+        there = {level_of(row, self.layout.x) for row in self.trials_at(panel.levels)}
+        return [text for text in self.factors[self.layout.x].in_order.texts if text in there]
 
     def at(self, panel: Panel, line: str | None = None, x: str | None = None) -> Point:
         """Where a panel's trials of one line, and of one place along x, are."""
