@@ -50,7 +50,7 @@ class Removable:
 
     folder: Path
     mark: str
-    identity: tuple[int, int]  # whoever may write beside it can put something else in its place
+    status: os.stat_result  # whoever may write beside it can put something else in its place
 
     @property
     def bytes(self) -> int:
@@ -68,7 +68,7 @@ class Removable:
     def _empty(self) -> None:
         here = os.open(self.folder, files.FOLDER)
         try:
-            if _identity(os.fstat(here)) != self.identity:
+            if not os.path.samestat(os.fstat(here), self.status):
                 raise TierbenchError(f"{self.folder}: has just become another folder, and is left alone")
             inside = Path(f"/proc/self/fd/{here}")  # wherever its name leads by now
             for path in sorted(inside.iterdir(), key=lambda path: path.name in MARKS):
@@ -81,18 +81,14 @@ class Removable:
 
 
 def removable(folder: Path) -> Removable:
-    identity = _identity(folder.stat()) if folder.is_dir() else (0, 0)
+    status = folder.stat() if folder.is_dir() else None
     marks = [mark for mark in (names.PLAN, names.CATALOGUE) if (folder / mark).is_file()]
-    if folder.is_symlink() or not marks:
+    if status is None or folder.is_symlink() or not marks:
         raise ConfigError(f"{folder}: is neither a run directory nor a set of replicas, and is left alone")
     if marks[0] == names.CATALOGUE and not catalogue.read(folder).entries:
         why = f"its {names.CATALOGUE} lists no replica, so nothing tells that these are any"
         raise ConfigError(f"{folder}: {why}: it is left alone; if it is the rest of a set, remove it yourself")
-    return Removable(folder, marks[0], identity)
-
-
-def _identity(status: os.stat_result) -> tuple[int, int]:
-    return status.st_dev, status.st_ino
+    return Removable(folder, marks[0], status)
 
 
 def _clean(arguments: argparse.Namespace) -> int:

@@ -142,7 +142,7 @@ def locked(
                 fcntl.flock(number, fcntl.LOCK_EX)  # without a delay: trials pass their lock on many times a second
             elif not poll(lambda: _try_lock(number), limit_s):
                 raise held or BlockingIOError(errno.EAGAIN, "somebody else holds it", str(path))
-        if _identity(lock) != _identity_of(path):  # who had it has removed it
+        if not _leads_to(path, lock):  # who had it has removed it
             raise held or BlockingIOError(errno.EAGAIN, "somebody else has just held it", str(path))
         try:
             yield
@@ -172,18 +172,18 @@ def walk(top: "str | Path") -> "Iterator[tuple[int, os.DirEntry[str]]]":
     A folder comes after what is in it. No link is followed, and no path has to be short enough for the kernel.
     """
     here = os.open(str(top), FOLDER)
-    above = []  # type: list[tuple[tuple[int, int], list[os.DirEntry[str]]]]
+    above = []  # type: list[tuple[os.stat_result, list[os.DirEntry[str]]]]
     try:
         waiting = _entries(here)
         while waiting or above:
             if not waiting:  # back in the folder that this one is in
-                identity, waiting = above.pop()
+                status, waiting = above.pop()
                 here, before = os.open("..", FOLDER, dir_fd=here), here
                 os.close(before)
-                if _identity(os.fstat(here)) != identity:
+                if not os.path.samestat(os.fstat(here), status):
                     raise OSError(errno.EAGAIN, "somebody moves folders in it", str(top))
             elif waiting[-1].is_dir(follow_symlinks=False):
-                above.append((_identity(os.fstat(here)), waiting))
+                above.append((os.fstat(here), waiting))
                 here, before = os.open(waiting[-1].name, FOLDER, dir_fd=here), here
                 os.close(before)
                 waiting = _entries(here)
@@ -208,12 +208,8 @@ def _entries(folder: int) -> "list[os.DirEntry[str]]":
         return list(entries)
 
 
-def _identity(status: os.stat_result) -> "tuple[int, int]":
-    return status.st_dev, status.st_ino
-
-
-def _identity_of(path: "str | Path") -> "tuple[int, int] | None":
+def _leads_to(path: "str | Path", status: os.stat_result) -> bool:
     try:
-        return _identity(os.lstat(str(path)))
+        return os.path.samestat(os.lstat(str(path)), status)
     except FileNotFoundError:
-        return None
+        return False
