@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -140,10 +141,7 @@ def test_a_lock_whose_file_was_removed_meanwhile_is_nobodys(tmp_path, monkeypatc
 
 
 def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
-    def flock(*_):
-        raise OSError(errno.ENOSYS, "Function not implemented")
-
-    monkeypatch.setattr(fcntl, "flock", flock)
+    monkeypatch.setattr(fcntl, "flock", Mock(side_effect=OSError(errno.ENOSYS, "Function not implemented")))
     with pytest.raises(OSError, match=f"has no locks .*{tmp_path}/lock"), files.locked(tmp_path / "lock"):
         pass
 

@@ -1,6 +1,7 @@
 """A trial that comes to nothing is called off, by gate or stop: nobody is waited for without end, and all hear why."""
 
 import errno
+from unittest.mock import Mock
 
 import pytest
 
@@ -216,13 +217,10 @@ def test_without_a_gate_the_stop_watches_how_the_clients_begin(gate):
 
 
 def test_a_disk_on_which_the_gate_or_the_stop_finds_no_room_calls_the_trial_off(gate, monkeypatch):
-    def full(_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     trial = gate(at_work=False)
     monkeypatch.chdir(trial.trial)
     hold_reserve(trial.trial)
-    assert trial_monitor.watch(full) == CALLED_OFF
+    assert trial_monitor.watch(Mock(side_effect=OSError(errno.ENOSPC, "full"))) == CALLED_OFF
     assert "disk is full, or a quota is used up" in (trial.trial / names.CALLED_OFF).read_text()
     assert not (trial.trial / names.RESERVE).exists()
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -192,11 +193,8 @@ def test_a_plan_on_a_mount_that_does_not_answer_is_given_up(replicas, tmp_path, 
 
 
 def test_an_interrupted_removal_can_be_repeated(run, monkeypatch):
-    def interrupted(_):
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch:
-        patch.setattr(files, "remove", interrupted)
+        patch.setattr(files, "remove", Mock(side_effect=KeyboardInterrupt))
         assert cli.main(["clean", str(run), "--yes"]) != 0
     assert (run / names.PLAN).exists()
     assert cli.main(["clean", str(run), "--yes"]) == 0

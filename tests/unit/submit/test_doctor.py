@@ -8,6 +8,7 @@ import tempfile
 import zlib
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import classad2
 import htcondor2
@@ -420,10 +421,7 @@ def test_a_clock_that_is_off_or_not_known_well_is_told(clock, state, seen):
     ids=["submission", "ssh"],
 )  # fmt: skip
 def test_what_the_sites_file_tells_is_told_without_pool_and_experiment(tmp_path, monkeypatch, capsys, change, told):
-    def no_pool(_):
-        raise PoolError("there is none here")
-
-    monkeypatch.setattr(pool, "matching_slots", no_pool)
+    monkeypatch.setattr(pool, "matching_slots", Mock(side_effect=PoolError("there is none here")))
     text = (SHIPPED / "fiu-uf-2014.toml").read_text(encoding="utf-8")
     assert change[0] in text
     (tmp_path / "site.toml").write_text(text.replace(*change), encoding="utf-8")

@@ -3,6 +3,7 @@
 import argparse
 import socket
 from pathlib import Path
+from unittest.mock import Mock
 
 import classad2
 import pytest
@@ -115,10 +116,7 @@ def test_a_pool_of_which_half_say_their_network_is_two_pools(here):
 
 
 def test_without_a_pool_it_says_what_was_not_asked(monkeypatch):
-    def refused():
-        raise PoolError("no collector answers")
-
-    monkeypatch.setattr(pool, "all_machines", refused)
+    monkeypatch.setattr(pool, "all_machines", Mock(side_effect=PoolError("no collector answers")))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         answering = f"root://localhost:{listening.getsockname()[1]}//store"
         made("--url", answering, "--url", "root://127.0.0.1:1//store", "--mount", "/no/data", "--mount", "/usr")

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from unittest.mock import Mock
 
 import pytest
 
@@ -116,10 +117,7 @@ def test_repetitions_that_were_planned_and_of_which_none_has_begun_are_not_added
 
 
 def test_a_run_of_which_something_would_be_missing_does_not_stay(definition, monkeypatch):
-    def broken_off(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(commands.programs, "ship", broken_off)
+    monkeypatch.setattr(commands.programs, "ship", Mock(side_effect=KeyboardInterrupt))
     command = ["write", str(definition), "--site", "testbed", "--into", str(definition.parent / "half")]
     assert main(command) == 130
     assert not (definition.parent / "half").exists()

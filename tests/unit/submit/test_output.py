@@ -9,6 +9,7 @@ import subprocess
 import sys
 import types
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -177,10 +178,8 @@ def test_what_is_not_there_is_a_mistake_in_the_call(command, tmp_path, monkeypat
 
 
 def test_what_the_system_refuses_is_told_in_a_line(monkeypatch, capsys):
-    def refused(_):
-        raise PermissionError(13, "Permission denied", "/somebody/else's")
-
-    monkeypatch.setattr("tierbench.submit.watch._status", refused)
+    refused = PermissionError(13, "Permission denied", "/somebody/else's")
+    monkeypatch.setattr("tierbench.submit.watch._status", Mock(side_effect=refused))
     assert main(["status", "run"]) == 1
     assert capsys.readouterr().err == "tierbench: /somebody/else's: Permission denied\n"
 

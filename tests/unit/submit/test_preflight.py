@@ -160,10 +160,7 @@ def test_no_experiment_that_comes_with_tierbench_is_doubted_on_the_testbed():
 
 
 def test_a_quota_that_the_file_system_does_not_tell_leaves_no_room(tmp_path, monkeypatch):
-    def refuses(*_):
-        raise OSError(errno.EDQUOT, "Disk quota exceeded")
-
-    monkeypatch.setattr(os, "posix_fallocate", refuses)
+    monkeypatch.setattr(os, "posix_fallocate", Mock(side_effect=OSError(errno.EDQUOT, "Disk quota exceeded")))
     monkeypatch.setattr(disk_reserve, "PATIENCE_SECONDS", 0)
     assert (disk_reserve.wait_for_room(tmp_path), disk_reserve.wait_for_room(tmp_path, hold=True)) == (True, False)
     assert not (tmp_path / names.RESERVE).exists()
@@ -172,11 +169,7 @@ def test_a_quota_that_the_file_system_does_not_tell_leaves_no_room(tmp_path, mon
 @pytest.mark.parametrize(("number", "may"), [(errno.EDQUOT, False), (errno.ENOSPC, False), (errno.EACCES, True)])
 def test_a_quota_that_is_used_up_during_a_trial_is_seen(tmp_path, monkeypatch, number, may):
     assert disk_reserve.may_write(tmp_path)
-
-    def refuses(*_):
-        raise OSError(number, "no")
-
-    monkeypatch.setattr(Path, "write_bytes", refuses)
+    monkeypatch.setattr(Path, "write_bytes", Mock(side_effect=OSError(number, "no")))
     assert disk_reserve.may_write(tmp_path) is may
     assert list(tmp_path.iterdir()) == []
 

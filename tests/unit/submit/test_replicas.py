@@ -9,6 +9,7 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -212,15 +213,10 @@ def test_a_damaged_line_costs_one_file_and_no_other(storage, damage):
 
 
 def test_whose_folder_it_is_nobody_here_may_know(storage, monkeypatch):
-    def unknown(_):
-        raise KeyError("getpwuid(): uid not found: 4711")
-
-    def denied(*_, **__):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
     replica(storage).unlink()
-    monkeypatch.setattr(Path, "owner", unknown)
-    monkeypatch.setattr("tierbench.submit.catalogue.files.locked", denied)
+    monkeypatch.setattr(Path, "owner", Mock(side_effect=KeyError("getpwuid(): uid not found: 4711")))
+    denied = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    monkeypatch.setattr("tierbench.submit.catalogue.files.locked", Mock(side_effect=denied))
     with pytest.raises(TierbenchError, match=r"belongs to uid \d+"):
         make(SET, storage, 2)
 
@@ -395,11 +391,8 @@ def test_a_disk_that_gets_full_while_root_closes_a_file_is_told(tmp_path, full):
 
 
 def test_where_there_are_no_locks_none_is_left_behind(storage, monkeypatch):
-    def none(*_):
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
     replica(storage).unlink()
-    monkeypatch.setattr(files.fcntl, "flock", none)
+    monkeypatch.setattr(files.fcntl, "flock", Mock(side_effect=OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))))
     make(SET, storage, 1)
     assert not (storage / SET.folder / LOCK).exists()
 

@@ -1,6 +1,7 @@
 """`testbed run --all-papers` runs what is not done and writes a page of what there is; what comes home from hosts."""
 
 import os
+from unittest.mock import Mock
 
 import pytest
 
@@ -93,10 +94,7 @@ def test_what_goes_on_there_comes_home_first(goes_on, tmp_path):
 
 
 def test_a_testbed_that_alone_has_a_run_stays_up(goes_on, tmp_path, monkeypatch, capsys):
-    def attach(*_):
-        raise HostError("there is no room")
-
-    monkeypatch.setattr(all_papers, "attach", attach)
+    monkeypatch.setattr(all_papers, "attach", Mock(side_effect=HostError("there is no room")))
     assert run_all(tmp_path) == 1
     assert goes_on == []
     assert "the same command brings it home" in capsys.readouterr().err

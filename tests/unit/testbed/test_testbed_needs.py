@@ -8,6 +8,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -159,9 +160,6 @@ def test_what_is_wrong_with_a_setting_name_or_file_is_told_first(tmp_path, monke
 
 
 def test_a_build_that_is_broken_off_leaves_no_process(tmp_path, monkeypatch):
-    def broken_off(*_):
-        raise KeyboardInterrupt
-
     class Awaited(subprocess.Popen):
         """Says by a file that it is waited for: only then may the interrupt come."""
 
@@ -172,7 +170,7 @@ def test_a_build_that_is_broken_off_leaves_no_process(tmp_path, monkeypatch):
     pid, awaited = tmp_path / "pid", tmp_path / "awaited"
     monkeypatch.setattr(rootfs, "END_SECONDS", 1.0)
     monkeypatch.setattr(rootfs.subprocess, "Popen", Awaited)
-    before = signal.signal(signal.SIGALRM, broken_off)
+    before = signal.signal(signal.SIGALRM, Mock(side_effect=KeyboardInterrupt))
     wait = f"until [ -e {awaited} ]; do sleep 0.01; done"
     begin = ["sh", "-c", f"trap '' TERM; sleep 600 & echo $! > {pid}; {wait}; kill -ALRM {os.getpid()}; wait"]
     with (tmp_path / "log").open("w") as log, pytest.raises(KeyboardInterrupt):

@@ -13,7 +13,6 @@ from tierbench import json_files, names
 from tierbench.postprocess.history.rows import NightMark
 from tierbench.submit.nightly import messages, record, steps
 from tierbench.submit.nightly.record import Change, Night, Nightly, Terms
-from tierbench.submit.pool import PoolError
 
 NOW = datetime(2026, 6, 10, 12, 0, tzinfo=UTC)
 LAST = datetime(2026, 6, 10, 2, 30, tzinfo=UTC)
@@ -68,13 +67,6 @@ def damage(directory):
     """Leave a nightly there that cannot be read."""
     directory.mkdir()
     (directory / names.NIGHTLY).write_text("{")
-
-
-def fails(why):
-    def fail(*_, **__):
-        raise PoolError(why)
-
-    return fail
 
 
 @pytest.fixture

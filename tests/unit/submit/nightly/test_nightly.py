@@ -12,7 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tests.unit.submit.nightly.conftest import LAST, NOW, SHAPE, close, damage, fails, measured
+from tests.unit.submit.nightly.conftest import LAST, NOW, SHAPE, close, damage, measured
 from tests.unit.synthetic_report import write_run
 from tierbench import json_files, names
 from tierbench.dags.graphs import NOTHING_TO_DO
@@ -24,8 +24,10 @@ from tierbench.submit import pool
 from tierbench.submit.cli import main
 from tierbench.submit.nightly import record, schedule, steps
 from tierbench.submit.nightly.record import Night, Nightly, locked
+from tierbench.submit.pool import PoolError
 from tierbench.submit.progress import Run
 
+FULL = Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
 LATE, LATE_WHY = "direct.root.x008.r1", ("SUSPECT", "the sampler was late")
 
 
@@ -80,7 +82,7 @@ def test_a_dead_night_whose_record_cannot_be_written_is_left_alone(define, monke
     finished = Mock()
     monkeypatch.setattr(steps, "finish", finished)
     with monkeypatch.context() as full:
-        full.setattr(record, "write", _full)
+        full.setattr(record, "write", FULL)
         record.finish_dead_nights(nightly)
     assert not finished.called
     record.finish_dead_nights(nightly)
@@ -125,7 +127,7 @@ def test_no_night_is_expected_while_it_is_paused(define):
 
 def test_a_night_begins_once_though_the_scheduler_means_it_twice(define, monkeypatch):
     nightly = define(patience_s=0.0)
-    monkeypatch.setattr(steps, "prepare", fails("the storage cannot be reached"))
+    monkeypatch.setattr(steps, "prepare", Mock(side_effect=PoolError("the storage cannot be reached")))
     began = [steps.start(nightly, False) for _ in range(2)]
     assert [night and night.outcome for night in began] == ["failed", None]
     assert len([night for night in record.nights(nightly) if night.outcome == "failed"]) == 1
@@ -227,7 +229,7 @@ def test_who_looks_while_a_night_begins_does_not_take_it_for_dead(define):
 
 def test_a_night_without_room_for_its_record_is_told_all_the_same(define, monkeypatch, receiver):
     nightly = define(webhook=receiver.url)
-    monkeypatch.setattr(record, "write", _full)
+    monkeypatch.setattr(record, "write", FULL)
     steps.start(nightly, False)
     assert "No space left on device" in str(receiver.bodies[0]["text"])
 
@@ -244,10 +246,6 @@ def test_the_run_of_a_night_is_in_the_queue_between_its_repetitions_too(define, 
     for place, goes_on in ((folder, True), (folder.with_name("another"), False)):
         monkeypatch.setattr(pool, "jobs", lambda *_, place=place: [{"ClusterId": 7, "Iwd": str(place)}])
         assert Run(folder / names.NIGHT_RUN).goes_on == goes_on
-
-
-def _full(*_):
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_a_night_that_died_is_finished_by_whoever_looks_next(define, monkeypatch):
@@ -296,7 +294,7 @@ def test_a_dag_that_stays_in_the_queue_when_its_night_is_over_is_removed(define,
 
 def test_a_pool_that_is_down_is_one_record_and_one_message(define, monkeypatch, receiver):
     nightly = define(webhook=receiver.url, patience_s=0.0)
-    monkeypatch.setattr(steps, "prepare", fails("cannot ask the pool for its slots: no collector"))
+    monkeypatch.setattr(steps, "prepare", Mock(side_effect=PoolError("cannot ask the pool for its slots")))
     steps.start(nightly, False)
     assert steps.start(nightly, False) is None
     (body,) = receiver.bodies

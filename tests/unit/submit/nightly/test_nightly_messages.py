@@ -7,15 +7,17 @@ import threading
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import htcondor2
 import pytest
 
-from tests.unit.submit.nightly.conftest import LAST, SINCE_NS, WORSE, close, fails, measured
+from tests.unit.submit.nightly.conftest import LAST, SINCE_NS, WORSE, close, measured
 from tierbench import names
 from tierbench.submit import pool
 from tierbench.submit.nightly import messages, record, steps
 from tierbench.submit.nightly.monitoring import Health
+from tierbench.submit.pool import PoolError
 
 
 @pytest.fixture(autouse=True)
@@ -152,7 +154,7 @@ def test_a_mailer_that_fails_or_a_configuration_that_cannot_be_read_is_told_in_t
     configured(monkeypatch, SENDMAIL="/bin/false")
     nightly = define(mail="admin@site.example")
     assert close(nightly, measured(nightly)).deliveries == {"admin@site.example": "/bin/false ended with 1: "}
-    monkeypatch.setattr(pool, "setting", fails("cannot read the setting MAIL_FROM"))
+    monkeypatch.setattr(pool, "setting", Mock(side_effect=PoolError("cannot read the setting MAIL_FROM")))
     night = close(nightly, measured(nightly, LAST + timedelta(days=1)))
     assert night.deliveries == {"admin@site.example": "cannot read the setting MAIL_FROM"}
     assert record.nights(nightly)[-1] == night
@@ -221,11 +223,7 @@ def test_what_one_of_two_channels_has_brought_is_quoted_once(define):
 def test_whatever_goes_wrong_in_a_night_its_message_is_sent_and_says_so(define, receiver, monkeypatch, step, error):
     nightly = define(webhook=receiver.url)
     night = measured(nightly, outcome="running")
-
-    def fail(*_):
-        raise error
-
-    monkeypatch.setattr(record if step == "write" else steps, step, fail)
+    monkeypatch.setattr(record if step == "write" else steps, step, Mock(side_effect=error))
     night = close(nightly, night)
     (body,) = receiver.bodies
     assert WORSE.sentence in body["sentences"]
