@@ -4,6 +4,7 @@ import pytest
 
 from tests.unit.gate_process import Gate
 from tests.unit.quick_plan import larger_quick, written
+from tests.unit.submit.test_lock import Trials
 from tierbench.submit import watch as watching
 from tierbench.submit.progress import Run
 
@@ -27,6 +28,12 @@ def gate(tmp_path):
 @pytest.fixture
 def trial(gate):
     return gate()
+
+
+@pytest.fixture
+def trials(tmp_path):
+    with Trials(tmp_path) as trials:
+        yield trials
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tests.unit import synthetic_run as synthetic
 from tests.unit.access_point import access_point_of
 from tests.unit.quick_plan import POOL
 from tests.unit.shipped import PYTHON, ship
-from tests.unit.submit.test_lock import PATIENCE_S, Trials
+from tests.unit.submit.test_lock import PATIENCE_S
 from tierbench import names
 from tierbench.dags.experiment import find_experiment
 from tierbench.dags.graphs import trial_dag
@@ -112,12 +112,6 @@ def test_the_plan_says_that_slots_for_two_trials_are_missing(site, ahead, plan):
     assert "and as many for the next trial (ahead = true)" in told(ahead, 9)
     assert told(dataclasses.replace(ahead, ahead=False), 9) == ""
     assert told(ahead, 10) == ""
-
-
-@pytest.fixture
-def trials(tmp_path):
-    with Trials(tmp_path) as trials:
-        yield trials
 
 
 @pytest.fixture

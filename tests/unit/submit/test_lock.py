@@ -73,12 +73,6 @@ class Trials:
         return (self.run / names.LOCK_HOLDER).read_text()
 
 
-@pytest.fixture
-def trials(tmp_path):
-    with Trials(tmp_path) as trials:
-        yield trials
-
-
 def waits(process):
     try:
         process.wait(WAITING_S)
