@@ -21,7 +21,7 @@ repeats = 3
 replicas.root-tree = { count = 24, size_mb = 64 }
 """
 
-POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn02.fiu.test"]}
+POOL = {"private": ["wn01.private.fiu.test"], "public": ["wn03.fiu.test"]}
 WORKERS = {"private": ["wn01", "wn02"], "public": ["wn03", "wn04"]}
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.unit import synthetic_run as synthetic
 from tests.unit.client_process import as_a_job
 from tests.unit.doctored_trial import edit_client
-from tests.unit.quick_plan import written
+from tests.unit.quick_plan import POOL, written
 from tests.unit.shipped import PYTHON
 from tests.unit.stand_ins import RootsHelper, script, serving
 from tierbench import site_configs
@@ -26,7 +26,6 @@ from tierbench.submit.questions import visits
 PROJECT = Path(__file__).parents[2]
 SITES = Path(site_configs.__file__).parent
 DOCUMENT = (PROJECT / "docs/extending.md").read_text()
-WORKERS = {"public": ["wn03.fiu.test"], "private": ["wn01.private.fiu.test"]}
 
 
 def texts(section):
@@ -46,7 +45,7 @@ def test_an_experiment_is_a_file(tmp_path):
     path = tmp_path / "my-caches.toml"
     (text,) = texts("An experiment")
     path.write_text(text)
-    plan = expand(find_site("testbed"), load_experiment(path), WORKERS)
+    plan = expand(find_site("testbed"), load_experiment(path), POOL)
     levels = {(trial.levels["access"], trial.levels["cache_mb"]) for trial in plan.trials}
     assert levels == {(access, cache) for access in ("lan-xrootd", "direct") for cache in ("default", 30, "off")}
 
@@ -66,7 +65,7 @@ def test_a_way_is_a_table_and_its_client_a_file_and_the_doctor_asks_whether_its_
     (tmp_path / "fetch.py").write_text(client)
     (tmp_path / "fetched.toml").write_text(experiment)
     site, fetched = site_with(tmp_path, access.replace("{port}", web)), load_experiment(tmp_path / "fetched.toml")
-    written(fetched, tmp_path / "run", WORKERS, site)
+    written(fetched, tmp_path / "run", POOL, site)
     (trial,) = (tmp_path / "run/trials").iterdir()
     (url,) = (line.partition("\t")[0] for line in (trial / "replicas.txt").read_text().splitlines())
     served = tmp_path / "served" / url.partition("//")[2].partition("/")[2]
@@ -75,7 +74,7 @@ def test_a_way_is_a_table_and_its_client_a_file_and_the_doctor_asks_whether_its_
     end = as_a_job(tmp_path / "run", tmp_path / "sandbox", "fetch", url, 10**6)[-1]
     assert (end["event"], end["status"], end["message"]) == ("end", "ok", "")
     assert end["bytes_client"] >= 10**6
-    questions = visits(site, fetched, WORKERS)["wn03.fiu.test"].questions
+    questions = visits(site, fetched, POOL)["wn03.fiu.test"].questions
     about = [question.about for question in questions if question.kind == "server"]
     assert about == [{"url": f"http://127.0.0.1:{web}/"}]
 

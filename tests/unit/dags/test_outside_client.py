@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.client_process import as_a_job
-from tests.unit.quick_plan import written
+from tests.unit.quick_plan import POOL, written
 from tests.unit.shipped import PYTHON
 from tests.unit.stand_ins import run
 from tierbench.dags import shipping
@@ -70,7 +70,6 @@ kind = "random"
 count = 2
 size_mb = 1
 """
-WORKERS = {"public": ["wn03.fiu.test"], "private": ["wn01.private.fiu.test"]}
 REFERENCE = """
 paper = "Somebody"
 
@@ -104,7 +103,7 @@ class Users:
 
     def run(self):
         """A run directory of the experiment."""
-        return written(self.experiment(), self.folder / "run", WORKERS)
+        return written(self.experiment(), self.folder / "run", POOL)
 
 
 @pytest.fixture
@@ -141,7 +140,7 @@ def users(tmp_path):
 def test_what_is_wrong_with_it_is_told(users, name, text, trouble):
     users.put(name, text)
     with pytest.raises(ConfigError, match=trouble):
-        expand(find_site("testbed"), users.experiment(), WORKERS)
+        expand(find_site("testbed"), users.experiment(), POOL)
 
 
 def test_it_may_not_be_called_like_one_that_is_shipped(users):
@@ -190,7 +189,7 @@ def test_two_files_of_one_name_do_not_travel_as_one(tmp_path, monkeypatch):
 
 def test_its_options_mean_what_it_says_whatever_they_are_called_and_its_memory_is_asked_for(users):
     experiment, site = users.experiment(), find_site("testbed")
-    plan = expand(site, experiment, WORKERS)
+    plan = expand(site, experiment, POOL)
     assert Planned(plan, site, experiment, "").trial_s(plan.trials[0]) > 0
     dag = (users.run() / "trials/direct.own.x001.r1/trial.dag").read_text()
     assert 'client="tail_of"' in dag
@@ -199,7 +198,7 @@ def test_its_options_mean_what_it_says_whatever_they_are_called_and_its_memory_i
 
 def test_what_it_needs_is_asked_of_the_workers(users):
     experiment = users.experiment()
-    visit = visits(find_site("testbed"), experiment, WORKERS)["wn03.fiu.test"]
+    visit = visits(find_site("testbed"), experiment, POOL)["wn03.fiu.test"]
     question = next(question for question in visit.questions if question.kind == "program")
     probe = run(PYTHON, "-I", "-", json.dumps([question.to_json()]), input=script(experiment.client_files))
     (answer,) = json.loads(probe.stdout)["answers"]

@@ -32,7 +32,7 @@ def test_each_sampled_host_is_found_by_its_requirements_and_one_out_of_the_pool_
         'oss.uf.test, eth%, storage, Machine == "oss.uf.test"',
         'dgt.fiu.test, eth0+eth1, gateway, Machine == "dgt.fiu.test"',
         'vmuf.uf.test, eth0, door, Machine == "vmuf.uf.test"',
-        'wn02.fiu.test, eth0, worker, Machine == "wn02.fiu.test"',
+        'wn03.fiu.test, eth0, worker, Machine == "wn03.fiu.test"',
     ]
     mixed = changed(site, "samplers", "oss", via="ssh")
     text = trial_dag(mixed, quick, the_trial(plan)).text()

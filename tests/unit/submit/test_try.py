@@ -3,6 +3,7 @@
 import pytest
 
 from tests.unit.client_process import Job
+from tests.unit.quick_plan import POOL
 from tierbench.dags.experiment import load_experiment
 from tierbench.dags.hosts import flushed_hosts
 from tierbench.dags.plan import expand
@@ -12,7 +13,6 @@ from tierbench.submit.cli import main
 from tierbench.submit.try_commands import experiment_of
 
 SITE = find_site("testbed")
-POOL = {"public": ["wn03.fiu.test"], "private": ["wn01.private.fiu.test"]}
 BY_LAN, BY_CACHE = "xrdcp root://dgt.private.fiu.test:1094//f{n} -", "xrdcp 'root://dgt.fiu.test:1101//f\"{n}' -"
 
 
