@@ -64,10 +64,10 @@ def plan(site, quick):
     return expand(site, quick, POOL)
 
 
-def read_experiment(folder, name, text):
+def read_text(folder, name, text, read=load_experiment):
     path = folder / f"{name}.toml"
     path.write_text(text, encoding="utf-8")
-    return load_experiment(path)
+    return read(path)
 
 
 @pytest.fixture
@@ -91,13 +91,13 @@ def real_run(real, tmp_path):
 
 @pytest.fixture
 def load(tmp_path):
-    """Reads an experiment from its text, with pieces of it replaced."""
+    """Reads an experiment or what `read` reads from its text, with pieces of it replaced."""
 
-    def load(text, *changes, name="experiment"):
+    def load(text, *changes, name="experiment", read=load_experiment):
         for old, new in changes:
             assert old in text
             text = text.replace(old, new, 1)
-        return read_experiment(tmp_path, name, text)
+        return read_text(tmp_path, name, text, read)
 
     return load
 
@@ -105,7 +105,7 @@ def load(tmp_path):
 @pytest.fixture
 def variant(tmp_path):
     """Reads an experiment that extends a shipped one, or another."""
-    return lambda text, base="quick": read_experiment(tmp_path, "mine", f'extends = "{base}"\nname = "mine"\n{text}\n')
+    return lambda text, base="quick": read_text(tmp_path, "mine", f'extends = "{base}"\nname = "mine"\n{text}\n')
 
 
 @pytest.fixture

@@ -43,16 +43,10 @@ def load(load):
 
 
 @pytest.fixture
-def extend(tmp_path, load):
+def extend(load, variant):
     """Read a variant of the small experiment."""
-
-    def read(text):
-        load()
-        path = tmp_path / "variant.toml"
-        path.write_text(f'extends = "./small.toml"\n{text}')
-        return load_experiment(path)
-
-    return read
+    load()
+    return lambda text: variant(text, "./small.toml")
 
 
 @pytest.mark.parametrize("name", shipped_experiments())
@@ -112,12 +106,13 @@ def test_wrong_things_in_several_tables_are_reported_at_once(load):
     assert len(str(caught.value).splitlines()) == 3
 
 
-def test_a_variant_says_only_what_differs_and_a_variant_has_a_name_of_its_own(extend, load):
-    variant = extend('name = "larger"\nbatches = [4]\n[replicas.trees]\nsize_mb = 20\n')
+def test_a_variant_says_only_what_differs_and_has_a_name_of_its_own(extend, load, tmp_path):
+    larger = extend("batches = [4]\n[replicas.trees]\nsize_mb = 20\n")
     trees = dataclasses.replace(load().replicas["trees"], size_mb=20.0)
-    assert variant == dataclasses.replace(load(), name="larger", batches=(4,), replicas={"trees": trees})
-    with pytest.raises(ConfigError, match=r"variant\.toml: name: missing"):
-        extend("repeats = 2")
+    assert larger == dataclasses.replace(load(), name="mine", batches=(4,), replicas={"trees": trees})
+    (tmp_path / "nameless.toml").write_text('extends = "./small.toml"')
+    with pytest.raises(ConfigError, match=r"nameless\.toml: name: missing"):
+        load_experiment(tmp_path / "nameless.toml")
 
 
 def test_going_round_in_circles_is_noticed(tmp_path):
@@ -150,13 +145,13 @@ def test_what_should_be_a_table_and_is_none_is_a_mistake_in_the_file(tmp_path, b
 
 @pytest.mark.parametrize(("key", "shared"), [("count = 9", True), ("size_mb = 20", False)])
 def test_replicas_of_one_recipe_share_their_folder_however_many(extend, load, key, shared):
-    other = extend(f'name = "other"\n[replicas.trees]\n{key}\n').replicas["trees"]
+    other = extend(f"[replicas.trees]\n{key}").replicas["trees"]
     assert (other.folder == load().replicas["trees"].folder) == shared
 
 
 def test_inherited_replicas_that_nobody_reads_are_not_used(extend):
     more = '[workloads.read]\nreplicas = "others"\n[replicas.others]\nkind = "tree"\ncount = 2\nsize_mb = 1\n'
-    used = extend(f'name = "other"\n{more}').used_replicas
+    used = extend(more).used_replicas
     assert [replicas.name for replicas in used.values()] == ["others"]
 
 

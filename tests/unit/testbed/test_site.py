@@ -44,16 +44,9 @@ WORKERS = ["wn3", "wn1", "wn2"]
 
 
 @pytest.fixture
-def load(tmp_path):
+def load(load):
     """Read the small site with one piece of its text replaced."""
-
-    def read(old="", new=""):
-        assert old in SITE
-        path = tmp_path / "small.toml"
-        path.write_text(SITE.replace(old, new, 1) if old else SITE)
-        return load_site(path)
-
-    return read
+    return lambda old="", new="": load(SITE, (old, new), name="small", read=load_site)
 
 
 @pytest.mark.parametrize("name", shipped_definitions(site_module.SHIPPED))
