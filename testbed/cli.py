@@ -56,17 +56,18 @@ def register(subcommands: Any) -> None:
     experiment = verb("run", _run, running)
     what = f"{NAMED}; with --more, a run directory"
     experiment.add_argument("experiment", metavar="EXPERIMENT|RUN", nargs="?", help=what)
-    repetitions = "N repetitions more of a run that has come home, also if its testbed is gone"
-    experiment.add_argument("--more", type=int, metavar="N", help=repetitions)
     into = "the run directory (default: runs/EXPERIMENT-TIME, or runs/all-papers)"
     experiment.add_argument("--into", type=Path, metavar="DIR", help=into)
-    for sub in (up, experiment):
+    repetitions = "N repetitions more of a run that has come home, also if its testbed is gone"
+    kind = experiment.add_mutually_exclusive_group()
+    kind.add_argument("--more", type=int, metavar="N", help=repetitions)
+    for sub in (up, kind):
         sub.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help=setting)
-    anyway = "also where something is missing, or the first trials are INVALID"
-    experiment.add_argument("--anyway", action="store_true", help=anyway)
     every = "every -scaled experiment in turn, each on the testbed that it needs, with a page of all of them; "
     every += "called again, it goes on where it stopped"
-    experiment.add_argument("--all-papers", action="store_true", help=every)
+    kind.add_argument("--all-papers", action="store_true", help=every)
+    anyway = "also where something is missing, or the first trials are INVALID"
+    experiment.add_argument("--anyway", action="store_true", help=anyway)
     experiment.add_argument("--list", action="store_true", help="with --all-papers: show its hours, run nothing")
     watching = "watch a run that goes on in it, and bring it home when it has ended"
     again = verb("attach", lambda arguments: attach(Testbed(arguments.name), arguments.into, Progress()), watching)
@@ -148,10 +149,6 @@ def _run(arguments: argparse.Namespace) -> int:
         raise ConfigError("testbed run needs an experiment, or --all-papers, and not both")
     if arguments.list and not arguments.all_papers:
         raise ConfigError("--list goes with --all-papers; `tierbench plan` shows a single experiment")
-    if arguments.set and (arguments.all_papers or arguments.more is not None):
-        raise ConfigError("--set goes with an experiment that is run on a testbed of its own")
-    if arguments.more is not None and arguments.all_papers:
-        raise ConfigError("--more goes with a run that is named, and not with --all-papers")
     if arguments.all_papers:
         from tierbench.testbed.all_papers import run_all, show_list  # with the planner, which nothing else here needs
 

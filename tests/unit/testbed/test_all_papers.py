@@ -139,8 +139,9 @@ def test_each_experiment_gets_the_testbed_that_it_demands():
 
 def test_repetitions_are_added_to_no_more_than_one_run(monkeypatch, capsys):
     monkeypatch.setattr(all_papers, "run_all", lambda *_: 0)  # nothing is brought up here, whatever is broken
-    assert main(["testbed", "run", "--all-papers", "--more", "1"]) == 2
-    assert "--more goes with a run that is named" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["testbed", "run", "--all-papers", "--more", "1"])
+    assert "--more: not allowed with argument --all-papers" in capsys.readouterr().err
 
 
 class Host:
