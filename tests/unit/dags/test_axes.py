@@ -78,12 +78,6 @@ def test_every_repetition_holds_the_whole_product_once_and_names_and_factors_tel
     }  # fmt: skip
 
 
-def test_a_level_sets_what_its_axis_names(load):
-    experiment = load(CACHES)
-    caches = [experiment.at({"cache_mb": level}).workloads["root"].options.cache_mb for level in ("default", 30, "off")]
-    assert caches == ["default", 30, "off"]
-
-
 def test_a_named_level_sets_several_keys_and_gets_replicas_of_its_own(planned):
     plan = planned(DATA_SETS)
     sizes = {(t.levels["dataset"], plan.replicas[t.replicas].nominal_bytes) for t in plan.trials}

@@ -8,12 +8,11 @@ import pytest
 from tests.unit.quick_plan import written
 from tests.unit.text_fields import needed_options
 from tierbench.dags.clients import shipped_clients, workload_class
-from tierbench.dags.experiment import find_experiment, load_experiment, shipped_experiments
+from tierbench.dags.experiment import load_experiment
 from tierbench.dags.replicas import KINDS, TreeReplicas
 from tierbench.errors import ConfigError
 from tierbench.spec import build
 from tierbench.submit.cli import main
-from tierbench.submit.planning import asked_experiment
 from tierbench.wrappers.client import find_client
 
 EXPERIMENT = """
@@ -47,16 +46,6 @@ def extend(load, variant):
     """Read a variant of the small experiment."""
     load()
     return lambda text: variant(text, "./small.toml")
-
-
-@pytest.mark.parametrize("name", shipped_experiments())
-def test_a_shipped_experiment_loads_under_its_own_name(name):
-    assert asked_experiment(name).name == name  # as the command line takes it: its axes can be columns of tables
-
-
-def test_an_unknown_experiment_comes_with_a_guess():
-    with pytest.raises(ConfigError, match=r'there is no experiment "quik" \(did you mean "quick"\?\)'):
-        find_experiment("quik")
 
 
 def test_a_workload_has_its_clients_own_options_and_a_set_of_replicas_its_kinds_own_keys(load):

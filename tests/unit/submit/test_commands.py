@@ -108,6 +108,7 @@ def test_list_names_every_experiment_and_site_and_what_each_is_about(capsys):
 def test_show_tells_where_each_experiment_can_run(name, capsys):
     assert cli.main(["show", name]) == 0
     shown = capsys.readouterr().out
+    assert shown.startswith(f"{name}\n")
     offering = re.search(r"sites that offer it: (.*)", shown)
     assert offering
     assert "none" not in offering[1]
