@@ -149,10 +149,13 @@ def test_two_begin_nights_in_turn_and_who_dies_keeps_no_lock(define):
         pass
 
 
-def test_the_night_before_still_at_work_is_a_record_and_no_second_night(define, monkeypatch):
+def test_while_the_night_before_is_at_work_another_one_is_a_record_or_if_asked_for_refused(define, monkeypatch, capsys):
     nightly = define()
     record.write(nightly, Night((LAST - timedelta(days=1)).timestamp(), "running", cluster=7))
     monkeypatch.setattr(pool, "in_queue", lambda cluster, _: cluster == 7)
+    assert main(["nightly", "run", nightly.name]) == 4
+    assert "still at work, as job 7" in capsys.readouterr().err
+    assert {night.outcome for night in record.nights(nightly)} <= {"running", "missed"}  # the latter long ago
     night = steps.start(nightly, False)
     assert night and night.outcome == "still-running"
     assert "still at work, as job 7" in night.sentences[0]
@@ -165,15 +168,6 @@ def test_who_removes_a_nightly_is_told_of_the_night_that_goes_on(define, monkeyp
     assert main(["nightly", "remove", nightly.name]) == 0
     told = "ends after the repetition at work, without tables or a message; `condor_rm 7` ends it now"
     assert told in capsys.readouterr().out
-
-
-def test_a_night_that_is_asked_for_while_one_is_at_work_is_refused_and_no_record(define, monkeypatch, capsys):
-    nightly = define()
-    record.write(nightly, Night((LAST - timedelta(days=1)).timestamp(), "running", cluster=7))
-    monkeypatch.setattr(pool, "in_queue", lambda cluster, _: cluster == 7)
-    assert main(["nightly", "run", nightly.name]) == 4
-    assert "still at work, as job 7" in capsys.readouterr().err
-    assert {night.outcome for night in record.nights(nightly)} <= {"running", "missed"}  # the latter long ago
 
 
 @pytest.mark.parametrize(
