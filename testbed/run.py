@@ -266,14 +266,11 @@ def _inside(host: RunningHost, *arguments: str) -> int:
 
 def _commands_of(pid: int) -> list[int]:
     """The tierbench among a process and its descendants; what is between it and us ends when it does."""
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except FileNotFoundError:
-        return []
-    if words[1:3] == [b"-m", b"tierbench"]:
-        return [pid]
-    return [command for child in children for command in _commands_of(int(child))]
+    for process in (pid, *terminal.descendants(pid)):
+        with contextlib.suppress(OSError):  # it has ended
+            if Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")[1:3] == [b"-m", b"tierbench"]:
+                return [process]
+    return []
 
 
 def _take_along(definition: Path, *hosts: RunningHost) -> str:
