@@ -18,7 +18,7 @@ ISSUER = Path("/run/credmon")  # the issuer's key, its program's arguments: clai
 SIGN = "/usr/local/sbin/token-issuer"
 
 
-def renew(use: Path, claims: dict, lasts_s: int) -> None:
+def renew(use, claims, lasts_s):
     now = int(time.time())
     signed = json.dumps({**claims, "iat": now, "nbf": now, "exp": now + lasts_s})
     token = subprocess.run([SIGN, "sign", ISSUER, signed], stdout=subprocess.PIPE, check=True).stdout.decode().strip()
@@ -28,7 +28,7 @@ def renew(use: Path, claims: dict, lasts_s: int) -> None:
     new.rename(use)
 
 
-def main() -> None:
+def main():
     signal.signal(signal.SIGHUP, lambda *_: None)  # look at once
     (FOLDER / "pid").write_text(f"{os.getpid()}\n")
     asked = json.loads((ISSUER / "asked.json").read_text())

@@ -1,7 +1,5 @@
 """What tests on the testbed share: runs of experiments, this machine's idleness, a sampler by hand, a capture."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import json
@@ -10,13 +8,11 @@ import shutil
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,8 +22,7 @@ from tierbench.postprocess.records.samples import read_samples
 from tierbench.postprocess.records.trial import Sampled
 from tierbench.postprocess.schema.rows import TRIAL_FILES
 from tierbench.single_file_script import single_file
-from tierbench.testbed.host import RunningHost, wait_until
-from tierbench.testbed.testbed import Testbed
+from tierbench.testbed.host import wait_until
 from tierbench.testbed.topology import USER
 
 # Reasons of the verdict that say the machine was at fault, which is that of all hosts, and perhaps of others.
@@ -50,12 +45,12 @@ USUAL = {  # of an experiment: one trial that is not tried again, unless it says
 class Machine:
     """A thread that wants to run each hundredth of a second, and keeps when it could not."""
 
-    def __init__(self) -> None:
-        self._kept_waiting: list[tuple[float, float]] = []
+    def __init__(self):
+        self._kept_waiting = []
         self._over = threading.Event()
 
     @contextmanager
-    def watched(self) -> Iterator[Machine]:
+    def watched(self):
         thread = threading.Thread(target=self._watch, daemon=True)
         thread.start()
         try:
@@ -64,7 +59,7 @@ class Machine:
             self._over.set()
             thread.join()
 
-    def _watch(self) -> None:
+    def _watch(self):
         before = time.time()
         while not self._over.wait(STEP_S):
             now = time.time()
@@ -72,7 +67,7 @@ class Machine:
                 self._kept_waiting.append((before, now))
             before = now
 
-    def was_at_rest(self, begin_s: float, end_s: float) -> bool:
+    def was_at_rest(self, begin_s, end_s):
         """Whether nobody was kept waiting in a time, by the wall clock."""
         return not any(
             since < end_s + BESIDE_S and until > begin_s - BESIDE_S for since, until in list(self._kept_waiting)
@@ -86,32 +81,32 @@ class Ran:
     status: int
     directory: Path
 
-    def trial(self, trial: str) -> Path:
+    def trial(self, trial):
         return self.directory / names.trial_directory(trial)
 
     @property
-    def trials(self) -> list[Path]:
+    def trials(self):
         """The trials' folders, in the plan's order."""
         return [self.trial(trial["id"]) for trial in content(self.directory / names.PLAN)["trials"]]
 
     @property
-    def ended_well(self) -> bool:
+    def ended_well(self):
         """Whether its exit status is that of complete trials: 0, or 1 where a busy machine left none usable."""
         return self.status == int(all(row["verdict"] == "INVALID" for row in self.rows(names.TRIALS_CSV)))
 
-    def rows(self, table: str) -> list[dict[str, str]]:
+    def rows(self, table):
         """A table's lines; those of trials with what stands in the tables beside trials.csv."""
         parts = TRIAL_FILES if table == names.TRIALS_CSV else [table]
         lines = (csv.DictReader((self.directory / part).read_text(encoding="utf-8").splitlines()) for part in parts)
         return [functools.reduce(operator.or_, line) for line in zip(*lines, strict=True)]
 
 
-def starved(row: dict[str, str]) -> bool:
+def starved(row):
     """Whether a trial's own samplers had to wait for a core."""
     return any(words in row["verdict_reasons"] for words in STARVED)
 
 
-def fed(rows: list[dict[str, str]], machine: Machine) -> list[dict[str, str]]:
+def fed(rows, machine):
     """The trials in which nobody had to wait for a core: where one had, nothing is asserted of the figures."""
     rows = [row for row in rows if not starved(row) and machine.was_at_rest(*window(row))]
     if not rows:
@@ -119,29 +114,28 @@ def fed(rows: list[dict[str, str]], machine: Machine) -> list[dict[str, str]]:
     return rows
 
 
-def window(row: dict[str, str]) -> tuple[float, float]:
+def window(row):
     """By the wall clock; empty where a trial had none."""
     return int(row["go_wall_ns"] or 0) / 1e9, int(row["end_wall_ns"] or 0) / 1e9
 
 
-def sent_again(run: Ran, trial: dict[str, str]) -> float:
+def sent_again(run, trial):
     """The share of what the clients took in that the storage's TCP sent again."""
     mine = [row for row in run.rows(names.SAMPLES_CSV) if row["trial"] == trial["trial"] and row["role"] == "storage"]
     segments = sum(float(row["tcp_retrans_per_s"] or 0) * float(row["interval_s"] or 0) for row in mine)
     return segments * FULL_SEGMENT / int(trial["bytes_app"])
 
 
-def content(path: Path) -> Any:
+def content(path):
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def outcome(trial: Path) -> dict[str, Any]:
+def outcome(trial):
     """What a trial's last step said of it."""
-    record: dict[str, Any] = content(trial / names.OUTCOME)
-    return record
+    return content(trial / names.OUTCOME)
 
 
-def all_read(trial: Path, clients: int) -> bool:
+def all_read(trial, clients):
     """Whether all clients of a trial have told that they went on from the gate."""
     records = [trial / names.client_output(index) for index in range(clients)]
     return all(path.exists() and '"event": "go"' in path.read_text() for path in records)
@@ -150,94 +144,94 @@ def all_read(trial: Path, clients: int) -> bool:
 class AccessPoint:
     """The testbed's access point and its user, who runs experiments there."""
 
-    def __init__(self, testbed: Testbed, copies: Path) -> None:
-        self._ce: RunningHost = testbed.host("ce")
-        self._writer: RunningHost = testbed.host("vmuf")
+    def __init__(self, testbed, copies):
+        self._ce = testbed.host("ce")
+        self._writer = testbed.host("vmuf")
         self._copies = copies
 
-    def define(self, name: str, text: str) -> None:
+    def define(self, name, text):
         for host in (self._ce, self._writer):
             host.put(f"{HOME}/{name}.toml", whole(name, text), user=USER)
 
-    def put(self, name: str, text: str) -> None:
+    def put(self, name, text):
         self._ce.put(f"{HOME}/{name}", text, user=USER)
 
-    def make_replicas(self, name: str) -> None:
+    def make_replicas(self, name):
         self._writer.run("tierbench", "replicas", *_definition(name), user=USER, timeout=RUN_SECONDS)
 
-    def write(self, name: str) -> Path:
+    def write(self, name):
         """A run directory of an experiment, as this machine sees it."""
         self.tierbench("write", *_definition(name), "--into", f"{HOME}/{name}")
         return self.there(name)
 
-    def measured(self, name: str, text: str) -> Ran:
+    def measured(self, name, text):
         """A run of an experiment with replicas of its own."""
         self.define(name, text)
         self.make_replicas(name)
         return self.run(name)
 
-    def run(self, name: str, site: str = "testbed", into: str = "", links: bool = False) -> Ran:
+    def run(self, name, site="testbed", into="", links=False):
         into = into or name
         options = ["--site", site, "--anyway", *([] if links else ["--no-links"]), "--into", f"{HOME}/{into}"]
         return self._ran("run", f"{HOME}/{name}.toml", *options, run=into)
 
-    def more(self, name: str, repetitions: int) -> Ran:
+    def more(self, name, repetitions):
         added = ["--more", str(repetitions), "--no-links"]
         return self._ran("run", *added, f"{HOME}/{name}", run=name, copy=f"{name}-more")
 
-    def submit(self, name: str, copy: str = "") -> Ran:
+    def submit(self, name, copy=""):
         return self._ran("submit", f"{HOME}/{name}", run=name, copy=copy)
 
     @contextmanager
-    def submitting(self, name: str) -> Iterator[Future[int]]:
+    def submitting(self, name):
         """While a run that was written is submitted and watched; in the end its exit status."""
         with ThreadPoolExecutor(1) as threads:
             yield threads.submit(self.tierbench, "submit", f"{HOME}/{name}", check=False)
 
-    def wait_until(self, holds: Callable[[], bool], complaint: str, name: str) -> None:
+    def wait_until(self, holds, complaint, name):
         """As long as a run may take, and then with the last words of its DAGMan."""
         wait_until(holds, RUN_SECONDS, complaint, self.there(name) / f"{names.EXPERIMENT_DAG}.dagman.out")
 
-    def doctor(self, name: str) -> str:
+    def doctor(self, name):
         """What the doctor says of an experiment."""
         return self.command("tierbench", "doctor", "--quick", "--experiment", *_definition(name), check=False)[1]
 
-    def tierbench(self, *arguments: str, check: bool = True) -> int:
+    def tierbench(self, *arguments, check=True):
         return self.command("tierbench", *arguments, check=check)[0]
 
-    def command(self, *command: str, check: bool = True) -> tuple[int, str]:
+    def command(self, *command, check=True):
         result = self._ce.run(*command, user=USER, check=check, timeout=RUN_SECONDS)
         return result.returncode, result.stdout
 
-    def remove(self, trial: Path, which: str) -> None:
+    def remove(self, trial, which):
         """Take jobs of a trial out of the queue by hand."""
         self.command("condor_rm", "-constraint", f'regexp("{trial.name}$", Iwd) && {which}')
 
-    def there(self, name: str) -> Path:
+    def there(self, name):
         """Where this machine finds a file of the user's; only for tests, which know what they put there."""
         return Path(f"/proc/{self._ce.pid}/root{HOME}/{name}")
 
-    def copy(self, name: str, copy: str = "") -> Path:
+    def copy(self, name, copy=""):
         """A run directory as it is now; it may go on to change."""
         return Path(shutil.copytree(self.there(name), self._copies / (copy or name)))
 
-    def _ran(self, *arguments: str, run: str, copy: str = "") -> Ran:
+    def _ran(self, *arguments, run, copy=""):
         return Ran(self.tierbench(*arguments, check=False), self.copy(run, copy))
 
 
-def whole(name: str, text: str) -> str:
+def whole(name, text):
     """An experiment with what it has in common with those of other tests, where it extends none."""
     table = tomllib.loads(text)
     usual = {"name": f'"{name}"', **({} if "extends" in table else USUAL)}
     return "".join(f"{key} = {value}\n" for key, value in usual.items() if key not in table) + text
 
 
-def _definition(name: str) -> list[str]:
+def _definition(name):
     return [f"{HOME}/{name}.toml", "--site", "testbed"]
 
 
 @contextmanager
-def sampling(host: RunningHost, name: str, role: str) -> Iterator[Path]:
+def sampling(host, name, role):
     """While a sampler is at work on a host; its file, which is whole in the end."""
     log, stop = host.log(f"{name}.log"), f"/root/{name}.stop"
     host.run("rm", "-f", stop, f"/var/log/{name}.log")
@@ -250,12 +244,12 @@ def sampling(host: RunningHost, name: str, role: str) -> Iterator[Path]:
     host.wait_until(lambda: b'"reason"' in log.read_bytes(), "the sampler did not end", log.name)
 
 
-def sampled(file: Path) -> Sampled:
+def sampled(file):
     """What a sampler has written until now."""
     return Sampled(samples := read_samples(file), intervals(samples))
 
 
-def marks_on_the_wire(server: RunningHost, of: str, mark: str, whole: int, read: Callable[[], None]) -> int:
+def marks_on_the_wire(server, of, mark, whole, read):
     """How often a mark was in what went by, which was at least so many bytes; `of` is tcpdump's filter."""
     into = ("-B", "65536", "-U", "--immediate-mode", "-s", "0", "-w", CAPTURE)
     server.daemon("tcpdump", "tcpdump", "-i", "eth0", *into, *of.split())

@@ -1,19 +1,18 @@
 """The four access methods deliver the same bytes, and the storage server's counter accounts for them."""
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from tests.testbed.runs import sampled, sampling
 from tierbench.postprocess.measures.server_reports import XROOTD_SENT, reported_by, rises
 from tierbench.site_configs.site import load_site
-from tierbench.testbed.check import AccessMethod, Check, access_methods
+from tierbench.testbed.check import access_methods
 from tierbench.testbed.services import topology
 from tierbench.testbed.services.filesystem import MOUNT_POINT, WRITES
 from tierbench.testbed.services.xrootd import PORT
 from tierbench.testbed.settings import Settings
-from tierbench.testbed.testbed import SHIPPED, Testbed
+from tierbench.testbed.testbed import SHIPPED
 
 MEGABYTES = 16
 # The pool's own traffic while the jobs last, and what TCP sends again, are the more the busier this machine is.
@@ -23,14 +22,14 @@ METHODS = access_methods(topology(Settings()), load_site(SHIPPED))
 
 
 @pytest.fixture(scope="module")
-def files(check: Check) -> Iterator[dict[str, str]]:
+def files(check):
     made = check.make_files(MEGABYTES, 2)
     yield made
     check.remove_files(made)
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
-def test_cold_then_warm(check: Check, files: dict[str, str], method: AccessMethod) -> None:
+def test_cold_then_warm(check, files, method):
     check.flush(method, files)
     cold = check.read(method, files, MEGABYTES)
     assert all(reading.intact for reading in cold.readings)
@@ -47,16 +46,16 @@ def test_cold_then_warm(check: Check, files: dict[str, str], method: AccessMetho
 
 
 @pytest.mark.parametrize("host", ["dgt", "vmuf", "wn03"])
-def test_mounts_read_ahead_as_far_as_they_are_told(testbed: Testbed, host: str) -> None:
+def test_mounts_read_ahead_as_far_as_they_are_told(testbed, host):
     ask = f"cat /sys/class/bdi/$(mountpoint -d {MOUNT_POINT})/read_ahead_kb"
     assert int(testbed.host(host).run("sh", "-c", ask).stdout) == testbed.settings.read_ahead_kb
 
 
-def test_what_an_xrootd_server_reports_is_what_its_client_read(testbed: Testbed) -> None:
+def test_what_an_xrootd_server_reports_is_what_its_client_read(testbed):
     server, file, blocks = testbed.host("vmuf"), f"{WRITES}/counted", 4
     server.run("dd", "if=/dev/urandom", f"of={file}", f"bs={BLOCK}", f"count={blocks}")
 
-    def read() -> tuple[int, int]:
+    def read():
         """When a client read, and all of it has been reported."""
         begin_ns = time.time_ns()
         testbed.host("wn03").run("xrdcp", "-f", "--nopbar", f"root://{server.host.fqdn}:{PORT}/{file}", "/dev/null")
@@ -64,7 +63,7 @@ def test_what_an_xrootd_server_reports_is_what_its_client_read(testbed: Testbed)
         server.wait_until(lambda: len(reported_by(sampled(log), end_ns)) > 0, "no report came after it", log.name)
         return begin_ns, end_ns
 
-    def is_known() -> bool:
+    def is_known():
         """Whether the server had reported before it was read from: what it did until then is not counted."""
         read()
         return bool(sampled(log).samples.columns["xrootd_reads"][-1] > 0)

@@ -1,15 +1,12 @@
 """A mount that reads ahead in vain makes the storage send more, and no job faster: staged, and measured."""
 
 import contextlib
-from collections.abc import Iterator
 
 import pytest
 
-from tests.testbed.runs import AccessPoint, Ran, sent_again
-from tierbench.testbed.host import RunningHost
+from tests.testbed.runs import sent_again
 from tierbench.testbed.services import filesystem
 from tierbench.testbed.services.filesystem import MOUNT_POINT
-from tierbench.testbed.testbed import Testbed
 
 pytestmark = pytest.mark.quiet
 
@@ -28,7 +25,7 @@ WASTEFUL, USUAL = 1.1, 1.07  # sent over taken in
 
 
 @contextlib.contextmanager
-def throwing_away(host: RunningHost) -> Iterator[None]:
+def throwing_away(host):
     """A mount where MooseFS's own read-ahead is at work, as it is unless it is kept from beginning."""
     usual = host.run("cat", filesystem.MOUNT_COMMAND).stdout
     assert KEPT_FROM_BEGINNING in usual
@@ -40,14 +37,14 @@ def throwing_away(host: RunningHost) -> Iterator[None]:
         mount_by(host, usual)
 
 
-def mount_by(host: RunningHost, script: str) -> None:
+def mount_by(host, script):
     host.put(filesystem.MOUNT_COMMAND, script, 0o755)
     host.run("umount", "-l", MOUNT_POINT)
     filesystem.mount(host)
 
 
 @pytest.fixture(scope="module")
-def runs(testbed: Testbed, access_point: AccessPoint) -> dict[str, Ran]:
+def runs(testbed, access_point):
     """The same trial over a wasteful mount under the server, there with a larger cache as well, and over the usual."""
     access_point.define("eager", EXPERIMENT + LARGER_CACHE)
     access_point.define("usual", EXPERIMENT)
@@ -57,29 +54,29 @@ def runs(testbed: Testbed, access_point: AccessPoint) -> dict[str, Ran]:
     return {"eager": eager, "usual": access_point.run("usual")}
 
 
-def amplification(run: Ran) -> dict[str, float]:
+def amplification(run):
     """Without what TCP sent again after drops at a worker's port, which depends on how busy this machine is."""
     return {row["workload"]: float(row["amplification"]) - sent_again(run, row) for row in run.rows("trials.csv")}
 
 
-def test_the_mount_alone_makes_the_storage_send_in_vain(runs: dict[str, Ran]) -> None:
+def test_the_mount_alone_makes_the_storage_send_in_vain(runs):
     eager, usual = (amplification(runs[name]) for name in ("eager", "usual"))
     print(eager, usual)
     assert eager["root"] > WASTEFUL
     assert max(usual.values()) < USUAL
 
 
-def test_a_larger_cache_of_the_clients_avoids_most_of_it(runs: dict[str, Ran]) -> None:
+def test_a_larger_cache_of_the_clients_avoids_most_of_it(runs):
     eager = amplification(runs["eager"])
     assert eager["larger-cache"] - 1 < (eager["root"] - 1) / 2
 
 
-def test_the_server_was_asked_for_what_the_jobs_asked_for(runs: dict[str, Ran]) -> None:
+def test_the_server_was_asked_for_what_the_jobs_asked_for(runs):
     for row in [row for run in runs.values() for row in run.rows("trials.csv")]:
         assert float(row["bytes_per_server_read"]) == pytest.approx(float(row["bytes_per_read"]), rel=0.05)
 
 
-def test_when_it_came_is_told_by_the_workers_cards(runs: dict[str, Ran]) -> None:
+def test_when_it_came_is_told_by_the_workers_cards(runs):
     for row in runs["eager"].rows("trials.csv"):
         assert row["steady_from"] in ("delivered", "")  # the latter where no slice is steady
         assert not row["all_active_delivered_mbps"] or float(row["all_active_delivered_mbps"]) < 2 * 100

@@ -2,16 +2,15 @@
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 import pytest
 
-from tests.testbed.runs import HOME, STARVED, AccessPoint, Machine, starved, window
+from tests.testbed.runs import HOME, STARVED, starved, window
 from tierbench import names
 from tierbench.testbed.cgroups import means
-from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services import conditions
 from tierbench.testbed.testbed import SHIPPED, Testbed
 
@@ -62,12 +61,12 @@ class Trial:
 
 
 @pytest.fixture(scope="module")
-def _replicas(access_point: AccessPoint) -> None:
+def _replicas(access_point):
     access_point.define("staged", SETS + REPLICAS)
     access_point.make_replicas("staged")
 
 
-def row_of(trial: Trial, name: str, access_point: AccessPoint) -> dict[str, str]:
+def row_of(trial, name, access_point):
     """The trial's row of trials.csv, under what was staged."""
     access_point.define(name, SETS + EXPERIMENT.format(**vars(trial)))
     access_point.put(f"{name}-site.toml", site_with(trial.links))
@@ -77,7 +76,7 @@ def row_of(trial: Trial, name: str, access_point: AccessPoint) -> dict[str, str]
     return row
 
 
-def site_with(links: dict[str, float]) -> str:
+def site_with(links):
     text, table, stated = SHIPPED.read_text(encoding="utf-8").partition("[links]")
     for link, value in links.items():
         stated, changed = re.subn(rf"(?m)^{link} = .*$", f"{link} = {value}", stated)
@@ -89,7 +88,7 @@ def site_with(links: dict[str, float]) -> str:
 
 
 @contextlib.contextmanager
-def slow_ports(host: RunningHost, *devices: str) -> Iterator[None]:
+def slow_ports(host, *devices):
     """Interfaces of a host that send at a slow rate."""
     before = {device: host.run("tc", "qdisc", "show", "dev", device, "root").stdout for device in devices}
     for device in devices:
@@ -103,13 +102,13 @@ def slow_ports(host: RunningHost, *devices: str) -> Iterator[None]:
             host.run(*change(device, rate, burst))
 
 
-def change(device: str, rate: str, burst: str = "64k", limit: str = "2m") -> list[str]:
+def change(device, rate, burst="64k", limit="2m"):
     bucket = ["tbf", "rate", rate, "burst", burst, "limit", limit]
     return ["tc", "qdisc", "change", "dev", device, "root", "handle", "1:", *bucket]
 
 
 @contextlib.contextmanager
-def slow_cpu(host: RunningHost) -> Iterator[None]:
+def slow_cpu(host):
     cgroup = host.namespaces.cgroup
     cgroup.limit(SLOW_CORES)
     try:
@@ -119,7 +118,7 @@ def slow_cpu(host: RunningHost) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def favoured(*hosts: RunningHost) -> Iterator[None]:
+def favoured(*hosts):
     """Hosts that others on this machine take no CPU time from."""
     shares = {"cpu.shares": "200000", "cpu.weight": "10000"}
     entrances = [entrance for host in hosts for entrance in host.namespaces.cgroup.entrances]
@@ -136,7 +135,7 @@ def favoured(*hosts: RunningHost) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def far_away(wan: RunningHost, usual_ms: float) -> Iterator[None]:
+def far_away(wan, usual_ms):
     set_round_trip(wan, FAR_MS)
     try:
         yield
@@ -144,7 +143,7 @@ def far_away(wan: RunningHost, usual_ms: float) -> Iterator[None]:
         set_round_trip(wan, usual_ms)
 
 
-def set_round_trip(wan: RunningHost, rtt_ms: float) -> None:
+def set_round_trip(wan, rtt_ms):
     wan.run(f"{conditions.WORDS}/rtt", "set", f"{rtt_ms:g}")
 
 
@@ -159,7 +158,7 @@ AS_IN_THE_PAPERS = "options = { cpu_s_per_mb = 0.7 }"
 IN_ANY_CASE = ("latency",)  # the others a busy machine blurs: they are for a quiet one
 
 
-def staged(label: str, stage: Stage, trial: Trial) -> object:
+def staged(label, stage, trial):
     marks = () if label in IN_ANY_CASE else pytest.mark.quiet
     return pytest.param(label, stage, trial, id=label.replace(" ", "-").replace("'", ""), marks=marks)
 
@@ -202,9 +201,7 @@ def staged(label: str, stage: Stage, trial: Trial) -> object:
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("_replicas")
-def test_the_staged_bottleneck_is_named(
-    access_point: AccessPoint, testbed: Testbed, machine: Machine, label: str, stage: Stage, trial: Trial
-) -> None:
+def test_the_staged_bottleneck_is_named(access_point, testbed, machine, label, stage, trial):
     if label in ("gateway CPU", "door CPU") and not means().limits:
         pytest.skip(means().missing)
     name = re.sub(r"\W+", "-", label).lower()
@@ -221,7 +218,7 @@ def test_the_staged_bottleneck_is_named(
     assert named, (row["bottleneck"], row["cpu_efficiency"], row["bottleneck_evidence"])
 
 
-def held_up(row: dict[str, str], machine: Machine, but: str) -> bool:
+def held_up(row, machine, but):
     """Whether this machine kept a trial waiting, other than by the CPU of the host that was made slow."""
     reasons = [reason for reason in row["verdict_reasons"].split("; ") if not reason.startswith(but)]
     return any(words in " ".join(reasons) for words in STARVED) or not machine.was_at_rest(*window(row))

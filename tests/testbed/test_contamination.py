@@ -4,24 +4,19 @@ A clean trial, and those whose contamination is told by their bytes, run alone. 
 run all at once, so the storage's bytes do not fit in them.
 """
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from time import sleep
 
 import pytest
 
-from tests.testbed.runs import AccessPoint, Ran, all_read
+from tests.testbed.runs import Ran, all_read
 from tests.testbed.test_conditions import holding
 from tierbench import names
-from tierbench.testbed.host import RunningHost
-from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
 MEANWHILE_S = 6  # from the go, which is given half a second ahead, to well after the end
@@ -43,14 +38,14 @@ replicas.shared = {{ kind = "random", count = {count}, size_mb = 24 }}
 """
 
 
-def experiment(name: str, start: str = "together", flush: bool = True) -> str:
+def experiment(name, start="together", flush=True):
     return EXPERIMENT.format(name=name, count=COUNT, start=start, flush=str(flush).lower())
 
 
 class Contaminated:
     """A trial of two dd on the public workers' mounts, to which something is done."""
 
-    def __init__(self, access_point: AccessPoint, testbed: Testbed, name: str) -> None:
+    def __init__(self, access_point, testbed, name):
         self.name, self.access_point, self.testbed = f"contaminated-{name}", access_point, testbed
         access_point.define(self.name, experiment(name, CASES[name].start, CASES[name].flush))
         self.run = access_point.write(self.name)
@@ -60,23 +55,23 @@ class Contaminated:
             lambda lines: [re.sub(r"-\d{4}\.", f"-{number:04d}.", line) for number, line in enumerate(lines, first)]
         )
 
-    def host(self, fqdn: str) -> RunningHost:
+    def host(self, fqdn):
         return self.testbed.host(fqdn.partition(".")[0])
 
-    def edit(self, path: Path, change: Callable[[str], str]) -> None:
+    def edit(self, path, change):
         path.write_text(change(path.read_text()))
 
-    def edit_replicas(self, change: Callable[[list[str]], list[str]]) -> None:
+    def edit_replicas(self, change):
         self.edit(self.trial / names.REPLICAS, lambda text: "".join(change(text.splitlines(keepends=True))))
 
-    def replica(self, number: int) -> str:
+    def replica(self, number):
         return (self.trial / names.REPLICAS).read_text().splitlines()[number].partition("\t")[0]
 
-    def sampler(self) -> str:
+    def sampler(self):
         """The process number of the storage server's sampler, in its host."""
         return self.host(OSS).run("pgrep", "-f", f"sampler.py.*--trial {self.trial.name} ").stdout.split()[0]
 
-    def submit(self, *meanwhile: Callable[[Contaminated], object], from_go: bool = False) -> Ran:
+    def submit(self, *meanwhile, from_go=False):
         """Run it; do something to it when all its clients read, or from when they have been given the go."""
         with ThreadPoolExecutor(1) as threads:
             ran = threads.submit(self.access_point.submit, self.name)
@@ -87,10 +82,10 @@ class Contaminated:
                 do(self)
             return ran.result()
 
-    def wait_until(self, holds: Callable[[], bool], complaint: str) -> None:
+    def wait_until(self, holds, complaint):
         self.access_point.wait_until(holds, complaint, self.name)
 
-    def have_ended(self) -> bool:
+    def have_ended(self):
         """Whether both clients have told their ends."""
         return all('"event": "end"' in (self.trial / names.client_output(client)).read_text() for client in (0, 1))
 
@@ -98,14 +93,14 @@ class Contaminated:
 # -- what is done to trials ------------------------------------------------------------------------------
 
 
-def one_replica_in_memory(trial: Contaminated) -> Ran:
+def one_replica_in_memory(trial):
     for worker in WORKERS:
         trial.host(worker).run("dd", f"if={trial.replica(1)}", "iflag=nocache", "count=0")  # forgets it
         trial.host(worker).run("dd", f"if={trial.replica(0)}", "of=/dev/null", "bs=1M")
     return trial.submit()
 
 
-def background(trial: Contaminated) -> Ran:
+def background(trial):
     """Somebody else has the storage server send half as much again as the two clients can take, all the time."""
     server = trial.host("vmuf")
     server.daemon("background", "iperf3", "-s", "-1", "-p", "5299")
@@ -116,10 +111,10 @@ def background(trial: Contaminated) -> Ran:
     return trial.submit(lambda t: t.host(OSS).run(*sends), from_go=True)
 
 
-def cut_off(trial: Contaminated) -> Ran:
+def cut_off(trial):
     """The workers' links fail for a while when they have begun to read."""
 
-    def cut(trial: Contaminated) -> None:
+    def cut(trial):
         wan = trial.host("wan")
         for state in ("down", "up"):
             for worker in WORKERS:
@@ -129,12 +124,12 @@ def cut_off(trial: Contaminated) -> Ran:
     return trial.submit(cut)
 
 
-def written_meanwhile(trial: Contaminated) -> Ran:
+def written_meanwhile(trial):
     """Somebody else writes to the storage from the go to the end, faster than the two clients can read."""
     other = f"{trial.replica(0)}.other"
     writing = f"dd if=/dev/zero of={other} bs=1M count=64 conv=fsync; rm {other}"
 
-    def write(trial: Contaminated) -> None:
+    def write(trial):
         while not (trial.trial / names.OUTCOME).exists():
             trial.host("vmuf").run("sh", "-c", writing, user=USER)
 
@@ -142,7 +137,7 @@ def written_meanwhile(trial: Contaminated) -> Ran:
         return trial.submit(write, from_go=True)
 
 
-def truncated_replica(trial: Contaminated) -> Ran:
+def truncated_replica(trial):
     """The second replica is cut short on the storage: a copy of it, for the other trials read it too."""
     whole, cut = trial.replica(1), trial.replica(1) + ".cut"
     trial.host("vmuf").run("sh", "-c", f"head -c 20000000 {whole} > {cut}", user=USER)
@@ -150,7 +145,7 @@ def truncated_replica(trial: Contaminated) -> Ran:
     return trial.submit()
 
 
-def late_client(trial: Contaminated) -> Ran:
+def late_client(trial):
     """Without a gate, the second client's process comes up long after the first has read its file, a small one."""
     for number in range(2):
         whole, small = trial.replica(number), trial.replica(number) + ".small"
@@ -162,18 +157,18 @@ def late_client(trial: Contaminated) -> Ran:
     return trial.submit()
 
 
-def killed_client(trial: Contaminated) -> Ran:
-    def kill(trial: Contaminated) -> None:
+def killed_client(trial):
+    def kill(trial):
         start = json.loads((trial.trial / names.client_output(1)).read_text().splitlines()[0])
         trial.host(start["host"]).run("kill", "-KILL", str(start["pid"]))
 
     return trial.submit(kill)
 
 
-def paused_sampler(trial: Contaminated) -> Ran:
+def paused_sampler(trial):
     """From when they read until they have ended."""
 
-    def pause(trial: Contaminated) -> None:
+    def pause(trial):
         sampler = trial.sampler()
         trial.host(OSS).run("kill", "-STOP", sampler)
         trial.wait_until(trial.have_ended, "the clients did not end")
@@ -182,7 +177,7 @@ def paused_sampler(trial: Contaminated) -> Ran:
     return trial.submit(pause)
 
 
-def killed_sampler(trial: Contaminated) -> Ran:
+def killed_sampler(trial):
     return trial.submit(lambda t: t.host(OSS).run("kill", "-KILL", t.sampler()))
 
 
@@ -218,20 +213,18 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def clean(access_point: AccessPoint) -> Ran:
+def clean(access_point):
     """A trial to which nothing is done."""
     return access_point.measured("clean", experiment("clean"))
 
 
 @pytest.fixture(scope="module")
-def contaminated(
-    clean: Ran, access_point: AccessPoint, testbed: Testbed, request: pytest.FixtureRequest
-) -> Iterator[dict[str, Future[Ran]]]:
+def contaminated(clean, access_point, testbed, request):
     """What comes of each of the contaminated trials, of which a test wants to know."""
     assert clean
     wanted = {item.callspec.params.get("name") for item in request.session.items if hasattr(item, "callspec")}
 
-    def begin(threads: ThreadPoolExecutor, alone: bool) -> dict[str, Future[Ran]]:
+    def begin(threads, alone):
         return {
             name: threads.submit(case.contaminate, Contaminated(access_point, testbed, name))
             for name, case in CASES.items() if name in wanted and case.alone is alone
@@ -243,11 +236,11 @@ def contaminated(
         yield {**runs, **begin(threads, alone=False)}
 
 
-def test_the_time_of_submission_is_known_to_a_millisecond(clean: Ran) -> None:
+def test_the_time_of_submission_is_known_to_a_millisecond(clean):
     assert {row["wall_time_error_s"] for row in clean.rows(names.TRIALS_CSV)} == {"0.0005"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=case.mark) for name, case in CASES.items()])
-def test_a_contamination_is_found_out(contaminated: dict[str, Future[Ran]], name: str) -> None:
+def test_a_contamination_is_found_out(contaminated, name):
     (row,) = contaminated[name].result().rows(names.TRIALS_CSV)
     assert (row["verdict"], CASES[name].reason in row["verdict_reasons"]) == ("INVALID", True), row["verdict_reasons"]

@@ -1,19 +1,17 @@
 """Tokens that HTCondor hands to jobs and renews: credd, shadow and starter are real, the monitor is not."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.testbed.runs import HOME, AccessPoint, outcome
+from tests.testbed.runs import HOME, outcome
 from tierbench import names
 from tierbench.submit.trial.joblog import last_record
-from tierbench.testbed.host import RunningHost, verbatim
+from tierbench.testbed.host import verbatim
 from tierbench.testbed.services import tokens
 from tierbench.testbed.services.htcondor import CONFIG
 from tierbench.testbed.services.kerberos import KDC
-from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
 pytestmark = pytest.mark.long
@@ -35,7 +33,7 @@ replicas.renewed = {{ kind = "random", count = 2, size_mb = 4 }}
 
 
 @pytest.fixture(scope="module")
-def ce(testbed: Testbed) -> Iterator[RunningHost]:
+def ce(testbed):
     """The access point with a credential daemon, whose monitor signs tokens as the issuer does."""
     ce, workers = testbed.host("ce"), [testbed.host(name) for name in ("wn03", "wn04")]
     claims = {name: value for name, value in tokens.claims().items() if name not in ("iat", "nbf", "exp")}
@@ -56,7 +54,7 @@ def ce(testbed: Testbed) -> Iterator[RunningHost]:
 
 
 @pytest.fixture(scope="module")
-def site(ce: RunningHost, access_point: AccessPoint) -> str:
+def site(ce, access_point):
     """A site file by which jobs get that token; its path on the access point."""
     text = ce.read("/etc/tierbench/testbed.toml").decode()
     head, way, rest = text.partition(f"[access.{WAY}]")
@@ -69,7 +67,7 @@ def site(ce: RunningHost, access_point: AccessPoint) -> str:
 
 
 @pytest.fixture
-def _stored(ce: RunningHost) -> Iterator[None]:
+def _stored(ce):
     """The user has asked for the token, and the monitor has made it."""
     use = f"/var/lib/condor/oauth_credentials/{USER}/{SERVICE}.use"
     store = ["condor_store_cred", "add-oauth", "-s", SERVICE, "-i", "-"]
@@ -82,9 +80,7 @@ def _stored(ce: RunningHost) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_stored")
-def test_a_trial_that_takes_longer_than_its_token_reads_on_with_renewed_ones(
-    access_point: AccessPoint, site: str
-) -> None:
+def test_a_trial_that_takes_longer_than_its_token_reads_on_with_renewed_ones(access_point, site):
     (trial,) = access_point.run("by-credd", site, "credd-renewed").trials
     assert outcome(trial)["state"] == "complete", outcome(trial)
     for client in range(2):
@@ -92,9 +88,7 @@ def test_a_trial_that_takes_longer_than_its_token_reads_on_with_renewed_ones(
         assert (work["fetches"] > 0, work["failed"]) == (True, 0)
 
 
-def test_without_a_stored_credential_the_run_is_refused_and_a_trial_ends_at_once(
-    access_point: AccessPoint, site: str
-) -> None:
+def test_without_a_stored_credential_the_run_is_refused_and_a_trial_ends_at_once(access_point, site):
     status, answer = access_point.command("tierbench", "plan", f"{HOME}/by-credd.toml", "--site", site, check=False)
     assert "HTCondor has no credential for scitokens, so it takes no job; store it before" in answer, status
     (trial,) = access_point.run("by-credd", site, "credd-none").trials

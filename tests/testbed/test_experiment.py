@@ -6,13 +6,11 @@ One experiment is measured alone. The small runs after it show courses of events
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import htcondor2
 import pytest
@@ -21,8 +19,6 @@ from htcondor2 import JobEventType
 from tests.testbed.runs import (
     HOME,
     RUN_SECONDS,
-    AccessPoint,
-    Machine,
     Ran,
     all_read,
     content,
@@ -69,12 +65,12 @@ class Stopped(Ran):
 
 
 @pytest.fixture(scope="module")
-def measured(access_point: AccessPoint) -> Ran:
+def measured(access_point):
     """One trial of each of the four ways with root, and one of dd."""
     return access_point.measured("measured", MEASURED)
 
 
-def test_all_trials_are_complete(measured: Ran) -> None:
+def test_all_trials_are_complete(measured):
     assert {
         row["trial_id"]: row["reasons"] for row in measured.rows(names.TRIALS_CSV) if row["state"] != "complete"
     } == {}
@@ -84,12 +80,12 @@ def test_all_trials_are_complete(measured: Ran) -> None:
 
 
 @pytest.mark.quiet
-def test_no_trial_is_doubted(measured: Ran, machine: Machine) -> None:
+def test_no_trial_is_doubted(measured, machine):
     doubted = [row for row in fed(measured.rows(names.TRIALS_CSV), machine) if row["verdict"] != "VALID"]
     assert {row["trial_id"]: row["verdict_reasons"] for row in doubted} == {}
 
 
-def test_the_clocks_were_compared(measured: Ran) -> None:
+def test_the_clocks_were_compared(measured):
     """On one kernel they are one clock; what is measured is less than the 10 ms of uptime's step and 14 of the WAN.
 
     A slow answer only adds to it, so the least of all trials' counts.
@@ -97,19 +93,19 @@ def test_the_clocks_were_compared(measured: Ran) -> None:
     assert min(abs(float(row["clock_offset_ms"])) for row in measured.rows(names.TRIALS_CSV)) <= 24
 
 
-def test_the_versions_are_kept(measured: Ran) -> None:
+def test_the_versions_are_kept(measured):
     hosts = content(measured.directory / names.CONDITIONS)["hosts"]
     assert {"client.condor", "client.kernel", "client.root_version"} <= hosts["wn01.private.fiu.test"].keys()
     assert {"kernel", "congestion_control", "mtu"} <= hosts["oss.uf.test"].keys()
     assert hosts["oss.uf.test"]["congestion_control"] == "cubic"  # by route, whatever the machine's own is
 
 
-def test_behind_the_gate_clients_start_together(measured: Ran) -> None:
+def test_behind_the_gate_clients_start_together(measured):
     """On a quiet machine within a millisecond (docs/runs.md); without a gate each trial's are hundreds apart."""
     assert min(float(row["start_skew_ms"]) for row in measured.rows(names.TRIALS_CSV)) < 50
 
 
-def test_the_server_sent_what_the_clients_read(measured: Ran) -> None:
+def test_the_server_sent_what_the_clients_read(measured):
     """And a little more: headers (4.6 % in full segments), and what a mount reads of a file where ROOT skips parts.
 
     What TCP sends again after drops at a worker's port depends on how busy this machine is: it is counted apart.
@@ -119,7 +115,7 @@ def test_the_server_sent_what_the_clients_read(measured: Ran) -> None:
     assert {trial: closure for trial, closure in once.items() if not -0.05 <= closure <= 0.2} == {}
 
 
-def test_each_client_read_all_of_a_replica_of_its_own_on_a_worker_of_its_pool(measured: Ran) -> None:
+def test_each_client_read_all_of_a_replica_of_its_own_on_a_worker_of_its_pool(measured):
     jobs = measured.rows(names.JOBS_CSV)
     pools = {trial["name"]: trial["workers"] for trial in (content(folder / names.TRIAL) for folder in measured.trials)}
     assert [row for row in jobs if row["host"] not in pools[row["trial"]]] == []
@@ -131,7 +127,7 @@ def test_each_client_read_all_of_a_replica_of_its_own_on_a_worker_of_its_pool(me
     assert events != {""}
 
 
-def test_no_replica_was_in_memory_when_the_clients_began(measured: Ran) -> None:
+def test_no_replica_was_in_memory_when_the_clients_began(measured):
     """But a page or two, perhaps, which the kernel was about to write to as it forgot the others."""
     for trial in measured.trials:
         for host in content(trial / names.TRIAL)["flush"]["hosts"]:
@@ -140,7 +136,7 @@ def test_no_replica_was_in_memory_when_the_clients_began(measured: Ran) -> None:
             assert report["resident_after_bytes"] <= 1e-3 * report["bytes"], (trial.name, host)
 
 
-def test_a_flush_is_known_of_before_htcondor_has_ended_its_job(measured: Ran) -> None:
+def test_a_flush_is_known_of_before_htcondor_has_ended_its_job(measured):
     """The gate waits for the report, which HTCondor would bring home a second later."""
     brought = re.compile(r"^040 \(\d+\.(\d+)\.\d+\) (\S+ \S+) Finished transferring output files", re.MULTILINE)
     for trial in measured.trials:
@@ -151,7 +147,7 @@ def test_a_flush_is_known_of_before_htcondor_has_ended_its_job(measured: Ran) ->
             assert (trial / names.flush_report(host)).stat().st_mtime < ended
 
 
-def test_the_flush_saw_the_replicas_on_each_mount_along_the_way(measured: Ran) -> None:
+def test_the_flush_saw_the_replicas_on_each_mount_along_the_way(measured):
     direct, lan = "direct.root.x002.r1", "lan-xrootd.root.x002.r1"
     flushed = {
         (trial, path.stem): content(path)["files"]
@@ -165,7 +161,7 @@ def test_the_flush_saw_the_replicas_on_each_mount_along_the_way(measured: Ran) -
     }
 
 
-def test_htcondors_own_checker_accepts_every_dag(access_point: AccessPoint, measured: Ran) -> None:
+def test_htcondors_own_checker_accepts_every_dag(access_point, measured):
     if access_point.command("which", "condor_dag_checker", check=False)[0]:
         pytest.skip("this HTCondor has no condor_dag_checker; 25 has, in the suite forky")
     dags = [dag.relative_to(measured.directory) for dag in measured.directory.rglob("*.dag")]
@@ -176,8 +172,8 @@ def test_htcondors_own_checker_accepts_every_dag(access_point: AccessPoint, meas
         assert status == 0, answer
 
 
-def test_what_goes_into_one_side_of_the_gateway_comes_out_of_the_other(measured: Ran) -> None:
-    def rise(interface: str, counter: str) -> int:
+def test_what_goes_into_one_side_of_the_gateway_comes_out_of_the_other(measured):
+    def rise(interface, counter):
         mine = [row for row in of_gateway if row["interface"] == interface]
         return int(mine[-1][counter]) - int(mine[0][counter])
 
@@ -191,7 +187,7 @@ def test_what_goes_into_one_side_of_the_gateway_comes_out_of_the_other(measured:
     assert rise("eth0", "rx_bytes") == pytest.approx(by_nat, rel=0.05)
 
 
-def test_the_trials_ran_one_by_one_in_the_plans_order(measured: Ran) -> None:
+def test_the_trials_ran_one_by_one_in_the_plans_order(measured):
     rows = {row["trial_id"]: row for row in measured.rows(names.TRIALS_CSV)}
     times = [int(rows[trial.name][when]) for trial in measured.trials for when in ("go_wall_ns", "end_wall_ns")]
     assert times == sorted(times)
@@ -201,7 +197,7 @@ def test_the_trials_ran_one_by_one_in_the_plans_order(measured: Ran) -> None:
 
 
 @pytest.fixture(scope="module")
-def courses(access_point: AccessPoint, measured: Ran) -> Iterator[dict[str, Future[Any]]]:
+def courses(access_point, measured):
     """What comes of each of the small runs, which begin when nothing is measured any more."""
     assert measured
     access_point.define("missing", small(batches=[1, 2]))
@@ -212,7 +208,7 @@ def courses(access_point: AccessPoint, measured: Ran) -> Iterator[dict[str, Futu
     access_point.define("stopped", small("wan-xrootd-private", replicas="long", batches=[4]))
     access_point.make_replicas("until-known")
     access_point.make_replicas("missing")  # which are those of by-hand and ungated, too
-    runs: dict[str, Callable[[AccessPoint], object]] = {
+    runs = {
         "missing": lose_a_replica_and_repair,
         "stopped": stop_while_reading,
         "by-hand": submit_by_hand,
@@ -224,7 +220,7 @@ def courses(access_point: AccessPoint, measured: Ran) -> Iterator[dict[str, Futu
         yield {name: threads.submit(run, access_point) for name, run in runs.items()}
 
 
-def course(name: str, part: int | None = None) -> Any:
+def course(name, part=None):
     """What came of one of them, or a part of that, as a fixture."""
     return pytest.fixture(scope="module")(
         lambda courses: courses[name].result() if part is None else courses[name].result()[part]
@@ -241,9 +237,7 @@ with_more = course("ungated", 1)
 until_known = course("until-known")
 
 
-def small(
-    *access: str, replicas: str = "short", batches: list[int], start: str = "together", repeats: str = "1"
-) -> str:
+def small(*access, replicas="short", batches, start="together", repeats="1"):
     methods = json.dumps(access or ["wan-xrootd-public"])
     return SMALL.format(access=methods, replicas=replicas, batches=batches, start=start, repeats=repeats)
 
@@ -253,7 +247,7 @@ def small(
 HURT, UNHURT = "wan-xrootd-public.copy.x002.r1", "wan-xrootd-public.copy.x001.r1"
 
 
-def lose_a_replica_and_repair(access_point: AccessPoint) -> tuple[Ran, Ran]:
+def lose_a_replica_and_repair(access_point):
     """A run in which one client's replica is missing, and the same run again when it is there."""
     replicas = access_point.write("missing") / names.trial_directory(HURT) / names.REPLICAS
     whole = replicas.read_text()
@@ -264,7 +258,7 @@ def lose_a_replica_and_repair(access_point: AccessPoint) -> tuple[Ran, Ran]:
     return hurt, access_point.submit("missing", copy="missing-repaired")
 
 
-def test_a_missing_replica_makes_its_trial_incomplete_and_is_named(hurt: Ran) -> None:
+def test_a_missing_replica_makes_its_trial_incomplete_and_is_named(hurt):
     trial = hurt.trial(HURT)
     assert outcome(trial)["state"] == "incomplete"
     (reason,) = outcome(trial)["reasons"]
@@ -273,7 +267,7 @@ def test_a_missing_replica_makes_its_trial_incomplete_and_is_named(hurt: Ran) ->
     assert [path.name for path in (trial / names.TRIES).iterdir()] == ["1"]
 
 
-def test_each_try_has_a_flush_a_gate_and_samples_of_its_own(hurt: Ran) -> None:
+def test_each_try_has_a_flush_a_gate_and_samples_of_its_own(hurt):
     trial = hurt.trial(HURT)
     before, hosts = trial / names.TRIES / "1", content(trial / names.TRIAL)["flush"]["hosts"]
     for file, time in (*((names.flush_report(host), "wall_ns") for host in hosts), (names.GO, "go_wall_ns")):
@@ -281,21 +275,21 @@ def test_each_try_has_a_flush_a_gate_and_samples_of_its_own(hurt: Ran) -> None:
     assert (before / names.sample_file("oss.uf.test")).stat().st_size > 0
 
 
-def test_an_incomplete_trial_stays_in_the_tables_and_the_command_says_so(hurt: Ran) -> None:
+def test_an_incomplete_trial_stays_in_the_tables_and_the_command_says_so(hurt):
     other = outcome(hurt.trial(UNHURT))
     assert (other["state"], other["reasons"], other["again"], other["left"]) == ("complete", [], False, [])
     states = {row["trial_id"]: row["state"] for row in hurt.rows(names.TRIALS_CSV)}
     assert (states, hurt.status) == ({HURT: "incomplete", UNHURT: "complete"}, 1)
 
 
-def test_submitted_again_the_incomplete_trial_is_completed_and_all_tries_are_kept(repaired: Ran) -> None:
+def test_submitted_again_the_incomplete_trial_is_completed_and_all_tries_are_kept(repaired):
     trial = repaired.trial(HURT)
     assert outcome(trial)["state"] == "complete"
     assert repaired.ended_well
     assert {path.name for path in (trial / names.TRIES).iterdir()} == {"1", "2"}
 
 
-def test_submitted_again_the_complete_trial_is_left_alone(hurt: Ran, repaired: Ran) -> None:
+def test_submitted_again_the_complete_trial_is_left_alone(hurt, repaired):
     assert not (repaired.trial(UNHURT) / names.TRIES).exists()
     go = [content(run.trial(UNHURT) / names.GO) for run in (hurt, repaired)]
     assert go[0] == go[1]
@@ -304,7 +298,7 @@ def test_submitted_again_the_complete_trial_is_left_alone(hurt: Ran, repaired: R
 # A run that is stopped
 
 
-def stop_while_reading(access_point: AccessPoint) -> Stopped:
+def stop_while_reading(access_point):
     """A run that is stopped when all clients read; that would take them 80 s."""
     access_point.make_replicas("stopped")
     run = access_point.write("stopped")
@@ -318,7 +312,7 @@ def stop_while_reading(access_point: AccessPoint) -> Stopped:
     return Stopped(status, access_point.copy("stopped"), left)
 
 
-def test_stopped_clients_and_samplers_end_in_order(stopped: Stopped) -> None:
+def test_stopped_clients_and_samplers_end_in_order(stopped):
     (trial,) = stopped.trials
     ends = [last_record(trial / names.client_output(index)) for index in range(4)]
     assert [(end["event"], end["status"]) for end in ends] == [("end", "killed")] * 4
@@ -327,14 +321,14 @@ def test_stopped_clients_and_samplers_end_in_order(stopped: Stopped) -> None:
     assert trailers == {f"{host}.samples": "end" for host in sampled}
 
 
-def test_a_stopped_trial_says_so_and_is_not_tried_again(stopped: Stopped) -> None:
+def test_a_stopped_trial_says_so_and_is_not_tried_again(stopped):
     (trial,) = stopped.trials
     assert (stopped.status, stopped.left_in_queue, outcome(trial)["state"]) == (0, "", "incomplete")
     assert "the trial was removed" in outcome(trial)["reasons"]
     assert not (trial / names.TRIES).exists()
 
 
-def test_a_stopped_run_has_tables_of_what_was_done(stopped: Stopped) -> None:
+def test_a_stopped_run_has_tables_of_what_was_done(stopped):
     (row,) = stopped.rows(names.TRIALS_CSV)
     assert (row["state"], row["jobs_failed"]) == ("incomplete", "4")
     # bytes_server is not among them: samplers are removed with the clients, and may end a little before.
@@ -342,7 +336,7 @@ def test_a_stopped_run_has_tables_of_what_was_done(stopped: Stopped) -> None:
     assert int(row["bytes_client"]) > 0  # an xrdcp that is ended early may have passed none of it on
 
 
-def test_htcondors_own_reader_finds_the_same_starts_and_ends_in_a_log(measured: Ran, stopped: Stopped) -> None:
+def test_htcondors_own_reader_finds_the_same_starts_and_ends_in_a_log(measured, stopped):
     logs = [log for run in (measured.directory, stopped.directory) for log in run.glob(f"*/*/{names.CLIENTS_LOG}")]
     for log in logs:
         ours = Cluster(log)
@@ -360,7 +354,7 @@ def test_htcondors_own_reader_finds_the_same_starts_and_ends_in_a_log(measured: 
 BY_HAND = ("wan-xrootd-public", "wan-xrootd-private")
 
 
-def submit_by_hand(access_point: AccessPoint) -> tuple[bool, Ran]:
+def submit_by_hand(access_point):
     """Two configurations' DAGs at once, without the command tierbench; were there tables then, and the run after."""
     run = access_point.write("by-hand")
     there = ["env", "-C", f"{HOME}/by-hand", "PATH=/usr/bin:/bin"]
@@ -375,7 +369,7 @@ def submit_by_hand(access_point: AccessPoint) -> tuple[bool, Ran]:
     return tabled, Ran(sum(map(int, re.findall(r"\(return value (\d+)\)", logs))), access_point.copy("by-hand"))
 
 
-def test_dags_that_are_submitted_at_once_measure_in_turn(by_hand: tuple[bool, Ran]) -> None:
+def test_dags_that_are_submitted_at_once_measure_in_turn(by_hand):
     _, run = by_hand
     (_, first_end), (second_go, _) = sorted(
         (int(row["go_wall_ns"]), int(row["end_wall_ns"])) for row in run.rows(names.TRIALS_CSV)
@@ -383,7 +377,7 @@ def test_dags_that_are_submitted_at_once_measure_in_turn(by_hand: tuple[bool, Ra
     assert first_end < second_go
 
 
-def test_a_dag_by_hand_does_without_tierbench_and_gets_its_tables_later(by_hand: tuple[bool, Ran]) -> None:
+def test_a_dag_by_hand_does_without_tierbench_and_gets_its_tables_later(by_hand):
     tabled, run = by_hand
     assert (tabled, run.status) == (False, 0)
     rows = run.rows(names.TRIALS_CSV)
@@ -399,31 +393,31 @@ one-by-one = { "start.every_s" = 2, placement = "one-worker" }
 """
 
 
-def clients_of(ran: Ran, how: str) -> list[dict[str, str]]:
+def clients_of(ran, how):
     return [row for row in ran.rows(names.JOBS_CSV) if row["how"] == how]
 
 
-def test_however_clients_begin_their_trials_are_complete(spread: Ran) -> None:
+def test_however_clients_begin_their_trials_are_complete(spread):
     rows = {(row["started"], row["placed"], row["state"]) for row in spread.rows(names.TRIALS_CSV)}
     assert rows == {("in-turn", "evenly, pinned", "complete"), ("every 2 s", "one-worker", "complete")}
 
 
-def test_in_turn_a_client_begins_when_the_one_before_has_ended(spread: Ran) -> None:
+def test_in_turn_a_client_begins_when_the_one_before_has_ended(spread):
     first, second = clients_of(spread, "in-turn")
     assert int(second["begin_wall_ns"]) > int(first["end_wall_ns"])
 
 
-def test_one_by_one_a_client_is_told_to_begin_so_long_after_the_one_before(spread: Ran) -> None:
+def test_one_by_one_a_client_is_told_to_begin_so_long_after_the_one_before(spread):
     first, second = clients_of(spread, "one-by-one")
     begins_ns = [int(row["begin_wall_ns"]) - float(row["begin_after_go_ms"]) * 1e6 for row in (first, second)]
     assert begins_ns[1] - begins_ns[0] == pytest.approx(2e9, abs=1e6)
 
 
-def test_clients_on_one_worker_are(spread: Ran) -> None:
+def test_clients_on_one_worker_are(spread):
     assert len({row["host"] for row in clients_of(spread, "one-by-one")}) == 1
 
 
-def test_a_pinned_client_has_a_core_of_its_own(spread: Ran) -> None:
+def test_a_pinned_client_has_a_core_of_its_own(spread):
     pinned = [(row["host"], row["core"]) for row in clients_of(spread, "in-turn")]
     assert "" not in {core for _, core in pinned}
     assert len(set(pinned)) == len(pinned)
@@ -432,14 +426,14 @@ def test_a_pinned_client_has_a_core_of_its_own(spread: Ran) -> None:
 # Without a gate
 
 
-def test_a_repetition_is_added_to_a_run_that_has_ended(ungated: Ran, with_more: Ran) -> None:
+def test_a_repetition_is_added_to_a_run_that_has_ended(ungated, with_more):
     before, after = (run.rows(names.TRIALS_CSV) for run in (ungated, with_more))
     assert [row["repeat"] for row in after] == ["1", "2"]
     assert after[0]["go_wall_ns"] == before[0]["go_wall_ns"]
     assert with_more.ended_well
 
 
-def test_without_a_gate_a_trial_is_complete_and_its_skew_is_natural(ungated: Ran) -> None:
+def test_without_a_gate_a_trial_is_complete_and_its_skew_is_natural(ungated):
     (row,), (trial,) = ungated.rows(names.TRIALS_CSV), ungated.trials
     assert (row["started"], row["state"], ungated.ended_well) == ("natural", "complete", True)
     assert min(float(row["natural_skew_ms"]), float(row["start_skew_ms"])) > 0
@@ -451,7 +445,7 @@ def test_without_a_gate_a_trial_is_complete_and_its_skew_is_natural(ungated: Ran
 UNTIL_KNOWN = "{ within_pct = 100, at_least = 3, at_most = 12 }"
 
 
-def test_trials_that_are_not_needed_are_skipped_and_not_in_the_tables(until_known: Ran) -> None:
+def test_trials_that_are_not_needed_are_skipped_and_not_in_the_tables(until_known):
     """Three are enough, or a few more where a busy machine has them scatter by their mean."""
     states = {trial.name: outcome(trial)["state"] for trial in until_known.trials}
     assert list(states.values())[:3] == ["complete"] * 3

@@ -4,16 +4,12 @@ A door looks at them when a client connects: who reads a file by then reads on, 
 """
 
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.testbed.runs import AccessPoint, outcome
+from tests.testbed.runs import outcome
 from tierbench import names
 from tierbench.submit.trial.joblog import last_record
-from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services import tokens
 from tierbench.testbed.services.kerberos import REALM
 
@@ -35,7 +31,7 @@ replicas = "{files}"
 
 
 @pytest.fixture(scope="module")
-def site(access_point: AccessPoint) -> AccessPoint:
+def site(access_point):
     define(access_point, "wan-xrootd-token", "small", "")
     access_point.make_replicas("expiring")
     define(access_point, "wan-xrootd-token", "large", "")
@@ -43,18 +39,16 @@ def site(access_point: AccessPoint) -> AccessPoint:
     return access_point
 
 
-def define(
-    access_point: AccessPoint, access: str, files: str, work: str, repeats: int = 1, name: str = "expiring"
-) -> None:
+def define(access_point, access, files, work, repeats=1, name="expiring"):
     access_point.define(name, EXPERIMENT.format(access=access, files=files, work=work, repeats=repeats))
 
 
 @pytest.fixture
-def _short_tickets(kdc: RunningHost) -> Iterator[None]:
+def _short_tickets(kdc):
     """The realm's tickets for jobs last no longer than that."""
     jobs = [f"jobs/wn0{number}.fiu.test@{REALM}" for number in (3, 4)]
 
-    def allow(life: str) -> None:
+    def allow(life):
         kdc.run("kadmin.local", stdin="".join(f'modprinc -maxlife "{life}" {name}\n' for name in jobs))
 
     allow(f"{LASTS_S} seconds")
@@ -62,18 +56,16 @@ def _short_tickets(kdc: RunningHost) -> Iterator[None]:
     allow("30 days")
 
 
-def trial(run: Path, access: str, repetition: int = 1) -> Path:
+def trial(run, access, repetition=1):
     return run / names.trial_directory(f"{access}.again.x001.r{repetition}")
 
 
-def at_work(run: Path, access: str) -> dict[str, Any]:
+def at_work(run, access):
     """What the client of the first trial has reported at its end."""
     return last_record(trial(run, access) / names.client_output(0))
 
 
-def test_who_opens_another_file_after_the_token_has_expired_is_refused_and_says_so(
-    site: AccessPoint, show: Callable[[float], None]
-) -> None:
+def test_who_opens_another_file_after_the_token_has_expired_is_refused_and_says_so(site, show):
     """The first trial loses its token, the second has an expired one, the third a new one."""
     way = "wan-xrootd-token"
     define(site, way, "small", f"for_s = {LASTS_S}", repeats=2, name="token-again")
@@ -94,7 +86,7 @@ def test_who_opens_another_file_after_the_token_has_expired_is_refused_and_says_
     assert outcome(site.run("token-next").trials[0])["state"] == "complete"
 
 
-def test_who_has_the_file_open_by_then_reads_it_to_its_end(site: AccessPoint, show: Callable[[float], None]) -> None:
+def test_who_has_the_file_open_by_then_reads_it_to_its_end(site, show):
     way = "wan-xrootd-token"
     define(site, way, "large", "options = { checksum = true }", name="token-large")
     run = site.write("token-large")
@@ -108,7 +100,7 @@ def test_who_has_the_file_open_by_then_reads_it_to_its_end(site: AccessPoint, sh
 
 
 @pytest.mark.usefixtures("_short_tickets")
-def test_a_ticket_that_expires_in_the_middle_ends_the_trial_and_the_next_one_gets_its_own(site: AccessPoint) -> None:
+def test_a_ticket_that_expires_in_the_middle_ends_the_trial_and_the_next_one_gets_its_own(site):
     way = "wan-xrootd-krb5"
     define(site, way, "small", f"for_s = {LASTS_S + 5}", name="ticket-again")
     assert " s only" in site.doctor("ticket-again")

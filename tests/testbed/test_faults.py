@@ -1,14 +1,11 @@
 """Faults that meet a run's trials one after the other: each trial ends, says why, and the next one is measured."""
 
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 
-from tests.testbed.runs import HOME, SECOND_CLIENT, AccessPoint, Ran, all_read, outcome
+from tests.testbed.runs import HOME, SECOND_CLIENT, Ran, all_read, outcome
 from tierbench import names
-from tierbench.testbed.testbed import Testbed
 
 FAULTS = """
 access = ["wan-xrootd-private"]
@@ -22,7 +19,7 @@ CLIENT = "[c]lient.py.*--index"  # a pattern that does not find the shell in whi
 
 
 @pytest.fixture(scope="module")
-def faulty(access_point: AccessPoint, testbed: Testbed) -> Iterator[Ran]:
+def faulty(access_point, testbed):
     """In turn: a trial's wrappers are stopped, one's gate and stop die, one of another's clients is removed."""
     access_point.define("faults", FAULTS)
     access_point.make_replicas("faults")
@@ -45,30 +42,29 @@ def faulty(access_point: AccessPoint, testbed: Testbed) -> Iterator[Ran]:
     yield Ran(status, access_point.copy("faults"))
 
 
-def reasons(trial: Path) -> list[str]:
-    told: list[str] = outcome(trial)["reasons"]
-    return told
+def reasons(trial):
+    return outcome(trial)["reasons"]
 
 
-def test_wrappers_that_are_stopped_do_not_hold_up_the_run(faulty: Ran) -> None:
+def test_wrappers_that_are_stopped_do_not_hold_up_the_run(faulty):
     assert outcome(faulty.trials[0])["state"] == "incomplete"
     assert reasons(faulty.trials[0])[0].startswith("the storage has moved nothing for ")
 
 
-def test_what_is_known_of_the_server_is_told(faulty: Ran) -> None:
+def test_what_is_known_of_the_server_is_told(faulty):
     assert "vmuf.uf.test:1094 takes connections from here" in reasons(faulty.trials[0])[0]
 
 
-def test_a_gate_and_a_stop_that_are_killed_are_started_again(faulty: Ran) -> None:
+def test_a_gate_and_a_stop_that_are_killed_are_started_again(faulty):
     assert outcome(faulty.trials[1])["state"] == "complete"
 
 
-def test_the_client_that_was_removed_is_told_of_first(faulty: Ran) -> None:
+def test_the_client_that_was_removed_is_told_of_first(faulty):
     assert reasons(faulty.trials[2])[0].startswith("client 1 ")
     assert "via condor_rm (by user bench)" in reasons(faulty.trials[2])[0]
 
 
-def test_nothing_is_left_in_the_queue(faulty: Ran, access_point: AccessPoint) -> None:
+def test_nothing_is_left_in_the_queue(faulty, access_point):
     assert faulty.status == 1
     inside = f'regexp("^{HOME}/faults", Iwd)'
     assert access_point.command("condor_q", "-constraint", inside, "-af", "ClusterId", "Cmd")[1] == ""

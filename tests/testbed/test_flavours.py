@@ -6,7 +6,6 @@ out: pytest -m virtual tests/testbed/test_flavours.py
 
 import subprocess
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -15,11 +14,9 @@ import pytest
 from tests.testbed.conftest import SETTINGS, brought_up
 from tests.testbed.runs import AccessPoint, marks_on_the_wire
 from tierbench import names
-from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services.filesystem import DATA, MOUNT_POINT
 from tierbench.testbed.services.nfs import BRIDGED, MOUNT_COMMAND, PORT, TICKETS, USUAL
 from tierbench.testbed.services.xrootd import KRB5_PORT, TLS_PORT
-from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
 pytestmark = pytest.mark.virtual
@@ -67,14 +64,14 @@ queue
 
 
 @pytest.fixture(scope="module")
-def testbed() -> Iterator[Testbed]:
+def testbed():
     with brought_up("flavours", replace(SETTINGS, private_workers=1, public_workers=1, virtual_workers=1)) as bed:
         bed.host("vmuf").run("sh", "-c", f"yes '{MARK}' | head -n {COPIES} >{PLAIN}", user=USER)
         yield bed
 
 
 @pytest.fixture
-def worker(testbed: Testbed) -> Iterator[RunningHost]:
+def worker(testbed):
     """A virtual worker, whose user has a ticket again and whose mount is the usual one when it has been used."""
     host = testbed.host("vwuf")
     yield host
@@ -82,17 +79,17 @@ def worker(testbed: Testbed) -> Iterator[RunningHost]:
     host.run(MOUNT_COMMAND, "set", USUAL)
 
 
-def marks_seen(server: RunningHost, worker: RunningHost, port: int, *reader: str) -> int:
+def marks_seen(server, worker, port, *reader):
     """How often the mark was among what a server sent to a worker that read the file."""
 
-    def read() -> None:
+    def read():
         assert worker.run(*reader, user=USER).stdout.count(MARK) == COPIES
 
     of = f"src port {port} and dst host {worker.host.address}"
     return marks_on_the_wire(server, of, MARK, COPIES * len(MARK), read)
 
 
-def test_the_machines_clock_is_ours(testbed: Testbed) -> None:
+def test_the_machines_clock_is_ours(testbed):
     command = testbed.host("vwuf").command(["python3", "-uc", "import time\nwhile input(): print(time.time_ns())"])
     least, most = -1e9, 1e9
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as clock:
@@ -109,9 +106,7 @@ def test_the_machines_clock_is_ours(testbed: Testbed) -> None:
 
 
 @pytest.mark.parametrize(("flavour", "hidden"), [("sys", False), ("krb5", False), ("krb5i", False), ("krb5p", True)])
-def test_only_privacy_hides_the_data_on_the_wire(
-    testbed: Testbed, worker: RunningHost, flavour: str, hidden: bool
-) -> None:
+def test_only_privacy_hides_the_data_on_the_wire(testbed, worker, flavour, hidden):
     worker.run(MOUNT_COMMAND, "set", flavour)
     marks = marks_seen(testbed.host("vmuf"), worker, PORT, "cat", PLAIN)
     assert marks == 0 if hidden else marks > 0.5 * COPIES  # a mark may lie across two packets
@@ -122,15 +117,13 @@ def test_only_privacy_hides_the_data_on_the_wire(
     [(KRB5_PORT, [], False), (TLS_PORT, ["XRD_TLSNODATA=1"], False), (TLS_PORT, [], True)],
     ids=["krb5", "tls-control", "tls"],
 )
-def test_only_tls_for_data_hides_them_on_the_wire(
-    testbed: Testbed, worker: RunningHost, port: int, environment: list[str], hidden: bool
-) -> None:
+def test_only_tls_for_data_hides_them_on_the_wire(testbed, worker, port, environment, hidden):
     copy = ["env", *environment, "xrdcp", "--nopbar", f"root://vmuf.uf.test:{port}/{PLAIN}", "-"]
     marks = marks_seen(testbed.host("vmuf"), worker, port, *copy)
     assert marks == 0 if hidden else marks > 0.5 * COPIES
 
 
-def test_the_tls_door_refuses_who_has_no_ticket(worker: RunningHost) -> None:
+def test_the_tls_door_refuses_who_has_no_ticket(worker):
     copy = ["xrdcp", "--nopbar", f"root://vmuf.uf.test:{TLS_PORT}/{PLAIN}", "-"]
     refused = worker.run("env", "KRB5CCNAME=FILE:/run/empty.ccache", *copy, user=USER, check=False)
     assert refused.returncode != 0
@@ -138,7 +131,7 @@ def test_the_tls_door_refuses_who_has_no_ticket(worker: RunningHost) -> None:
 
 
 @pytest.mark.parametrize("flavour", ["krb5", "krb5i", "krb5p"])
-def test_a_user_without_a_ticket_is_refused(worker: RunningHost, flavour: str) -> None:
+def test_a_user_without_a_ticket_is_refused(worker, flavour):
     worker.script([f"mkdir -p {HIDDEN}", f"mv {TICKETS}* {HIDDEN}"])
     worker.run(MOUNT_COMMAND, "set", flavour)
     refused = worker.run("cat", PLAIN, user=USER, check=False)
@@ -148,7 +141,7 @@ def test_a_user_without_a_ticket_is_refused(worker: RunningHost, flavour: str) -
     assert worker.succeeds("runuser", "-u", USER, "cat", PLAIN)
 
 
-def test_a_host_without_a_keytab_mounts_by_no_flavour_of_kerberos(worker: RunningHost) -> None:
+def test_a_host_without_a_keytab_mounts_by_no_flavour_of_kerberos(worker):
     worker.script(["mv /etc/krb5.keytab /etc/hidden.keytab", "rm -f /tmp/krb5ccmachine_*"])
     try:
         refused = [worker.run(MOUNT_COMMAND, "set", flavour, check=False) for flavour in ("krb5", "krb5p")]
@@ -158,7 +151,7 @@ def test_a_host_without_a_keytab_mounts_by_no_flavour_of_kerberos(worker: Runnin
     assert not worker.succeeds("mountpoint", "-q", MOUNT_POINT)
 
 
-def test_what_a_job_arranges_holds_for_the_host_and_so_for_other_jobs(testbed: Testbed, worker: RunningHost) -> None:
+def test_what_a_job_arranges_holds_for_the_host_and_so_for_other_jobs(testbed, worker):
     there = f"/home/{USER}"
     worker.put(f"{there}/arranges", ARRANGES, 0o755, USER)
     ce = testbed.host("ce")
@@ -173,7 +166,7 @@ def test_what_a_job_arranges_holds_for_the_host_and_so_for_other_jobs(testbed: T
     worker.wait_until(lambda: restored().stdout.strip() == USUAL, "the flavour was not restored", "machine.log")
 
 
-def test_the_flavours_are_an_axis_of_an_experiment(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_flavours_are_an_axis_of_an_experiment(testbed, tmp_path_factory):
     access_point = AccessPoint(testbed, tmp_path_factory.mktemp("runs"))
     ran = access_point.measured("flavours", EXPERIMENT)
     rows = {(row["workload"], row["flavour"]): row for row in ran.rows(names.TRIALS_CSV)}
@@ -182,9 +175,7 @@ def test_the_flavours_are_an_axis_of_an_experiment(testbed: Testbed, tmp_path_fa
     assert {row["bytes_app"] for row in rows.values()} == {str(64 * 10**6)}
 
 
-def test_the_gateways_mount_is_read_by_nfs_and_flushed(
-    testbed: Testbed, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_the_gateways_mount_is_read_by_nfs_and_flushed(testbed, tmp_path_factory):
     marks = marks_seen(testbed.host("dgt"), testbed.host("vwfiu"), PORT, "cat", f"{BRIDGED}{PLAIN}")
     assert marks > 0.5 * COPIES
     ran = AccessPoint(testbed, tmp_path_factory.mktemp("runs")).measured("bridge", BRIDGE)

@@ -1,8 +1,6 @@
 """Copies between real servers, by GridFTP, XRootD, HTTP: what a file costs, by which hosts it goes, who can read it."""
 
 import json
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -17,7 +15,6 @@ from tierbench.testbed.services.gridftp import FAR_AWAY, FAR_RTT_MS, servers
 from tierbench.testbed.services.kerberos import KDC
 from tierbench.testbed.services.xrootd import AUTHORITIES, BESIDE_STORAGE, COPY_HTTPS_PORT, COPY_PORT, TOKEN_HTTPS_PORT
 from tierbench.testbed.services.xrootd import COPIES as COPIED
-from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import GATEWAY, USER
 
 pytestmark = pytest.mark.long
@@ -34,7 +31,7 @@ LARGE, LARGE_BYTES = f"{SET}-large.dat", 8_000_000
 class Steering:
     """The client, run by hand on a worker."""
 
-    def __init__(self, testbed: Testbed) -> None:
+    def __init__(self, testbed):
         self.testbed, self.worker = testbed, testbed.host(WORKER)
         make = f"mkdir -p {SET}; cd {SET}; for n in $(seq {FILES}); do head -c {SIZE} /dev/urandom >f$n.dat; done"
         make += f"; head -c {LARGE_BYTES} /dev/urandom >{LARGE}"
@@ -43,7 +40,7 @@ class Steering:
         shipped = dict(scripts([shipped_clients()[name] for name in ("gridftp", "gfal")]))
         self.worker.put(f"{HERE}/client.py", shipped[f"{names.SCRIPTS}/client.py"])
 
-    def end(self, far: bool = False, third_party: bool = True, secured: bool = False, **options: Any) -> dict[str, Any]:
+    def end(self, far=False, third_party=True, secured=False, **options):
         """The record's end of a job that has them all, with how long it took."""
         source, destination = servers(self.testbed.topology)
         away = self.testbed.host(FAR_AWAY).host.fqdn
@@ -57,7 +54,7 @@ class Steering:
         urls = [f"{door}{SET}/f{number}.dat\t{SIZE}" for number in range(1, FILES + 1)]
         return self.run("gridftp", urls, {**options, "to": whither.rstrip("/") if third_party else ""})
 
-    def run(self, client: str, urls: list[str], options: dict[str, Any], *flags: str) -> dict[str, Any]:
+    def run(self, client, urls, options, *flags):
         """What a job of a client says in the end of these files, each a URL and its size."""
         self.worker.put(f"{HERE}/replicas.txt", "".join(f"{url}\n" for url in urls))
         task = {"options": options, "work": {"files_per_job": len(urls)}}
@@ -65,50 +62,50 @@ class Steering:
         command += ["--replicas", f"{HERE}/replicas.txt", "--options", json.dumps(task), *flags]
         output = self.worker.run(*command, user=USER, timeout=300).stdout
         events = {event["event"]: event for event in map(json.loads, output.splitlines())}
-        end: dict[str, Any] = events["end"]
+        end = events["end"]
         end["seconds"] = (end["mono_ns"] - events["go"]["mono_ns"]) / 1e9
         return end
 
-    def received(self, host: str) -> int:
+    def received(self, host):
         return int(self.testbed.host(host).read("/sys/class/net/eth0/statistics/rx_bytes"))
 
 
 @pytest.fixture(scope="module")
-def steering(testbed: Testbed) -> Iterator[Steering]:
+def steering(testbed):
     yield Steering(testbed)
     testbed.host(BESIDE_STORAGE).run("rm", "-rf", SET, LARGE, user=USER)
 
 
 @pytest.fixture(scope="module")
-def listed(steering: Steering) -> dict[str, Any]:
+def listed(steering):
     return steering.end()
 
 
-def test_a_copy_between_servers_takes_the_four_commands_of_the_100g_paper(listed: dict[str, Any]) -> None:
+def test_a_copy_between_servers_takes_the_four_commands_of_the_100g_paper(listed):
     counts = listed["detail"]["counts"]
     assert (listed["status"], listed["bytes_app"]) == ("ok", FILES * SIZE)
     assert [counts[verb] for verb in ("SIZE", "ALLO", "STOR", "RETR")] == [FILES] * 4
 
 
-def test_each_file_waits_for_round_trips(steering: Steering, listed: dict[str, Any]) -> None:
+def test_each_file_waits_for_round_trips(steering, listed):
     assert listed["seconds"] > FILES * 2 * steering.testbed.settings.rtt_ms / 1000
 
 
 @pytest.fixture(scope="module")
-def pipelined(steering: Steering) -> dict[str, Any]:
+def pipelined(steering):
     return steering.end(directory=True, pipelining=True)
 
 
-def test_pipelining_a_directory_asks_for_no_sizes(pipelined: dict[str, Any]) -> None:
+def test_pipelining_a_directory_asks_for_no_sizes(pipelined):
     assert (pipelined["status"], "SIZE" in pipelined["detail"]["counts"]) == ("ok", False)
 
 
 @pytest.mark.quiet
-def test_pipelining_a_directory_spares_them(pipelined: dict[str, Any], listed: dict[str, Any]) -> None:
+def test_pipelining_a_directory_spares_them(pipelined, listed):
     assert pipelined["seconds"] <= listed["seconds"] / 1.5
 
 
-def test_steered_from_far_away_a_file_takes_its_commands_in_round_trips(steering: Steering) -> None:
+def test_steered_from_far_away_a_file_takes_its_commands_in_round_trips(steering):
     """The paper's Figures 9 and 11: it waits for SIZE, for ALLO and for the file; pipelined for the file alone."""
     steered = steering.end(far=True)
     assert steered["status"] == "ok"
@@ -119,11 +116,11 @@ def test_steered_from_far_away_a_file_takes_its_commands_in_round_trips(steering
 
 
 @pytest.mark.quiet
-def test_steered_from_far_away_pipelining_spares_round_trips(steering: Steering) -> None:
+def test_steered_from_far_away_pipelining_spares_round_trips(steering):
     assert steering.end(far=True, pipelining=True)["seconds"] < 3 * FILES * FAR_S
 
 
-def test_a_copy_goes_past_the_worker_and_what_is_fetched_does_not(steering: Steering) -> None:
+def test_a_copy_goes_past_the_worker_and_what_is_fetched_does_not(steering):
     """What else a host receives meanwhile is little beside a file of some size."""
     source, destination = servers(steering.testbed.topology)
     url = f"{source.url.removesuffix(source.folder + '/')}{LARGE}\t{LARGE_BYTES}"
@@ -141,12 +138,12 @@ def test_a_copy_goes_past_the_worker_and_what_is_fetched_does_not(steering: Stee
 @pytest.mark.parametrize(
     ("protection", "hidden"), [("nodcau", False), ("authenticated", False), ("safe", True), ("private", True)]
 )
-def test_only_privacy_hides_the_data_on_the_wire(steering: Steering, protection: str, hidden: bool) -> None:
+def test_only_privacy_hides_the_data_on_the_wire(steering, protection, hidden):
     source, _ = servers(steering.testbed.topology)
     url = f"{source.secured_url.removesuffix(source.folder + '/')}{SET}/{PLAIN}\t{PLAIN_BYTES}"
     options = {"protection": protection, "environment": {"X509_USER_PROXY": PROXY}}
 
-    def read() -> None:
+    def read():
         end = steering.run("gridftp", [url], options)
         assert (end["status"], end["bytes_app"]) == ("ok", PLAIN_BYTES)
 
@@ -155,17 +152,17 @@ def test_only_privacy_hides_the_data_on_the_wire(steering: Steering, protection:
     assert marks == 0 if hidden else marks > 0.5 * COPIES  # a mark may lie across two packets
 
 
-def test_a_copy_between_servers_is_protected_by_a_proxy_that_both_take(steering: Steering) -> None:
+def test_a_copy_between_servers_is_protected_by_a_proxy_that_both_take(steering):
     end = steering.end(secured=True, protection="private")
     assert (end["status"], end["bytes_app"]) == ("ok", FILES * SIZE)
 
 
-def test_without_a_proxy_nobody_is_let_in(steering: Steering) -> None:
+def test_without_a_proxy_nobody_is_let_in(steering):
     refused = steering.end(secured=True, environment={"X509_USER_PROXY": "/none"})
     assert (refused["status"], refused["bytes_app"]) == ("open-failed", 0)
 
 
-def test_xrdcp_has_one_server_fetch_from_the_other(steering: Steering) -> None:
+def test_xrdcp_has_one_server_fetch_from_the_other(steering):
     source, gateway = (steering.testbed.host(name) for name in (BESIDE_STORAGE, GATEWAY))
     before = steering.received(WORKER), steering.received(GATEWAY)
     url = f"root://{source.host.fqdn}:{COPY_PORT}/{SET}/{PLAIN}\t{PLAIN_BYTES}"
@@ -179,7 +176,7 @@ def test_xrdcp_has_one_server_fetch_from_the_other(steering: Steering) -> None:
 class ByHttp:
     """Copies by HTTP between the same two, of which each wants a token of its own."""
 
-    def __init__(self, steering: Steering) -> None:
+    def __init__(self, steering):
         self.steering, bed = steering, steering.testbed
         self.source, self.gateway = bed.host(BESIDE_STORAGE), bed.host(GATEWAY)
         to_write = {"aud": f"root://{self.gateway.host.fqdn}", "scope": f"write:{COPIED}"}
@@ -187,7 +184,7 @@ class ByHttp:
             token = tokens.sign_token(bed.host(KDC), tokens.claims(**claims))
             steering.worker.put(f"{TOKENS}/{name}", token, 0o600, USER)
 
-    def end(self, path: str, size: int, reads: str = "reads", writes: str = "writes", **options: Any) -> dict[str, Any]:
+    def end(self, path, size, reads="reads", writes="writes", **options):
         """The record's end of a job that shows these tokens, and what it left at the destination."""
         shown = {"--token": reads, "--destination-token": writes}
         flags = [word for flag, name in shown.items() if name for word in (flag, f"{TOKENS}/{name}")]
@@ -200,12 +197,12 @@ class ByHttp:
 
 
 @pytest.fixture(scope="module")
-def by_http(steering: Steering) -> ByHttp:
+def by_http(steering):
     return ByHttp(steering)
 
 
 @pytest.mark.parametrize("options", [{}, {"streams": 4}, {"push": True}], ids=["pull", "streams", "push"])
-def test_by_http_servers_with_a_token_each_copy_past_the_worker(by_http: ByHttp, options: dict[str, Any]) -> None:
+def test_by_http_servers_with_a_token_each_copy_past_the_worker(by_http, options):
     steering = by_http.steering
     before = steering.received(WORKER), steering.received(GATEWAY)
     end = by_http.end(LARGE, LARGE_BYTES, **options)
@@ -226,7 +223,7 @@ def test_by_http_servers_with_a_token_each_copy_past_the_worker(by_http: ByHttp,
     ],
     ids=["source's token", "destination's token", "another server's token", "no such file"],
 )
-def test_by_http_a_copy_that_failed_says_why(by_http: ByHttp, path: str, shown: dict[str, Any], reason: str) -> None:
+def test_by_http_a_copy_that_failed_says_why(by_http, path, shown, reason):
     end = by_http.end(path, LARGE_BYTES, **shown)
     assert (end["status"], end["bytes_app"], end["left"]) == ("open-failed", 0, ""), end
     assert reason in end["message"]
@@ -235,7 +232,7 @@ def test_by_http_a_copy_that_failed_says_why(by_http: ByHttp, path: str, shown: 
 GFAL_CRASH = "gfal was ended by signal 6 (SIGABRT): free(): invalid pointer"
 
 
-def test_gfal_copies_by_the_protocol_of_the_url(steering: Steering) -> None:
+def test_gfal_copies_by_the_protocol_of_the_url(steering):
     source, destination = servers(steering.testbed.topology)
     by_xrootd = steering.run("gfal", [f"root://{source.host.fqdn}:1094/{SET}/f1.dat\t{SIZE}"], {})
     assert (by_xrootd["status"], by_xrootd["bytes_app"]) == ("ok", SIZE)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.testbed.runs import AccessPoint, Machine, Ran, fed
+from tests.testbed.runs import fed
 from tierbench import names
 
 SIZE_MB = 40
@@ -19,13 +19,13 @@ ENDS = {"to": ("mds.uf.test", "received"), "from": ("oss.uf.test", "sent")}
 
 
 @pytest.fixture(scope="module")
-def ran(access_point: AccessPoint) -> Ran:
+def ran(access_point):
     access_point.define("streamed", EXPERIMENT)
     return access_point.run("streamed")
 
 
 @pytest.mark.parametrize("workload", ENDS)
-def test_what_iperf3_tells_went_through_the_server_that_its_way_names(ran: Ran, workload: str) -> None:
+def test_what_iperf3_tells_went_through_the_server_that_its_way_names(ran, workload):
     server, direction = ENDS[workload]
     (trial,) = (row for row in ran.rows(names.TRIALS_CSV) if row["workload"] == workload)
     moved, by_server = int(trial["bytes_app"]), json.loads(trial["bytes_by_server"])
@@ -37,7 +37,7 @@ def test_what_iperf3_tells_went_through_the_server_that_its_way_names(ran: Ran, 
 
 @pytest.mark.quiet
 @pytest.mark.parametrize("workload", ENDS)
-def test_such_a_trial_can_be_believed(ran: Ran, machine: Machine, workload: str) -> None:
+def test_such_a_trial_can_be_believed(ran, machine, workload):
     (trial,) = fed([row for row in ran.rows(names.TRIALS_CSV) if row["workload"] == workload], machine)
     assert trial["verdict"] != "INVALID", trial["verdict_reasons"]
     assert "bytes" not in trial["verdict_reasons"], trial["verdict_reasons"]

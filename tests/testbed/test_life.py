@@ -4,7 +4,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,6 @@ from tierbench.testbed import service
 from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services.filesystem import MOUNT_POINT
 from tierbench.testbed.settings import Rates, Settings
-from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
 from .conftest import SETTINGS, of_our_own, say
@@ -28,12 +26,12 @@ WIDE = replace(TINY, storage_nics=2, redirector=1, rtt_ms=40, rates_mbps=Rates(s
 SETTLE_SECONDS = 60
 
 
-def goes(testbed: Testbed) -> bool:
+def goes(testbed):
     """Whether nothing is left of a testbed; the kernel takes namespaces apart in its own time."""
     return poll(lambda: not traces(testbed), SETTLE_SECONDS)
 
 
-def traces(testbed: Testbed) -> list[str]:
+def traces(testbed):
     """All that this machine shows of a testbed: its directory, processes, mounts, control groups."""
     remains = [str(testbed.directory)] if testbed.directory.exists() else []
     remains += [line for line in Path("/proc/mounts").read_text().splitlines() if str(testbed.directory) in line]
@@ -49,12 +47,12 @@ def traces(testbed: Testbed) -> list[str]:
     return remains
 
 
-def interfaces() -> set[str]:
+def interfaces():
     return {path.name for path in Path("/sys/class/net").iterdir()}
 
 
 @pytest.fixture
-def tiny() -> Iterator[Testbed]:
+def tiny():
     """A second, small testbed of which nothing may be left at the end."""
     bed = of_our_own("tiny")
     yield bed
@@ -62,7 +60,7 @@ def tiny() -> Iterator[Testbed]:
 
 
 @contextmanager
-def coming_up(testbed: Testbed, words: str) -> Iterator[subprocess.Popen[str]]:
+def coming_up(testbed, words):
     """An `up` by the command line in a process of its own, just when it has said these words."""
     settings = ["private_workers=1", "public_workers=1", "slots_per_worker=2", "storage_gb=1"]
     options = [word for setting in settings for word in ("--set", setting)]
@@ -75,28 +73,28 @@ def coming_up(testbed: Testbed, words: str) -> Iterator[subprocess.Popen[str]]:
         process.stderr.read()
 
 
-def test_a_second_up_finds_it_running(testbed: Testbed) -> None:
+def test_a_second_up_finds_it_running(testbed):
     pids = {name: host.pid for name, host in testbed.hosts.items()}
     assert testbed.up(SETTINGS, say) is False
     assert {name: host.pid for name, host in testbed.hosts.items()} == pids
 
 
-def test_up_with_other_settings_is_refused(testbed: Testbed) -> None:
+def test_up_with_other_settings_is_refused(testbed):
     with pytest.raises(BusyError, match="other settings"):
         testbed.up(TINY, say)
 
 
-def test_all_is_well_on_a_fresh_testbed(testbed: Testbed) -> None:
+def test_all_is_well_on_a_fresh_testbed(testbed):
     assert [reply for reply in testbed.status() if not reply.well] == []
 
 
-def test_its_hosts_need_not_compile_tierbench(testbed: Testbed) -> None:
+def test_its_hosts_need_not_compile_tierbench(testbed):
     command = ("python3", "-v", "-c", "import tierbench.submit.cli")
     lines = testbed.host("ce").run("env", "PYTHONPATH=/opt/tierbench", *command, user=USER).stderr.splitlines()
     assert any("matches" in line and line.endswith("/tierbench/submit/cli.py") for line in lines)
 
 
-def has_its_own_distance(beside: Testbed, rtt_ms: float) -> bool:
+def has_its_own_distance(beside, rtt_ms):
     stated = "from tierbench.site_configs.site import find_site; print(find_site('testbed').links.rtt_ms)"
     assert float(beside.host("ce").run("env", "PYTHONPATH=/opt/tierbench", "python3", "-c", stated).stdout) == rtt_ms
     return round_trip_ms(beside.host("wn01"), "oss.uf.test") == pytest.approx(rtt_ms, abs=1)
@@ -110,9 +108,7 @@ while :; do mv swapped was; ln -s {outside} swapped; rm swapped; mv was swapped;
 
 
 @pytest.mark.long
-def test_another_testbed_beside_it_has_its_own_distance_and_goes_with_nothing_but_itself(
-    testbed: Testbed, tiny: Testbed, tmp_path: Path
-) -> None:
+def test_another_testbed_beside_it_has_its_own_distance_and_goes_with_nothing_but_itself(testbed, tiny, tmp_path):
     before = interfaces()
     tiny.up(replace(TINY, rtt_ms=0), say)
     assert has_its_own_distance(tiny, 0)
@@ -126,14 +122,14 @@ def test_another_testbed_beside_it_has_its_own_distance_and_goes_with_nothing_bu
     assert testbed.is_up
 
 
-def test_an_interrupted_up_leaves_nothing(tiny: Testbed) -> None:
+def test_an_interrupted_up_leaves_nothing(tiny):
     with coming_up(tiny, "HTCondor") as process:
         process.send_signal(signal.SIGINT)
     assert process.returncode == 130
     assert goes(tiny), traces(tiny)
 
 
-def test_down_clears_what_a_killed_up_left(tiny: Testbed) -> None:
+def test_down_clears_what_a_killed_up_left(tiny):
     with coming_up(tiny, "mounts") as process:
         process.kill()
     assert traces(tiny)
@@ -142,7 +138,7 @@ def test_down_clears_what_a_killed_up_left(tiny: Testbed) -> None:
 
 
 @pytest.fixture(scope="module")
-def afresh() -> Iterator[Testbed]:
+def afresh():
     """A small testbed with a storage server of two interfaces and a redirector; its first `up` was killed."""
     bed = of_our_own("afresh")
     with coming_up(bed, "Kerberos") as process:
@@ -152,13 +148,13 @@ def afresh() -> Iterator[Testbed]:
     bed.down()
 
 
-def test_up_starts_afresh_where_a_killed_one_stopped(afresh: Testbed) -> None:
+def test_up_starts_afresh_where_a_killed_one_stopped(afresh):
     assert [reply for reply in afresh.status() if not reply.well] == []
     assert has_its_own_distance(afresh, WIDE.rtt_ms)
 
 
 @pytest.fixture(scope="module")
-def file(afresh: Testbed) -> str:
+def file(afresh):
     """What a worker reads, which the server has in memory."""
     path = f"{MOUNT_POINT}/afresh"
     afresh.host("vmuf").run("sh", "-c", f"head -c {8 << 20} /dev/urandom >{path} && chmod 644 {path}")
@@ -166,7 +162,7 @@ def file(afresh: Testbed) -> str:
     return path
 
 
-def seconds_of(worker: RunningHost, file: str, *doors: str) -> float:
+def seconds_of(worker, file, *doors):
     """How long the worker takes to copy a file from each of these at once."""
     copies = [f"xrdcp -f --nopbar root://{door}:1094/{file} /dev/null &" for door in doors]
     begin = time.monotonic()
@@ -174,19 +170,17 @@ def seconds_of(worker: RunningHost, file: str, *doors: str) -> float:
     return time.monotonic() - begin
 
 
-def sent_by(server: RunningHost, device: str) -> int:
+def sent_by(server, device):
     return int(server.read(f"/sys/class/net/{device}/statistics/tx_bytes"))
 
 
 @pytest.mark.quiet
-def test_two_interfaces_of_a_server_send_twice_as_much_in_the_same_time(afresh: Testbed, file: str) -> None:
+def test_two_interfaces_of_a_server_send_twice_as_much_in_the_same_time(afresh, file):
     alone = seconds_of(afresh.host("wn02"), file, "oss.uf.test")
     assert seconds_of(afresh.host("wn02"), file, "oss.uf.test", "oss-2.uf.test") < 1.5 * alone
 
 
-def test_each_of_a_servers_interfaces_sends_what_is_asked_of_it_and_no_faster_than_it_can(
-    afresh: Testbed, file: str
-) -> None:
+def test_each_of_a_servers_interfaces_sends_what_is_asked_of_it_and_no_faster_than_it_can(afresh, file):
     worker, server = afresh.host("wn02"), afresh.host("oss")
     before = [sent_by(server, device) for device in ("eth0", "eth1")]
     alone = seconds_of(worker, file, "oss.uf.test")
@@ -197,7 +191,7 @@ def test_each_of_a_servers_interfaces_sends_what_is_asked_of_it_and_no_faster_th
 
 
 @pytest.mark.quiet
-def test_a_redirector_costs_round_trips(afresh: Testbed, file: str) -> None:
+def test_a_redirector_costs_round_trips(afresh, file):
     worker, server = (afresh.host(name) for name in ("wn02", "vmuf"))
     small = f"{file}-small"
     server.run("sh", "-c", f"head -c 4096 {file} >{small} && chmod 644 {small}")
@@ -206,7 +200,7 @@ def test_a_redirector_costs_round_trips(afresh: Testbed, file: str) -> None:
     assert min(seconds_of(worker, small, "vmuf.uf.test") for _ in range(5)) <= at_most
 
 
-def test_a_redirector_carries_no_data(afresh: Testbed, file: str) -> None:
+def test_a_redirector_carries_no_data(afresh, file):
     worker, redirector, server = (afresh.host(name) for name in ("wn02", "rdr", "vmuf"))
     before = [sent_by(host, "eth0") for host in (redirector, server)]
     seconds_of(worker, file, "rdr.uf.test")
@@ -216,12 +210,10 @@ def test_a_redirector_carries_no_data(afresh: Testbed, file: str) -> None:
 
 
 @pytest.mark.long
-def test_a_daemon_that_dies_during_up_is_named_with_its_last_words(
-    tiny: Testbed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_daemon_that_dies_during_up_is_named_with_its_last_words(tiny, monkeypatch):
     start = RunningHost.daemon
 
-    def start_and_kill_the_master(host: RunningHost, name: str, *argv: str) -> None:
+    def start_and_kill_the_master(host, name, *argv):
         start(host, name, *argv)
         if name == "mfsmaster":
             host.script(["kill -9 $(cat /run/mfsmaster.pid)"])
@@ -236,7 +228,7 @@ def test_a_daemon_that_dies_during_up_is_named_with_its_last_words(
     assert [trace for trace in traces(tiny) if trace != str(tiny.directory)] == []
 
 
-def test_status_names_dead_daemons_and_hosts(afresh: Testbed) -> None:
+def test_status_names_dead_daemons_and_hosts(afresh):
     """The last one to use it."""
     afresh.host("dgt").script(["kill -9 $(cat /run/xrootd.pid)"])
     afresh.host("wn02").namespaces.kill()

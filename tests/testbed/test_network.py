@@ -7,18 +7,16 @@ import time
 import pytest
 
 from tierbench.testbed.cgroups import ACCOUNT, means
-from tierbench.testbed.host import RunningHost
-from tierbench.testbed.testbed import Testbed
 
 
-def round_trip_ms(source: RunningHost, target: str) -> float:
+def round_trip_ms(source, target):
     """The shortest of some: a busy machine only adds to it."""
     answer = source.run("ping", "-c", "40", "-i", "0.02", "-q", target, check=False).stdout
     (shortest,) = re.findall(r"rtt min/avg/max/mdev = ([\d.]+)/", answer)
     return float(shortest)
 
 
-def iperf_mbps(client: RunningHost, server: RunningHost, streams: int, seconds: int = 2) -> float:
+def iperf_mbps(client, server, streams, seconds=2):
     """What the server sends to the client, as a file server would, from the first byte on: a busy machine takes of it.
 
     Without the beginning, it would be more where a receiver finds at once what came before.
@@ -30,14 +28,14 @@ def iperf_mbps(client: RunningHost, server: RunningHost, streams: int, seconds: 
 
 
 @pytest.mark.parametrize("source", ["wn01", "wn03", "dgt", "ce"])
-def test_the_wan_has_the_configured_round_trip_time(testbed: Testbed, source: str) -> None:
+def test_the_wan_has_the_configured_round_trip_time(testbed, source):
     assert round_trip_ms(testbed.host(source), "oss.uf.test") == pytest.approx(14, abs=1)
 
 
 @pytest.mark.parametrize(
     ("source", "target"), [("vmuf", "oss.uf.test"), ("wn01", "dgt.private.fiu.test"), ("wn03", "ce.fiu.test")]
 )
-def test_a_site_is_within_a_millisecond(testbed: Testbed, source: str, target: str) -> None:
+def test_a_site_is_within_a_millisecond(testbed, source, target):
     assert round_trip_ms(testbed.host(source), target) < 1
 
 
@@ -53,19 +51,17 @@ LINKS = pytest.mark.parametrize(
 
 
 @LINKS
-def test_no_link_carries_more_than_its_rate(
-    testbed: Testbed, client: str, server: str, streams: int, rate: int
-) -> None:
+def test_no_link_carries_more_than_its_rate(testbed, client, server, streams, rate):
     assert iperf_mbps(testbed.host(client), testbed.host(server), streams) < 1.05 * rate
 
 
 @pytest.mark.quiet
 @LINKS
-def test_links_have_their_configured_rates(testbed: Testbed, client: str, server: str, streams: int, rate: int) -> None:
+def test_links_have_their_configured_rates(testbed, client, server, streams, rate):
     assert 0.8 * rate < iperf_mbps(testbed.host(client), testbed.host(server), streams, 6) < 1.05 * rate
 
 
-def clients_seen_by_vmuf(testbed: Testbed, worker: RunningHost) -> str:
+def clients_seen_by_vmuf(testbed, worker):
     """What vmuf's xrootd logs of a visit by this worker."""
     log = testbed.host("vmuf").log("xrootd.log")
     before = log.stat().st_size
@@ -75,23 +71,23 @@ def clients_seen_by_vmuf(testbed: Testbed, worker: RunningHost) -> str:
         return file.read().decode()
 
 
-def test_a_private_worker_looks_like_the_gateway_from_outside(testbed: Testbed) -> None:
+def test_a_private_worker_looks_like_the_gateway_from_outside(testbed):
     log = clients_seen_by_vmuf(testbed, testbed.host("wn01"))
     assert re.search(r"[:@]198\.18\.2\.10\b", log)
     assert "192.168.2.101" not in log
 
 
-def test_a_public_worker_is_seen_as_itself(testbed: Testbed) -> None:
+def test_a_public_worker_is_seen_as_itself(testbed):
     assert re.search(r"[:@]198\.18\.2\.103\b", clients_seen_by_vmuf(testbed, testbed.host("wn03")))
 
 
-def test_nobody_reaches_a_private_worker_from_outside(testbed: Testbed) -> None:
+def test_nobody_reaches_a_private_worker_from_outside(testbed):
     private = testbed.host("wn01").host.address
     assert not testbed.host("vmuf").succeeds("ping", "-c", "1", "-W", "1", private)
     assert testbed.host("ce").succeeds("ping", "-c", "3", "-W", "3", private)
 
 
-def test_without_the_delay_line_nothing_crosses_the_wan(testbed: Testbed) -> None:
+def test_without_the_delay_line_nothing_crosses_the_wan(testbed):
     wan, worker = testbed.host("wan"), testbed.host("wn03")
     wan.script(["kill -STOP $(cat /run/delayline.pid)"])
     try:
@@ -108,13 +104,13 @@ COUNTED = pytest.mark.skipif(not means().hierarchies, reason=means().missing or 
 BURN = "import time\nend = time.process_time() + {cpu_s}\nwhile time.process_time() < end: pass"
 
 
-def used_s(host: RunningHost) -> float:
+def used_s(host):
     """The host's own account, as a sampler in it sees it."""
     files = host.run("sh", "-c", f"cat {ACCOUNT}/cpuacct.usage 2>/dev/null || cat {ACCOUNT}/cpu.stat").stdout.split()
     return int(files[0]) / 1e9 if len(files) == 1 else int(files[files.index("usage_usec") + 1]) / 1e6
 
 
-def burn(host: RunningHost, cpu_s: float) -> float:
+def burn(host, cpu_s):
     """How long a host takes for so much CPU time."""
     begin = time.monotonic()
     host.run("python3", "-c", BURN.format(cpu_s=cpu_s))
@@ -122,7 +118,7 @@ def burn(host: RunningHost, cpu_s: float) -> float:
 
 
 @COUNTED
-def test_what_one_host_burns_is_counted_to_it_alone(testbed: Testbed) -> None:
+def test_what_one_host_burns_is_counted_to_it_alone(testbed):
     hosts = [testbed.host("dgt"), testbed.host("vmuf")]
     before = [used_s(host) for host in hosts]
     burn(hosts[0], 1.0)
@@ -132,7 +128,7 @@ def test_what_one_host_burns_is_counted_to_it_alone(testbed: Testbed) -> None:
 
 
 @pytest.mark.skipif(not means().limits, reason=means().missing or "can be limited")
-def test_a_limited_host_is_slow(testbed: Testbed) -> None:
+def test_a_limited_host_is_slow(testbed):
     host = testbed.host("dgt")
     host.namespaces.cgroup.limit(0.25)
     try:

@@ -3,14 +3,11 @@
 import json
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.testbed.runs import HOME, AccessPoint, Ran, content
+from tests.testbed.runs import HOME, Ran, content
 from tierbench import names
-from tierbench.testbed.testbed import Testbed
 
 Nightly = Callable[..., tuple[int, str]]
 NIGHTS = f"{HOME}/nights"
@@ -24,7 +21,7 @@ replicas.nightly = { kind = "random", count = 4, size_mb = 48 }
 """
 
 
-def until(holds: Callable[[], Any], what: str) -> Any:
+def until(holds, what):
     deadline = time.monotonic() + PATIENCE_S
     while not (found := holds()):
         assert time.monotonic() < deadline, what
@@ -33,13 +30,13 @@ def until(holds: Callable[[], Any], what: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def nightly(access_point: AccessPoint) -> Nightly:
+def nightly(access_point):
     """The command `tierbench nightly` of the access point's user, who has one that is due at night."""
     access_point.define("watched", EXPERIMENT)
     access_point.make_replicas("watched")
     place = (f"TIERBENCH_NIGHTS={NIGHTS}", f"TIERBENCH_HISTORY={NIGHTS}/history.sqlite")
 
-    def command(*words: str) -> tuple[int, str]:
+    def command(*words):
         return access_point.command("env", *place, "tierbench", "nightly", *words, check=False)
 
     assert command("add", f"{HOME}/watched.toml", "--site", "testbed", "--at", "02:30")[0] == 0
@@ -47,19 +44,19 @@ def nightly(access_point: AccessPoint) -> Nightly:
 
 
 @pytest.fixture(scope="module")
-def folder(access_point: AccessPoint) -> Path:
+def folder(access_point):
     return access_point.there("nights/watched")
 
 
 @pytest.fixture(scope="module")
-def night(nightly: Nightly, folder: Path, testbed: Testbed) -> dict[str, Any]:
+def night(nightly, folder, testbed):
     """The record of a night in whose middle the scheduler was killed, and another one was asked for and refused."""
     assert nightly("run", "watched")[0] == 0
     until(lambda: list(folder.glob(f"{names.NIGHTS}/*/run/{names.CEILINGS}")), "the links were not measured")
     assert nightly("run", "watched")[0] == 4
     testbed.host("ce").run("sh", "-c", "kill -KILL $(pgrep -x condor_schedd)")
 
-    def ended() -> Any:
+    def ended():
         nights = [content(path) for path in sorted(folder.glob(f"{names.NIGHTS}/*/{names.NIGHT_RECORD}"))]
         return nights if all(one["deliveries"] for one in nights) else None
 
@@ -67,7 +64,7 @@ def night(nightly: Nightly, folder: Path, testbed: Testbed) -> dict[str, Any]:
     return dict(only)
 
 
-def test_a_night_is_measured_though_the_scheduler_is_killed_in_its_middle(night: dict[str, Any], folder: Path) -> None:
+def test_a_night_is_measured_though_the_scheduler_is_killed_in_its_middle(night, folder):
     """Whether what was measured can be believed depends on how busy this machine was."""
     (table,) = folder.glob(f"{names.NIGHTS}/*/run/{names.TRIALS_CSV}")
     rows = Ran(0, table.parent).rows(names.TRIALS_CSV)
@@ -76,7 +73,7 @@ def test_a_night_is_measured_though_the_scheduler_is_killed_in_its_middle(night:
     assert night["outcome"] == ("measured" if night["counts"].get("VALID") else "failed"), night["reason"]
 
 
-def test_it_has_a_control_of_another_way_beside_what_is_watched(night: dict[str, Any], folder: Path) -> None:
+def test_it_has_a_control_of_another_way_beside_what_is_watched(night, folder):
     control = content(folder / names.NIGHTLY)["control"]
     (plan,) = [content(path) for path in folder.glob(f"{names.NIGHTS}/*/run/{names.PLAN}")]
     assert night["counts"]
@@ -84,16 +81,14 @@ def test_it_has_a_control_of_another_way_beside_what_is_watched(night: dict[str,
 
 
 @pytest.mark.usefixtures("night")
-def test_the_crontab_job_waits_for_the_next_night(access_point: AccessPoint) -> None:
+def test_the_crontab_job_waits_for_the_next_night(access_point):
     mine = ["-constraint", 'TierbenchNightly == "watched"']  # and not the night's DAG, which may just be leaving
     _, job = access_point.command("condor_q", *mine, "-af", "CronHour", "CronMinute", "JobStatus")
     assert job.split() in (["2", "30", "1"], ["2", "30", "2"])
 
 
 @pytest.mark.usefixtures("night")
-def test_a_night_for_which_the_disk_has_no_room_is_refused_and_told(
-    nightly: Nightly, folder: Path, testbed: Testbed
-) -> None:
+def test_a_night_for_which_the_disk_has_no_room_is_refused_and_told(nightly, folder, testbed):
     ce = testbed.host("ce")
     ce.run("mount", "-t", "tmpfs", "-o", "size=1m,mode=777", "tmpfs", f"{NIGHTS}/watched/{names.NIGHTS}")
     try:
@@ -108,9 +103,7 @@ def test_a_night_for_which_the_disk_has_no_room_is_refused_and_told(
 
 
 @pytest.mark.usefixtures("night")
-def test_removed_it_leaves_no_job_and_all_that_was_measured(
-    nightly: Nightly, folder: Path, access_point: AccessPoint
-) -> None:
+def test_removed_it_leaves_no_job_and_all_that_was_measured(nightly, folder, access_point):
     nightly("remove", "watched")
     mine = ["-constraint", 'TierbenchNightly == "watched"', "-af", "ClusterId"]
     until(lambda: not access_point.command("condor_q", *mine)[1].strip(), "its job is in the queue still")

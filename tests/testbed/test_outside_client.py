@@ -6,7 +6,6 @@ from tests.testbed.conftest import say
 from tests.testbed.runs import Ran, content, whole
 from tierbench import names
 from tierbench.testbed.run import run
-from tierbench.testbed.testbed import Testbed
 
 pytestmark = pytest.mark.long
 
@@ -49,7 +48,7 @@ values = [90]
 
 
 @pytest.fixture(scope="module")
-def ran(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+def ran(testbed, tmp_path_factory):
     """A run of the experiment, which is brought to the testbed with what is beside it."""
     folder = tmp_path_factory.mktemp("user")
     (folder / "cat_it.py").write_text(CLIENT)
@@ -58,14 +57,14 @@ def ran(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return Ran(run(testbed, str(folder / "outside.toml"), folder / "run", say), folder / "run")
 
 
-def test_its_jobs_read_their_replicas(ran: Ran) -> None:
+def test_its_jobs_read_their_replicas(ran):
     assert [(row["program"], row["status"]) for row in ran.rows(names.JOBS_CSV)] == [("cat_it", "ok")] * 2
 
 
-def test_its_bytes_are_closed_with_the_storages(ran: Ran) -> None:
+def test_its_bytes_are_closed_with_the_storages(ran):
     (trial,) = ran.rows(names.TRIALS_CSV)
     assert -0.02 <= float(trial["closure"]) < 0.2  # headers, and what TCP sends again
 
 
-def test_what_a_paper_found_goes_along(ran: Ran) -> None:
+def test_what_a_paper_found_goes_along(ran):
     assert [claim["paper"] for claim in content(ran.directory / names.EXPERIMENT)["claims"]] == ["Somebody"]

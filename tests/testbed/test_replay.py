@@ -2,14 +2,12 @@
 
 import json
 import re
-from typing import Any
 
 import pytest
 
-from tests.testbed.runs import HOME, AccessPoint, Ran
+from tests.testbed.runs import HOME
 from tierbench import names
 from tierbench.submit.trial.joblog import last_record
-from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
 pytestmark = pytest.mark.long
@@ -37,7 +35,7 @@ replicas.others = { kind = "random", count = 1, size_mb = 64 }
 """
 
 
-def sent(testbed: Testbed) -> int:
+def sent(testbed):
     """What the storage's XRootD has sent to clients that have left, by its own count."""
     statistics = testbed.host("vmuf").run("xrdfs", "vmuf.uf.test:1094", "query", "stats", "l", user=USER).stdout
     match = SENT.search(statistics)
@@ -46,7 +44,7 @@ def sent(testbed: Testbed) -> int:
 
 
 @pytest.fixture(scope="module")
-def recorded(testbed: Testbed, access_point: AccessPoint) -> dict[str, Any]:
+def recorded(testbed, access_point):
     """How the client ended that read by ROOT; its record lies beside the experiment that replays it."""
     run = access_point.measured("recorded", RECORDED)
     record = testbed.host("wn01").run("cat", RECORD).stdout
@@ -56,7 +54,7 @@ def recorded(testbed: Testbed, access_point: AccessPoint) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def replayed(testbed: Testbed, access_point: AccessPoint, recorded: dict[str, Any]) -> tuple[Ran, int]:
+def replayed(testbed, access_point, recorded):
     """The run that replayed it, and what the server sent meanwhile."""
     assert recorded["status"] == "ok"
     access_point.define("replayed", REPLAYED)
@@ -65,18 +63,18 @@ def replayed(testbed: Testbed, access_point: AccessPoint, recorded: dict[str, An
     return access_point.run("replayed"), sent(testbed) - before
 
 
-def test_a_replay_reads_what_the_job_read(recorded: dict[str, Any], replayed: tuple[Ran, int]) -> None:
+def test_a_replay_reads_what_the_job_read(recorded, replayed):
     (job,) = replayed[0].rows(names.JOBS_CSV)
     assert (job["status"], job["message"]) == ("ok", "")
     assert int(job["bytes_app"]) == recorded["bytes_app"]
     assert int(job["bytes_client"]) == pytest.approx(recorded["bytes_app"], rel=0.001)
 
 
-def test_the_servers_xrootd_sent_that_much(recorded: dict[str, Any], replayed: tuple[Ran, int]) -> None:
+def test_the_servers_xrootd_sent_that_much(recorded, replayed):
     assert replayed[1] == pytest.approx(recorded["bytes_app"], rel=0.001)
 
 
-def test_it_asks_for_it_in_the_same_vector_reads(recorded: dict[str, Any], replayed: tuple[Ran, int]) -> None:
+def test_it_asks_for_it_in_the_same_vector_reads(recorded, replayed):
     (job,) = replayed[0].rows(names.JOBS_CSV)
     detail = json.loads(job["detail"])
     assert recorded["detail"]["vector_reads"] > 3

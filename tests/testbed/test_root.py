@@ -1,14 +1,11 @@
 """ROOT on the testbed's hosts reads through XRootD even where it could cheat; a tree's numbers as an RNTuple."""
 
-from typing import Any
-
 import pytest
 
-from tests.testbed.runs import HOME, AccessPoint, outcome
+from tests.testbed.runs import HOME, outcome
 from tierbench import names
 from tierbench.submit.trial.joblog import last_record
 from tierbench.testbed.services.filesystem import DATA
-from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
 MAKE = """
@@ -66,7 +63,7 @@ with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as
 
 
 @pytest.fixture(scope="module")
-def root_file(testbed: Testbed) -> str:
+def root_file(testbed):
     path = f"{DATA}/tree.root"
     testbed.host("vmuf").run("python3", "-c", MAKE.format(path=path), user=USER)
     return path
@@ -80,14 +77,14 @@ def root_file(testbed: Testbed) -> str:
         ("dgt", "dgt.fiu.test"),  # here the path exists locally too: ROOT's silent short cut
     ],
 )
-def test_root_reads_through_xrootd(testbed: Testbed, root_file: str, reader: str, door: str) -> None:
+def test_root_reads_through_xrootd(testbed, root_file, reader, door):
     url = f"root://{door}:1094/{root_file}"
     answer = testbed.host(reader).run("python3", "-c", READ.format(url=url), user=USER).stdout
     assert answer.split() == ["TNetXNGFile", "1000"]
 
 
 @pytest.fixture(scope="module")
-def ends(access_point: AccessPoint) -> dict[str, dict[str, Any]]:
+def ends(access_point):
     """How the client of each format ended."""
     run = access_point.measured("formats", EXPERIMENT)
     assert [outcome(trial)["reasons"] for trial in run.trials] == [[], []]
@@ -96,7 +93,7 @@ def ends(access_point: AccessPoint) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_trees_and_rntuples_are_the_same_numbers(ends: dict[str, Any], testbed: Testbed) -> None:
+def test_trees_and_rntuples_are_the_same_numbers(ends, testbed):
     sums = testbed.host("vmuf").run("python3", "-c", SUM, user=USER).stdout.split()
     assert len(sums) == 2
     assert sums[0] == sums[1]
@@ -104,7 +101,7 @@ def test_trees_and_rntuples_are_the_same_numbers(ends: dict[str, Any], testbed: 
 
 
 @pytest.mark.usefixtures("ends")
-def test_files_made_anew_are_the_same_bytes(testbed: Testbed) -> None:
+def test_files_made_anew_are_the_same_bytes(testbed):
     """So that repetitions can be added on another testbed, whose files have the checksums that the run's plan has."""
     anew = f"{HOME}/anew"
     make = f"tierbench replicas {HOME}/formats.toml --site testbed --directory {anew} >&2"
@@ -115,7 +112,7 @@ def test_files_made_anew_are_the_same_bytes(testbed: Testbed) -> None:
 
 
 @pytest.mark.parametrize(("kind", "vector_reads"), [("TTree", range(1, 9)), ("RNTuple", range(4, 6))])
-def test_what_the_chosen_columns_take_is_read_and_counted(ends: dict[str, Any], kind: str, vector_reads: range) -> None:
+def test_what_the_chosen_columns_take_is_read_and_counted(ends, kind, vector_reads):
     end = ends[kind]
     detail = end["detail"]
     assert end["bytes_app"] == detail["column_bytes"] + detail["opening_bytes"] + detail.get("gap_bytes", 0)
@@ -124,7 +121,7 @@ def test_what_the_chosen_columns_take_is_read_and_counted(ends: dict[str, Any], 
 
 
 @pytest.mark.usefixtures("ends")
-def test_root_has_started_before_the_go_for_files_on_a_mount_too(access_point: AccessPoint, testbed: Testbed) -> None:
+def test_root_has_started_before_the_go_for_files_on_a_mount_too(access_point, testbed):
     """Its interpreter alone takes 0.2 s of CPU, which a client of a mount alone would spend in the trial's time."""
     host, program = testbed.host("vmuf"), access_point.there("formats") / names.PROGRAMS / "root_read"
     host.put("/home/bench/root_read", program.read_bytes(), 0o755, user=USER)

@@ -8,20 +8,19 @@ import pwd
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import classad2
 import pytest
 
-from tests.testbed.runs import HOME, AccessPoint, outcome
+from tests.testbed.runs import HOME, outcome
 from tierbench.errors import HostError
 from tierbench.site_configs.site import SHIPPED
 from tierbench.testbed import rootfs
-from tierbench.testbed.host import RunningHost
 from tierbench.testbed.run import _take_along, bring_home, give_to_caller, make_parents
 from tierbench.testbed.services.filesystem import FIRST_PORT, LAST_PORT
-from tierbench.testbed.testbed import Testbed, home
+from tierbench.testbed.testbed import home
 from tierbench.testbed.topology import USER
 
 from .conftest import SETTINGS
@@ -32,7 +31,7 @@ PLANTED = f"/home/{USER}/planted"
 
 
 @pytest.fixture
-def ce(testbed: Testbed) -> RunningHost:
+def ce(testbed):
     return testbed.host("ce")
 
 
@@ -40,14 +39,14 @@ def ce(testbed: Testbed) -> RunningHost:
 
 
 @pytest.fixture
-def outside(tmp_path: Path) -> Path:
+def outside(tmp_path):
     """A file of this machine that nobody on the testbed has any business with."""
     path = tmp_path / "outside"
     path.write_text("secret")
     return path
 
 
-def test_a_file_taken_along_is_not_written_through_a_link(ce: RunningHost, outside: Path, tmp_path: Path) -> None:
+def test_a_file_taken_along_is_not_written_through_a_link(ce, outside, tmp_path):
     definition = tmp_path / "planted.toml"
     mine = 'extends = "quick"\nname = "planted"\n'
     definition.write_text(mine)
@@ -59,7 +58,7 @@ def test_a_file_taken_along_is_not_written_through_a_link(ce: RunningHost, outsi
     assert ce.read(copy, USER) == mine.encode()
 
 
-def test_a_folder_that_is_a_link_leads_nowhere_here(ce: RunningHost, outside: Path) -> None:
+def test_a_folder_that_is_a_link_leads_nowhere_here(ce, outside):
     folder = f"{PLANTED}-folder"
     ce.run("ln", "-sfn", str(outside.parent), folder, user=USER)
     with pytest.raises(HostError):
@@ -67,7 +66,7 @@ def test_a_folder_that_is_a_link_leads_nowhere_here(ce: RunningHost, outside: Pa
     assert sorted(outside.parent.iterdir()) == [outside]
 
 
-def test_links_in_a_run_directory_stay_on_the_testbed(ce: RunningHost, outside: Path, tmp_path: Path) -> None:
+def test_links_in_a_run_directory_stay_on_the_testbed(ce, outside, tmp_path):
     run = ce.run("mktemp", "-d", user=USER).stdout.strip()
     plant = f"cd {run}; mkdir sub; echo it >sub/file; chmod 700 sub/file; mkfifo pipe"
     plant += f"; ln -s {outside} stolen; ln -s {outside.parent} sub/folder; ln -s /etc/shadow shadow"
@@ -80,7 +79,7 @@ def test_links_in_a_run_directory_stay_on_the_testbed(ce: RunningHost, outside: 
     assert {path.stat().st_uid for path in [into, *into.rglob("*")]} == {os.geteuid()}
 
 
-def test_what_was_brought_home_belongs_to_who_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_brought_home_belongs_to_who_called(tmp_path, monkeypatch):
     monkeypatch.setenv("SUDO_UID", str(SOMEBODY))
     monkeypatch.setenv("SUDO_GID", str(SOMEBODY))
     runs, into = tmp_path / "runs", tmp_path / "runs" / "run"
@@ -113,7 +112,7 @@ print("status", status, "typed", *struct.unpack("i", fcntl.ioctl(0, termios.FION
 """
 
 
-def at_a_terminal(*command: str, typed: bytes = b"") -> str:
+def at_a_terminal(*command, typed=b""):
     """All that stands on the terminal of a shell that has run a command, with what was typed into it meanwhile."""
     pid, terminal = pty.fork()
     if pid == 0:
@@ -130,7 +129,7 @@ def at_a_terminal(*command: str, typed: bytes = b"") -> str:
 
 @pytest.mark.skipif(not LEGACY.exists() or LEGACY.read_text() != "1\n", reason="nobody can type on this kernel")
 @pytest.mark.parametrize("inside", ["exec", "_inside", "run"])
-def test_nobody_there_types_into_the_shell_that_called(testbed: Testbed, ce: RunningHost, inside: str) -> None:
+def test_nobody_there_types_into_the_shell_that_called(testbed, ce, inside):
     ce.put(f"{PLANTED}.py", TYPES, user=USER)
     host = f"import sys; from tierbench.testbed.testbed import Testbed; ce = Testbed({testbed.name!r}).host('ce'); "
     calls = {
@@ -143,7 +142,7 @@ def test_nobody_there_types_into_the_shell_that_called(testbed: Testbed, ce: Run
     assert "status 0 typed 0" in output
 
 
-def test_a_shell_there_takes_what_is_typed(testbed: Testbed) -> None:
+def test_a_shell_there_takes_what_is_typed(testbed):
     command = [sys.executable, "-m", "tierbench", "testbed", "shell", "--name", testbed.name, "--user", USER, "ce"]
     output = at_a_terminal(*command, typed=b"echo $((6 * 7)) is it; exit 3\n")
     assert "42 is it" in output
@@ -153,7 +152,7 @@ def test_a_shell_there_takes_what_is_typed(testbed: Testbed) -> None:
 # -- who is who ------------------------------------------------------------------------------------------
 
 
-def test_what_runs_there_belongs_to_nobody_here(testbed: Testbed, ce: RunningHost) -> None:
+def test_what_runs_there_belongs_to_nobody_here(testbed, ce):
     owners = {int(line) for host in testbed.hosts.values() for line in host.run("ps", "-eo", "uid=").stdout.split()}
     owners |= {int(ce.run("id", "-u", user=USER).stdout)}
     assert len(owners) > 3  # root, condor, mfs, xrootd and the user
@@ -162,18 +161,18 @@ def test_what_runs_there_belongs_to_nobody_here(testbed: Testbed, ce: RunningHos
     assert min(owners - {0}) > rootfs.FIRST_ID
 
 
-def as_somebody(*command: str) -> subprocess.CompletedProcess[str]:
+def as_somebody(*command):
     become = ["setpriv", f"--reuid={SOMEBODY}", f"--regid={SOMEBODY}", "--clear-groups"]
     return subprocess.run([*become, *command], capture_output=True, text=True, check=False, cwd="/")
 
 
-def test_users_of_this_machine_cannot_run_what_becomes_root_there() -> None:
+def test_users_of_this_machine_cannot_run_what_becomes_root_there():
     su = rootfs.recipe(SETTINGS).path(home() / "cache") / "usr/bin/su"
     assert su.stat().st_mode & 0o4000
     assert "Permission denied" in as_somebody("sh", "-c", f"exec {su} --version").stderr
 
 
-def test_users_of_this_machine_cannot_read_what_hosts_keep_secret(testbed: Testbed) -> None:
+def test_users_of_this_machine_cannot_read_what_hosts_keep_secret(testbed):
     for host, path in (("mds", "etc/mfs/mfsexports.cfg"), ("ce", f"home/{USER}/.condor/tokens.d/pool")):
         file = testbed.directory / "hosts" / host / "upper" / path
         assert file.is_file()
@@ -183,7 +182,7 @@ def test_users_of_this_machine_cannot_read_what_hosts_keep_secret(testbed: Testb
     assert "mfspassword" not in commands
 
 
-def test_jobs_cannot_read_the_file_systems_secrets(testbed: Testbed) -> None:
+def test_jobs_cannot_read_the_file_systems_secrets(testbed):
     for host, path in (
         ("mds", "/etc/mfs/mfsmaster.cfg"),
         ("mds", "/etc/mfs/mfsexports.cfg"),
@@ -194,7 +193,7 @@ def test_jobs_cannot_read_the_file_systems_secrets(testbed: Testbed) -> None:
             testbed.host(host).read(path, USER)
 
 
-def test_no_program_there_becomes_root(testbed: Testbed) -> None:
+def test_no_program_there_becomes_root(testbed):
     for host in testbed.hosts.values():
         root = next(line for line in host.read("/proc/self/mounts").decode().splitlines() if line.split()[1] == "/")
         assert "nosuid" in root.split()[3].split(",")
@@ -205,7 +204,7 @@ def test_no_program_there_becomes_root(testbed: Testbed) -> None:
 
 @pytest.mark.parametrize("port", range(FIRST_PORT, LAST_PORT + 1))
 @pytest.mark.parametrize("server", ["mds", "oss"])
-def test_a_private_worker_does_not_go_in_by_the_gateways_ticket(testbed: Testbed, server: str, port: int) -> None:
+def test_a_private_worker_does_not_go_in_by_the_gateways_ticket(testbed, server, port):
     address = testbed.host(server).host.address
     refused = testbed.host("wn01").run("bash", "-c", f": </dev/tcp/{address}/{port}", check=False, timeout=60)
     assert "refused" in refused.stderr
@@ -235,9 +234,7 @@ options = {{ setup = '{CHECK} && test -d "$WHERE" && PATH="$PATH:$(echo {ROOT_BI
 """
 
 
-def test_a_run_under_a_tight_umask_with_a_secret_is_complete_and_tells_nobody(
-    access_point: AccessPoint, ce: RunningHost
-) -> None:
+def test_a_run_under_a_tight_umask_with_a_secret_is_complete_and_tells_nobody(access_point, ce):
     access_point.define("quiet", QUIET)
     ce.put(f"{HOME}/quiet-site.toml", SITE.replace(PUBLIC, PECULIAR), user=USER)
     ce.put(f"{HOME}/token", f"{TOLD_TO_NOBODY}\n", 0o600, USER)
@@ -263,12 +260,12 @@ WITH_SETUID = 'mount -o remount,bind,suid / && exec runuser -u "$0" -- sudo -n "
 
 
 @pytest.fixture
-def sudo(testbed: Testbed) -> Iterator[Sudo]:
+def sudo(testbed):
     """Run the helper by real sudo, as an account; a stand-in for it tells who it is, and empties no caches."""
     worker = testbed.host("wn03")
     worker.put(HELPER, '#!/bin/sh\necho "$(id -u) $*"\n', 0o755)
 
-    def run(account: str, *command: str, line: str) -> subprocess.CompletedProcess[str]:
+    def run(account, *command, line):
         worker.put(SUDOERS, line, 0o440)
         worker.run("visudo", "-cf", SUDOERS)
         return worker.run("unshare", "--mount", "sh", "-euc", WITH_SETUID, account, *command, check=False)
@@ -282,18 +279,18 @@ FILLED_IN = SHIPPED_LINE.replace("nobody-yet", USER)
 
 
 @pytest.mark.parametrize("word", ["drop_caches", "lustre"])
-def test_sudo_lets_the_account_of_the_jobs_do_this_alone(sudo: Sudo, word: str) -> None:
+def test_sudo_lets_the_account_of_the_jobs_do_this_alone(sudo, word):
     assert sudo(USER, HELPER, word, line=FILLED_IN).stdout == f"0 {word}\n"
 
 
 @pytest.mark.parametrize("command", [[HELPER], [HELPER, "drop_caches", "more"], [HELPER, "--help"], ["/bin/true"]])
-def test_sudo_lets_it_do_nothing_else(sudo: Sudo, command: list[str]) -> None:
+def test_sudo_lets_it_do_nothing_else(sudo, command):
     assert "password is required" in sudo(USER, *command, line=FILLED_IN).stderr
 
 
-def test_sudo_lets_no_other_account_do_it(sudo: Sudo) -> None:
+def test_sudo_lets_no_other_account_do_it(sudo):
     assert "password is required" in sudo("xrootd", HELPER, "drop_caches", line=FILLED_IN).stderr
 
 
-def test_the_line_as_it_is_shipped_lets_nobody_do_anything(sudo: Sudo) -> None:
+def test_the_line_as_it_is_shipped_lets_nobody_do_anything(sudo):
     assert "password is required" in sudo(USER, HELPER, "drop_caches", line=SHIPPED_LINE).stderr

@@ -5,18 +5,15 @@ Beside it is a door for grid proxies. All clients read by them in one run.
 
 import subprocess
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from tests.testbed.runs import HOME, AccessPoint, outcome
+from tests.testbed.runs import HOME, outcome
 from tierbench import names
-from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services import tokens
 from tierbench.testbed.services.certificates import PROXY
 from tierbench.testbed.services.filesystem import DATA, MOUNT_POINT
 from tierbench.testbed.services.xrootd import AUTHORITIES, COPY_TOKEN, TOKEN_HTTPS_PORT, TOKEN_PORT, X509_PORT
-from tierbench.testbed.testbed import Testbed
 from tierbench.testbed.topology import USER
 
 CLIENTS = {
@@ -46,12 +43,12 @@ Read = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module", params=["root", "https"])
-def read(testbed: Testbed, request: pytest.FixtureRequest) -> Read:
+def read(testbed, request):
     """Read a file by the door as a user who shows this token, or none."""
     worker = testbed.host("wn03")
     testbed.host("vmuf").put(FILE, CONTENT, user=USER)
 
-    def read(token: str, mode: int = 0o600) -> subprocess.CompletedProcess[str]:
+    def read(token, mode=0o600):
         worker.put(SHOWN, token, mode, USER)
         worker.run("chmod", f"{mode:o}", SHOWN)
         environment = [f"BEARER_TOKEN_FILE={SHOWN}"] if token else []
@@ -65,7 +62,7 @@ def read(testbed: Testbed, request: pytest.FixtureRequest) -> Read:
     return read
 
 
-def test_its_bearer_reads(read: Read, issue: Callable[..., str]) -> None:
+def test_its_bearer_reads(read, issue):
     copy = read(issue())
     assert copy.stdout == CONTENT, copy.stderr
 
@@ -81,13 +78,13 @@ def test_its_bearer_reads(read: Read, issue: Callable[..., str]) -> None:
     ],
     ids=["expired", "for another door", "for other files", "for writing", "of another issuer"],
 )
-def test_other_tokens_are_refused(read: Read, issue: Callable[..., str], lasts_s: int, claims: dict[str, Any]) -> None:
+def test_other_tokens_are_refused(read, issue, lasts_s, claims):
     refused = read(issue(lasts_s, **claims))
     assert refused.returncode != 0
     assert CONTENT not in refused.stdout
 
 
-def test_nobody_reads_without_one_or_with_a_forged_one(kdc: RunningHost, read: Read) -> None:
+def test_nobody_reads_without_one_or_with_a_forged_one(kdc, read):
     forger = "/run/forger"
     kdc.run("mkdir", "-p", forger)
     kdc.run(tokens.PROGRAM, "make", forger, tokens.URL)  # with a key of its own, by the same name
@@ -98,11 +95,11 @@ def test_nobody_reads_without_one_or_with_a_forged_one(kdc: RunningHost, read: R
 
 
 @pytest.mark.parametrize("read", ["root"], indirect=True)
-def test_a_token_that_others_may_read_is_not_shown(read: Read, issue: Callable[..., str]) -> None:
+def test_a_token_that_others_may_read_is_not_shown(read, issue):
     assert read(issue(), 0o644).returncode != 0
 
 
-def test_nobody_reads_without_a_proxy_where_one_is_wanted(testbed: Testbed) -> None:
+def test_nobody_reads_without_a_proxy_where_one_is_wanted(testbed):
     worker, url = testbed.host("wn03"), f"root://vmuf.uf.test:{X509_PORT}/{FILE}"
     testbed.host("vmuf").put(FILE, CONTENT, user=USER)
     copies = [
@@ -113,23 +110,21 @@ def test_nobody_reads_without_a_proxy_where_one_is_wanted(testbed: Testbed) -> N
     assert "Auth failed" in copies[1].stderr
 
 
-def told_of(ce: RunningHost, text: str) -> str:
+def told_of(ce, text):
     """Where a text stands in what a run and HTCondor tell."""
     files = ce.run("grep", "-rlF", text, f"{HOME}/by-token", user=USER, check=False).stdout
     jobs = ce.run("condor_history", "-l", user=USER).stdout.splitlines()
     return files + "".join(line for line in jobs if text in line)
 
 
-def define(access_point: AccessPoint, *ways: str, further: str = "") -> None:
+def define(access_point, *ways, further=""):
     workload = 'workloads.{0} = {{ client = "{1}", replicas = "noise", access = ["{0}"] }}\n'
     workloads = (workload.format(way, CLIENTS[way]) for way in ways)
     access_point.define("by-token", EXPERIMENT.format([*ways]) + "".join(workloads) + further)
 
 
 @pytest.mark.long
-def test_clients_of_a_trial_show_it_and_nothing_tells_it(
-    testbed: Testbed, access_point: AccessPoint, issue: Callable[..., str]
-) -> None:
+def test_clients_of_a_trial_show_it_and_nothing_tells_it(testbed, access_point, issue):
     ce, token = testbed.host("ce"), issue().strip()
     ce.put(tokens.TOKEN, token, 0o600, USER)
     define(access_point, *CLIENTS, further=FURTHER)
@@ -156,7 +151,7 @@ def test_clients_of_a_trial_show_it_and_nothing_tells_it(
         assert told_of(ce, shown.rpartition(".")[2]) == ""  # its signature, without which it is worth nothing
 
 
-def ends_of(access_point: AccessPoint, way: str, *more: str) -> dict[str, Any] | None:
+def ends_of(access_point, way, *more):
     """What the trial by an access method has come to, if there was a run."""
     define(access_point, way)
     access_point.make_replicas("by-token")
@@ -167,7 +162,7 @@ def ends_of(access_point: AccessPoint, way: str, *more: str) -> dict[str, Any] |
     return outcome(access_point.copy(way) / f"trials/{way}.{way}.x002.r1")
 
 
-def test_an_expired_one_gives_a_reason_and_no_rate(access_point: AccessPoint, show: Callable[..., None]) -> None:
+def test_an_expired_one_gives_a_reason_and_no_rate(access_point, show):
     show(-60)
     assert ends_of(access_point, "wan-xrootd-token") is None
     end = ends_of(access_point, "wan-xrootd-token", "--anyway")
@@ -175,7 +170,7 @@ def test_an_expired_one_gives_a_reason_and_no_rate(access_point: AccessPoint, sh
     assert "expired-token" in str(end["reasons"])
 
 
-def test_so_does_one_that_the_server_refuses(access_point: AccessPoint, show: Callable[..., None]) -> None:
+def test_so_does_one_that_the_server_refuses(access_point, show):
     show(3600, scope="read:/elsewhere")
     end = ends_of(access_point, "wan-https-token")
     assert end and end["state"] == "incomplete"

@@ -15,7 +15,6 @@ from tierbench.postprocess.arrays import Numbers
 from tierbench.postprocess.measures.steady import steady
 from tierbench.postprocess.measures.traffic import Counted
 from tierbench.postprocess.records.trial import Sampled
-from tierbench.testbed.testbed import Testbed
 
 pytestmark = pytest.mark.quiet
 
@@ -59,26 +58,26 @@ class Injection:
     storage: list[Sampled]
 
     @property
-    def end_s(self) -> float:
+    def end_s(self):
         return float(self.times[-1])
 
     @property
-    def held_up(self) -> bool:
+    def held_up(self):
         """Whether the sender had to wait, by its own log: what it then sends at once is no level and no ramp."""
         return bool(np.diff(self.times).max() > MOST_LATE_S)
 
-    def ns(self, seconds: float) -> int:
+    def ns(self, seconds):
         return self.begin_ns + round(seconds * 1e9)
 
-    def sent_between(self, begin_s: float, end_s: float) -> float:
+    def sent_between(self, begin_s, end_s):
         return float(np.diff(np.interp([begin_s, end_s], self.times, self.sent))[0])
 
-    def mbps_between(self, begin_s: float, end_s: float) -> float:
+    def mbps_between(self, begin_s, end_s):
         return self.sent_between(begin_s, end_s) * 8 / 1e6 / (end_s - begin_s)
 
 
 @pytest.fixture(scope="module")
-def injection(testbed: Testbed) -> Injection:
+def injection(testbed):
     oss, worker = testbed.host("oss"), testbed.host("wn03")
     oss.put("/root/sender.py", SENDER)
     numbers = [RAMP_S, LEVEL_S, LEVEL_MBPS, PAYLOAD, ETHERNET_IP_UDP]
@@ -91,23 +90,23 @@ def injection(testbed: Testbed) -> Injection:
     return injected
 
 
-def test_the_sender_did_what_it_should(injection: Injection) -> None:
+def test_the_sender_did_what_it_should(injection):
     assert injection.mbps_between(RAMP_S, RAMP_S + LEVEL_S) == pytest.approx(LEVEL_MBPS, rel=0.01)
 
 
-def test_all_bytes_sent_are_measured(injection: Injection) -> None:
+def test_all_bytes_sent_are_measured(injection):
     begin_ns, end_ns = injection.ns(-2 * PERIOD_S), injection.ns(injection.end_s + 2 * PERIOD_S)
     measured = Counted(injection.storage, "tx_bytes").traffic(begin_ns, end_ns)
     assert measured.bytes == pytest.approx(injection.sent[-1], rel=0.005)
 
 
 @pytest.mark.parametrize(("begin_s", "end_s"), [(0.0, 2 * RAMP_S + LEVEL_S), (3.0, 9.0), (0.7, 4.1), (8.0, 11.5)])
-def test_the_mean_rate_of_any_part_is_measured(injection: Injection, begin_s: float, end_s: float) -> None:
+def test_the_mean_rate_of_any_part_is_measured(injection, begin_s, end_s):
     measured = Counted(injection.storage, "tx_bytes").traffic(injection.ns(begin_s), injection.ns(end_s))
     assert measured.mean_mbps == pytest.approx(injection.mbps_between(begin_s, end_s), rel=0.005)
 
 
-def test_the_steady_state_is_found_where_it_was(injection: Injection) -> None:
+def test_the_steady_state_is_found_where_it_was(injection):
     state = steady(*Counted(injection.storage, "tx_bytes").rates(injection.ns(0), injection.ns(injection.end_s)))
     assert state is not None
     assert state.begin_s == pytest.approx(RAMP_S, abs=2 * PERIOD_S)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.testbed.runs import HOME, AccessPoint, Ran, outcome
+from tests.testbed.runs import HOME, Ran, outcome
 from tierbench import names
 
 pytestmark = pytest.mark.long
@@ -19,7 +19,7 @@ replicas.short = { kind = "random", count = 1, size_mb = 1 }
 """
 
 
-def test_the_trials_come_between_the_steps(access_point: AccessPoint) -> None:
+def test_the_trials_come_between_the_steps(access_point):
     access_point.define("workflow", COPIES)
     access_point.make_replicas("workflow")
     access_point.write("workflow")

@@ -1,16 +1,14 @@
 """Trials that write, by the mount and by the bridge: what they say is what arrived, and nothing of theirs is left."""
 
 import re
-from collections.abc import Iterator
 from functools import partial
 
 import pytest
 
-from tests.testbed.runs import SECOND_CLIENT, AccessPoint, Ran, all_read, outcome
+from tests.testbed.runs import SECOND_CLIENT, Ran, all_read, outcome
 from tests.testbed.test_conditions import holding
 from tierbench import names
 from tierbench.testbed.services.filesystem import MOUNT_POINT, WRITABLE
-from tierbench.testbed.testbed import Testbed
 
 CLIENTS = 2
 SIZE_MB = 80
@@ -25,7 +23,7 @@ replicas.out = {{ kind = "written", size_mb = {SIZE_MB}, check = "adler32" }}
 
 
 @pytest.fixture(scope="module")
-def written(access_point: AccessPoint, testbed: Testbed) -> Iterator[Ran]:
+def written(access_point, testbed):
     """A trial by each way; then, while they write, a client of the third is removed and the fourth as a whole."""
     access_point.define("writes", WRITES)
     run = access_point.write("writes")
@@ -42,7 +40,7 @@ def written(access_point: AccessPoint, testbed: Testbed) -> Iterator[Ran]:
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_what_was_written_is_what_the_storage_received(written: Ran, number: int) -> None:
+def test_what_was_written_is_what_the_storage_received(written, number):
     row = written.rows(names.TRIALS_CSV)[number]
     assert (row["state"], row["direction"]) == ("complete", "received")
     assert int(row["bytes_app"]) == CLIENTS * SIZE_MB * 10**6
@@ -52,27 +50,27 @@ def test_what_was_written_is_what_the_storage_received(written: Ran, number: int
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_it_was_read_again_and_compared(written: Ran, number: int) -> None:
+def test_it_was_read_again_and_compared(written, number):
     assert written.rows(names.TRIALS_CSV)[number]["looked_at"] == f"adler32 of {CLIENTS} files"
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_the_rate_is_no_more_than_that_of_the_workers_links(written: Ran, number: int) -> None:
+def test_the_rate_is_no_more_than_that_of_the_workers_links(written, number):
     rate = float(written.rows(names.TRIALS_CSV)[number]["delivered_mbps"])
     assert 10 < rate < 205
 
 
-def test_trials_that_were_broken_off_say_why(written: Ran) -> None:
+def test_trials_that_were_broken_off_say_why(written):
     killed, removed = written.trials[2:]
     # Its own last word, unless it was still writing back what it had in memory when its time to end was over.
     assert re.match("client 1 (killed|lost: it was removed)", outcome(killed)["reasons"][0]), outcome(killed)["reasons"]
     assert outcome(removed)["reasons"][0] == "the trial was removed"
 
 
-def test_nothing_that_was_written_is_left(written: Ran, testbed: Testbed) -> None:
+def test_nothing_that_was_written_is_left(written, testbed):
     assert [outcome(trial)["left"] for trial in written.trials] == [[], [], [], []]
     assert testbed.host("vmuf").run("ls", "-A", f"{MOUNT_POINT}/{WRITABLE}").stdout == ""
 
 
-def test_the_turn_is_nobodys(written: Ran) -> None:
+def test_the_turn_is_nobodys(written):
     assert not (written.directory / names.LOCK_HOLDER).exists()

@@ -1,15 +1,11 @@
 """XCache, cold and warm with the trial's own files: the storage's interface proves either, and a lie is seen."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.testbed.runs import AccessPoint, Machine, Ran, fed, outcome
+from tests.testbed.runs import fed, outcome
 from tierbench import names
-from tierbench.testbed.host import RunningHost
 from tierbench.testbed.services.conditions import WORDS
 from tierbench.testbed.services.xrootd import CACHE, CACHE_MB, CACHE_STATE
-from tierbench.testbed.testbed import Testbed
 
 pytestmark = pytest.mark.long
 
@@ -31,28 +27,26 @@ esac
 """
 
 
-def measured(access_point: AccessPoint, name: str, *states: str, block: int = 256) -> Ran:
+def measured(access_point, name, *states, block=256):
     return access_point.measured(name, EXPERIMENT.format(states=[*states], block=block))
 
 
 @pytest.fixture(scope="module")
-def cache(testbed: Testbed) -> RunningHost:
+def cache(testbed):
     return testbed.host("dgt")
 
 
 @pytest.fixture(scope="module")
-def run(access_point: AccessPoint) -> Ran:
+def run(access_point):
     return measured(access_point, "xcache", "cold", "warm")
 
 
 @pytest.fixture(scope="module")
-def trials(run: Ran) -> dict[str, dict[str, str]]:
+def trials(run):
     return {row["cache"]: row for row in run.rows(names.TRIALS_CSV)}
 
 
-def test_the_storage_sends_more_than_is_asked_for_on_a_miss_and_nothing_on_a_hit(
-    trials: dict[str, dict[str, str]],
-) -> None:
+def test_the_storage_sends_more_than_is_asked_for_on_a_miss_and_nothing_on_a_hit(trials):
     requested = {state: int(row["bytes_app"]) for state, row in trials.items()}
     sent = {state: int(row["bytes_server"]) for state, row in trials.items()}
     assert requested["cold"] == requested["warm"] < 0.6 * int(trials["cold"]["bytes_expected"])
@@ -61,24 +55,24 @@ def test_the_storage_sends_more_than_is_asked_for_on_a_miss_and_nothing_on_a_hit
 
 
 @pytest.mark.quiet
-def test_neither_is_invalid(run: Ran, machine: Machine) -> None:
+def test_neither_is_invalid(run, machine):
     rows = fed(run.rows(names.TRIALS_CSV), machine)
     assert not [row["verdict_reasons"] for row in rows if row["verdict"] == "INVALID"]
 
 
-def test_both_are_complete_and_nobody_doubts_the_cache(run: Ran, trials: dict[str, dict[str, str]]) -> None:
+def test_both_are_complete_and_nobody_doubts_the_cache(run, trials):
     assert [outcome(trial)["reasons"] for trial in run.trials] == [[], []]
     assert not [row["verdict_reasons"] for row in trials.values() if "cache of" in row["verdict_reasons"]]
 
 
 @pytest.mark.usefixtures("run")
-def test_what_was_set_is_restored(cache: RunningHost) -> None:
+def test_what_was_set_is_restored(cache):
     assert not cache.run("find", CACHE, "-name", "*.root").stdout
     assert "pfc.blocksize 128k" in cache.run("cat", "/etc/xrootd/xcache.cfg").stdout
 
 
 @pytest.fixture
-def lying(cache: RunningHost) -> Iterator[None]:
+def lying(cache):
     program = f"{WORDS}/{CACHE_STATE}"
     honest = cache.run("cat", program).stdout
     cache.put(program, LIAR, 0o755)
@@ -87,7 +81,7 @@ def lying(cache: RunningHost) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("run", "lying")
-def test_a_state_that_is_none_is_seen_by_what_the_storage_sent(access_point: AccessPoint) -> None:
+def test_a_state_that_is_none_is_seen_by_what_the_storage_sent(access_point):
     """A cache is called warm that has nothing; its trial fills it, and then it is called cold."""
     for state, words in (("warm", "from a warm cache"), ("cold", "the storage sent 0.0")):
         [row] = measured(access_point, f"not-{state}", state).rows(names.TRIALS_CSV)
@@ -96,7 +90,7 @@ def test_a_state_that_is_none_is_seen_by_what_the_storage_sent(access_point: Acc
 
 
 @pytest.mark.usefixtures("run")
-def test_a_cache_that_cannot_write_makes_the_trial_invalid(access_point: AccessPoint, cache: RunningHost) -> None:
+def test_a_cache_that_cannot_write_makes_the_trial_invalid(access_point, cache):
     """It has the usual block size: another one would take a new start, for which it wants room."""
     cache.run("find", CACHE, "-name", "*.root*", "-delete")  # of the lies
     cache.run("mount", "-o", "remount,size=3m", CACHE)
