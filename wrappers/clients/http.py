@@ -81,6 +81,9 @@ class Http(Client):
         if run.exit_status < 0 or not fetches:
             return {**end, **self.judged(run, written), "bytes_source": "curl"}
         worst = next((fetch for fetch in fetches if fetch["status"] != "ok"), fetches[-1])
+        if worst["status"] == "ok" and len(fetches) < len(self.job.files):
+            counts = f"{len(fetches)} of {len(self.job.files)} files"
+            worst = {"status": "failed", "message": f"curl tells of {counts}, with exit status {run.exit_status}"}
         read = sum(fetch["bytes"] for fetch in fetches)
         return {**end, "status": worst["status"], "message": worst["message"], "bytes_app": read}
 

@@ -264,6 +264,14 @@ def test_curl_keeps_its_connection_or_does_not(tmp_path, web, reuse):
     assert len(web.connections) == (2 if reuse else 6)
 
 
+def test_files_of_which_curl_tells_nothing_were_not_read(tmp_path):
+    job = Job(tmp_path, "http://nowhere.test", count=3)
+    job.script("bin/curl", f"echo 'fetched 200 {SIZE} 0.1' >&2; exit 27")
+    end = job.end("http", files_per_job=3)
+    assert (end["status"], end["bytes_app"]) == ("failed", SIZE)
+    assert (end["work"]["files"], end["work"]["failed"]) == (1, 2)
+
+
 def test_a_job_tells_that_it_comes_on_though_the_storage_may_rest(job):
     client = job.begin("dd", files_per_job=2, processes=2, for_s=60)
     until(lambda: any(_progress(told) > 5 for told in job.folder.glob("tierbench-*")))
