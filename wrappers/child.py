@@ -7,6 +7,7 @@ import select
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -17,9 +18,8 @@ from tierbench.host import now, read_text
 
 PATIENCE_S = 15  # for one program's answer
 TELL_S = 0.25  # a line on standard output sets HTCondor to work; not while the other clients still begin
-# A child says "ready" when it needs but a line to begin; no line means that we are gone. Its standard output stays
-# open as descriptor 3 until it ends, which is how its end is noticed at once.
-HOLD = 'echo ready; read -r go || exit 125; exec "$@" 3>&1 >&2'
+# A child says "ready" when it needs but a line to begin; no line means that we are gone.
+HOLD = 'echo ready; read -r go || exit 125; exec "$@" >&2'
 USUAL_GRACE_S = 4
 THREADS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 CLAIM = "\0tierbench-core-{}"  # a socket without a file: one process of the host can have it, and it goes with that
@@ -187,23 +187,27 @@ class Child:
         """
         self.interrupts.limit(seconds)
         begin, own, record_bytes, polled = time.monotonic(), io_of("self"), 0, 0
-        first_byte, has_stdout = None, True
-        while os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+        first_byte, over, noticed = None, *os.pipe()
+        threading.Thread(target=self._close_at_end, args=(noticed,), daemon=True).start()
+        heard = [self.stdout.fileno(), over]
+        while over in heard:
             elapsed, watching = time.monotonic() - begin, has_begun is not None and first_byte is None
             if elapsed > TELL_S:
                 record_bytes = record_bytes + tell_more() if record_bytes else tell()
             # A tenth of the time waited until now is precise enough, and many clients cannot look more often.
             pause = min(max(0.01, elapsed / 10), 0.1) if watching else 1.0 if record_bytes else TELL_S
-            if has_stdout and select.select([self.stdout], [], [], pause)[0]:
-                has_stdout = bool(self.stdout.read(65536))  # its end comes with the child's own at the latest
-            if not has_stdout:
-                time.sleep(0.002)
+            for number in select.select(heard, [], [], pause)[0]:
+                words = os.read(number, 65536)
+                polled += len(words)
+                if not words:
+                    heard.remove(number)
             if has_begun and watching:
                 io = io_of(str(self.pid))
                 polled += io.text_bytes
                 if has_begun(io.read - self.io_before.read, io.written - self.io_before.written):
                     first_byte = now()[0]
         wall, mono = now()
+        os.close(over)
         os.killpg(self.pid, signal.SIGKILL)  # whatever it has left behind; itself it is no more than an entry
         _, status, usage = os.wait4(self.pid, 0)
         signal.alarm(0)
@@ -224,6 +228,12 @@ class Child:
             stderr_bytes=self.stderr.stat().st_size,
             disk_bytes=max(0, fetched[0] - fetched[1] - fetched[2]) if len(fetched) == 3 else None,
         )  # fmt: skip
+
+    def _close_at_end(self, pipe: int) -> None:
+        """Its own end: what it has left behind may hold its standard output for longer."""
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        os.close(pipe)
 
 
 def io_of(pid: str) -> IO:
