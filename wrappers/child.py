@@ -21,6 +21,7 @@ TELL_S = 0.25  # a line on standard output sets HTCondor to work; not while the 
 # A child says "ready" when it needs but a line to begin; no line means that we are gone.
 HOLD = 'echo ready; read -r go || exit 125; exec "$@" >&2'
 USUAL_GRACE_S = 4
+MOST_WORDS = 1 << 16  # more than curl tells of the most files that it is given
 THREADS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 CLAIM = "\0tierbench-core-{}"  # a socket without a file: one process of the host can have it, and it goes with that
 
@@ -224,7 +225,7 @@ class Child:
             read_bytes=read if own.text_bytes else None, written_bytes=written if own.text_bytes else None,
             cpu_user_s=max(0.0, usage.ru_utime - self.cpu_before[0]),
             cpu_system_s=max(0.0, usage.ru_stime - self.cpu_before[1]),
-            peak_rss_kb=usage.ru_maxrss, stderr=self.stderr.read_text(errors="replace")[-8000:],
+            peak_rss_kb=usage.ru_maxrss, stderr=last_words(self.stderr),
             stderr_bytes=self.stderr.stat().st_size,
             disk_bytes=max(0, fetched[0] - fetched[1] - fetched[2]) if len(fetched) == 3 else None,
         )  # fmt: skip
@@ -234,6 +235,13 @@ class Child:
         with contextlib.suppress(ChildProcessError):
             os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
         os.close(pipe)
+
+
+def last_words(log: Path) -> str:
+    """The end of what a program has said, which may be more than there is memory."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - MOST_WORDS))
+        return file.read(MOST_WORDS).decode(errors="replace")
 
 
 def io_of(pid: str) -> IO:

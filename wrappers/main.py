@@ -163,10 +163,11 @@ class Record:
                 detail={"peak_rss_kb": run.peak_rss_kb},
             )  # fmt: skip
             content["detail"].update(outcome.pop("detail", {}))
-            sys.stderr.write(run.stderr)
         content.update(outcome)
         wall, mono = content.pop("ended", None) or ((run.end_wall_ns, run.end_mono_ns) if run else now())
         self.write("end", wall, mono, **content)
+        with contextlib.suppress(OSError, AttributeError):  # it is full, or closed: the record is what counts
+            sys.stderr.write(run.stderr[-8000:] if run else "")
 
 
 def perform(

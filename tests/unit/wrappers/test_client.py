@@ -1,5 +1,6 @@
 """What a client tells of what it read, what can go wrong with it, and its ticket."""
 
+import json
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 
 from tests.unit.client_process import PATIENCE_S, SIZE, URL, events, is_running, until
 from tests.unit.shipped import PYTHON
-from tests.unit.stand_ins import serving
+from tests.unit.stand_ins import run, serving
 from tierbench.wrappers.child import USUAL_GRACE_S, Interrupts, cpu_of, run_program
 from tierbench.wrappers.clients import dd
 
@@ -117,6 +118,18 @@ def test_the_end_is_the_programs_also_where_a_process_that_it_leaves_behind_hold
         job.end("gfal")["wall_ns"] - int(ended.read_text()) for _ in range(3)
     )  # a busy machine may be late itself
     assert any(late < 400_000_000 for late in late_ns)
+
+
+def test_a_program_may_say_more_than_there_is_memory(job):
+    job.script("bin/dd", "truncate -s 1T stderr; exit 3")
+    assert job.end("dd")["exit_status"] == 3
+
+
+@pytest.mark.parametrize("errors", ["2>/dev/full", "2>&-"])
+def test_a_read_is_recorded_though_nobody_takes_its_programs_words(job, errors):
+    command = f'exec "{PYTHON}" client.py --trial t --index 0 --replicas replicas.txt --client dd {errors}'
+    output = run("sh", "-c", command, cwd=job.folder, env=job.environment).stdout
+    assert [line["status"] for line in map(json.loads, output.splitlines()) if line["event"] == "end"] == ["ok"]
 
 
 def test_who_is_ended_as_its_time_begins_has_the_grace_and_not_the_whole_time():
