@@ -53,7 +53,9 @@ class Http(Client):
 
     def command(self) -> "list[str]":
         proxy = self.job.options["proxy"]
-        through = ["--proxy", f"http://{proxy}"] if proxy else ["--noproxy", "*"]
+        through = (
+            ["--proxy", f"http://{proxy}", "--noproxy", ""] if proxy else ["--noproxy", "*"]
+        )  # whatever no_proxy says
         form = "%{stderr}fetched %{http_code} %{size_download} %{time_total}\\n"
         targets = [word for url, _ in self.job.files for word in ("-o", "/dev/null", url)]
         flags = ["-q", "--silent", "--show-error", "--fail", "--globoff", "--location"]

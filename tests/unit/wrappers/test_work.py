@@ -293,6 +293,12 @@ def test_clients_have_one_proxy_of_several_in_turn(tmp_path, web):
     assert "404" in told[1]  # it is no proxy, and knows no file by such a name: but it was asked
 
 
+def test_a_workers_no_proxy_does_not_take_the_access_methods_proxy_away(tmp_path, web):
+    job = Job(tmp_path, web.address)
+    job.environment["no_proxy"] = "127.0.0.1"
+    assert "port 9" in job.end("http", options={"proxy": "127.0.0.1:9"})["message"]
+
+
 def test_what_the_server_does_not_have_is_told_and_latency_is_what_a_slow_one_takes(tmp_path, web):
     web.slow_s = 0.1
     job = Job(tmp_path, web.address)
