@@ -39,7 +39,9 @@ with open(report, "w") as out:
 sys.exit(reader.returncode if reader.returncode >= 0 else 128 - reader.returncode)
 """
 # HTCondor's own plugin, called by the job: what HTCondor transfers by itself is there before a job can wait for the go.
+# libcurl, by which it copies, would take the worker's http_proxy.
 PLUGIN = """
+export no_proxy='*'
 if [ -n "$SSL_CERT_DIR" ]; then export X509_CERT_DIR="${X509_CERT_DIR:-$SSL_CERT_DIR}"; fi
 printf '[ LocalFileName = "%s"; Url = "%s"; ]\\n' "$3" "$2" > "$3.in"
 "$1" -infile "$3.in" -outfile "$3.out" && exit

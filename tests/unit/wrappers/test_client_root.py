@@ -3,11 +3,12 @@
 import importlib.util
 import json
 import os
+from http.server import SimpleHTTPRequestHandler
 
 import pytest
 
 from tests.unit.client_process import URL, client_of, run_of
-from tests.unit.stand_ins import script
+from tests.unit.stand_ins import script, serving
 from tierbench.errors import UnmetNeed
 from tierbench.submit.programs import find_root
 from tierbench.wrappers.clients.root import Root
@@ -192,6 +193,18 @@ def test_https_is_staged_by_htcondors_plugin_which_is_shown_the_token(job):
     assert '"access_token": "secret"' in (job.folder / "shown").read_text()
     (job.folder / "replicas.txt").write_text("https://door/f.root\t100\n" * 2)
     assert job.end("staged", files_per_job=2)["work"]["fetches"] == 2
+
+
+def test_stage_in_comes_from_the_server_on_a_worker_with_a_proxy(job):
+    root_program(job)
+    job.script("bin/condor_config_val", f"echo {job.folder}/bin")
+    told = """sed -n 's/.*%s = "\\([^"]*\\)".*/\\1/p' "$2\""""
+    job.script("bin/curl_plugin", f'curl -sS -o "$({told % "LocalFileName"})" "$({told % "Url"})"')
+    job.environment["http_proxy"] = "http://127.0.0.1:9"
+    (job.folder / "f.root").write_bytes(bytes(100))
+    with serving(SimpleHTTPRequestHandler, directory=str(job.folder)) as address:
+        job.offer(f"{address}/f.root", 100)
+        assert job.end("staged")["status"] == "ok"
 
 
 def test_why_htcondors_plugin_failed_is_told(job):
