@@ -62,7 +62,7 @@ def token_expires(path: Path) -> "float | None":
 
 
 def proxy_expires(path: Path) -> "float | None":
-    """When it does, as its certificate says; None where there is no openssl to ask."""
+    """When it does, as its certificate says; None where no openssl can be asked."""
     try:
         path.open("rb").close()
     except OSError as error:
@@ -70,6 +70,8 @@ def proxy_expires(path: Path) -> "float | None":
     try:
         openssl = run_program("openssl", "x509", "-in", str(path), "-noout", "-enddate")
     except OSError:
+        return None
+    if openssl.status not in (0, 1):  # it cannot run, as with libraries of the job's that are not its own
         return None
     ends = re.search(r"notAfter=(.*) GMT", openssl.output)  # it may have warned of its configuration first
     if openssl.status != 0 or not ends:
@@ -228,6 +230,8 @@ class Credentials:
             with contextlib.suppress(OSError):  # as HTCondor has made it is another's at the worst
                 path.chmod(path.stat().st_mode & ~OTHERS)
             variables[KINDS[name].variable] = str(path)
+        if "token" in self.files:
+            os.environ.pop("BEARER_TOKEN", None)  # one of the worker's, which programs would take before a file's
         self.check(time.time())
         for name, path in self.files.items():
             if KINDS[name].name == "token" and path.read_text().lstrip().startswith("{"):

@@ -167,6 +167,20 @@ def test_the_reading_process_is_told_where_the_token_is_which_is_its_own_alone(j
     assert TOLD_TO_NOBODY not in json.dumps(record)
 
 
+def test_a_token_of_the_workers_does_not_go_before_the_access_methods(job):
+    token(job.folder / "my-token")
+    job.environment["BEARER_TOKEN"] = TOLD_TO_NOBODY
+    shown = shows(job, "BEARER_TOKEN")
+    job.run("dd", "--token", "my-token")
+    assert shown.read_text() == ""
+
+
+def test_a_proxy_is_used_where_openssl_cannot_run(job):
+    proxy(job.folder)
+    job.script("bin/openssl", "echo 'symbol lookup error' >&2; exit 127")
+    assert job.end("dd", "--x509", "proxy.pem")["status"] == "ok"
+
+
 def test_htcondors_credentials_are_found_by_their_name_and_a_proxy_is_shown_too(job):
     creds = job.folder / ".condor_creds"
     creds.mkdir()
