@@ -153,8 +153,8 @@ def tell(event: str, answer: "dict[str, Any]", **content: Any) -> None:
     print(json.dumps({"event": event, "wall_ns": wall, "mono_ns": mono, **content}), flush=True)
 
 
-def on_stop(number: int, _: "FrameType | None") -> None:
-    raise Stopped(number)
+def on_stop(_: int, __: "FrameType | None") -> None:
+    raise Stopped
 
 
 if __name__ == "__main__":

@@ -374,6 +374,15 @@ def test_a_job_that_is_removed_restores_the_value(place, job):
     assert place.value.read_text() == "14\n"
 
 
+def test_a_job_that_is_removed_before_it_has_changed_anything_says_so(place):
+    files = place.value.parent / "replicas.txt"
+    os.mkfifo(files)
+    job = place.job("40", "--replicas", files)
+    with files.open("w"):  # now it reads them
+        job.terminate()
+        assert [line["message"] for line in lines(job)] == ["stopped before anything was changed"]
+
+
 @pytest.mark.parametrize("whole", [False, True], ids=["alone", "with its whole family"])
 def test_a_job_that_is_killed_leaves_the_value_restored(place, job, whole):
     kill(family(job.pid, f"{ANCESTOR}={place.script}") if whole else {job.pid})
