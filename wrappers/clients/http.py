@@ -53,9 +53,8 @@ class Http(Client):
 
     def command(self) -> "list[str]":
         proxy = self.job.options["proxy"]
-        through = (
-            ["--proxy", f"http://{proxy}", "--noproxy", ""] if proxy else ["--noproxy", "*"]
-        )  # whatever no_proxy says
+        # Whatever the worker's no_proxy says.
+        through = ["--proxy", f"http://{proxy}", "--noproxy", ""] if proxy else ["--noproxy", "*"]
         form = "%{stderr}fetched %{http_code} %{size_download} %{time_total}\\n"
         targets = [word for url, _ in self.job.files for word in ("-o", "/dev/null", url)]
         flags = ["-q", "--silent", "--show-error", "--fail", "--globoff", "--location"]
