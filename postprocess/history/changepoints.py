@@ -250,7 +250,7 @@ def _inflation(correlation: Numbers, count: Numbers | float) -> Numbers:
     return np.maximum(larger, 1.0)
 
 
-def winsorized(values: Numbers, least: int = LEAST_IN_ALL) -> Numbers:
+def winsorized(values: Numbers, least: int = LEAST + 1) -> Numbers:
     """The values, with those far off brought in: one night gone wrong neither moves a level nor hides a change."""
     if len(values) < least:
         return values
