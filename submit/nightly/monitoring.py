@@ -33,7 +33,7 @@ def record_in_history(nightly: Nightly, night: Night, measured: list[Path]) -> N
     """Put a night into the history, with its runs; and all on record that it does not have, as after it was lost."""
     from tierbench.postprocess.history.runs import night_of  # which loads much
 
-    with _history(nightly) as history:
+    with History(_place(nightly)) as history:
         for run in measured:
             history.record(*night_of(run, say=nightly.say))
         there = {each.directory for each in database.nights(history, nightly.name)}
@@ -50,9 +50,9 @@ def record_in_history(nightly: Nightly, night: Night, measured: list[Path]) -> N
                 history.record(NightRow(nightly.name, planned, UNMEASURED[each.outcome], reason=each.reason))
 
 
-def _history(nightly: Nightly) -> History:
-    """Where its nights are, whoever asks: a monitoring system is another user, with a home of its own."""
-    return History(Path(nightly.terms.history) if nightly.terms.history else None)
+def _place(nightly: Nightly) -> Path:
+    """Where its history is, whoever asks: a monitoring system is another user, with a home of its own."""
+    return Path(nightly.terms.history or database.default_place())
 
 
 def watch_of(nightly: Nightly) -> Watch:
@@ -95,14 +95,25 @@ def _level(finding: Finding, watch: Watch) -> str:
 
 def _chronicle(nightly: Nightly, watched: bool = False) -> Chronicle | None:
     """What the history has of a nightly, once it has measured anything."""
-    with _history(nightly) as history:
-        if nightly.name not in database.nightlies(history):
-            if any(night.outcome == "measured" and night.ended_wall_s for night in record.nights(nightly)):
-                why = "has none of its nights: the next one records them again, but not what was acknowledged"
-                raise TierbenchError(f"{history.path} {why}")
-            return None
-        chronicle = database.chronicle(history, nightly.name, watched)
-    return chronicle if chronicle.measured else None
+    place = _place(nightly)
+    if not _is_absent(place):
+        with History(place) as history:
+            if nightly.name in database.nightlies(history):
+                chronicle = database.chronicle(history, nightly.name, watched)
+                return chronicle if chronicle.measured else None
+    if any(night.outcome == "measured" and night.ended_wall_s for night in record.nights(nightly)):
+        why = "has none of its nights: the next one records them again, but not what was acknowledged"
+        raise TierbenchError(f"{place} {why}")
+    return None
+
+
+def _is_absent(place: Path) -> bool:
+    """Whoever looks makes no history: its owner could not write to one of root's."""
+    try:
+        place.stat()
+    except OSError as error:
+        return isinstance(error, FileNotFoundError)  # all else is explained by opening it
+    return False
 
 
 def _no_change(nightly: Nightly) -> str:
@@ -112,7 +123,7 @@ def _no_change(nightly: Nightly) -> str:
 
 def acknowledge(nightly: Nightly, change: Change, by: str, note: str, accepted: bool) -> None:
     """A change is reported no more; if it was accepted, the baseline begins anew there."""
-    with _history(nightly) as history:
+    with History(_place(nightly)) as history:
         of = nightly.name, change.configuration, change.since_ns
         history.acknowledge(Acknowledgement(*of, by, time.time_ns(), note, accepted))
 

@@ -135,6 +135,13 @@ def test_check_loads_little_and_reads_the_last_nights_of_years(define, tmp_path)
     assert done.stderr.count("read") < 40
 
 
+def test_who_looks_before_the_first_night_makes_no_history_that_its_owner_could_not_write(define, tmp_path, capsys):
+    define(since=datetime.now(UTC), history=str(tmp_path / "home" / "history.sqlite"))
+    assert main(["nightly", "check", "quick"]) == 3
+    assert "no night yet" in capsys.readouterr().out
+    assert not (tmp_path / "home").exists()
+
+
 @pytest.mark.parametrize("own", [True, False])
 def test_root_who_looks_leaves_nothing_of_his_own(define, monkeypatch, own):
     nightly = define()
