@@ -114,6 +114,7 @@ def _was_reported(change: Change, nights: list[Night], size: float) -> bool:
             of_same = (earlier.direction, earlier.configuration) == (change.direction, change.configuration)
             further = change.latest_ns > at_ns and 0 < change.ratio < earlier.ratio * (1 - size)
             worse = further or (earlier.level, change.level) == ("WARNING", "CRITICAL")
+            worse |= at_ns < change.acknowledged_ns  # and is worse than what was acknowledged
             if of_same and (near or at_ns >= change.since_ns) and not worse:
                 return True
     return False

@@ -76,7 +76,8 @@ def changes(nightly: Nightly) -> list[Change]:
     for own in findings:
         ratio, latest = 0.0 if math.isnan(own.ratio[0]) else own.ratio[0], own.latest or own.since
         what = own.direction, own.configuration, own.since.planned_ns, _level(own, watch), ratio
-        changed.append(Change(*what, sentence(own, chronicle), latest.planned_ns, own.acknowledged))
+        at_ns = max((ack.at_ns for ack in chronicle.acknowledgements_of(own.configuration)), default=0)
+        changed.append(Change(*what, sentence(own, chronicle), latest.planned_ns, own.acknowledged, at_ns))
     return changed
 
 

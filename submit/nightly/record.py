@@ -155,6 +155,7 @@ class Change:
     sentence: str = ""
     latest_ns: int = 0  # of the first night of the present level
     acknowledged: bool = False
+    acknowledged_ns: int = 0  # when somebody last did so of its configuration
 
     @property
     def since(self) -> datetime:

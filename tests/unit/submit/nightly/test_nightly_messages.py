@@ -183,14 +183,20 @@ def test_a_webhook_that_drips_is_given_up_after_a_limit_in_all(define, monkeypat
     assert night.deliveries == {"webhook 127.0.0.1": "it took longer than 2 s"}
 
 
-@pytest.mark.parametrize(("ratio", "since_days", "told"), [(0.5, 2, 2), (0.88, 2, 1), (0.5, 0, 1)])
-def test_what_has_gone_further_since_it_was_told_is_told_again(define, receiver, changes, ratio, since_days, told):
+@pytest.mark.parametrize(
+    ("ratio", "since_days", "acknowledged_ns", "told"),
+    [(0.5, 2, 0, 2), (0.88, 2, 0, 1), (0.5, 0, 0, 1), (0.88, 2, SINCE_NS, 1), (0.88, 2, SINCE_NS + 10**14, 2)],
+)
+def test_what_has_gone_further_since_it_was_told_is_told_again(
+    define, receiver, changes, ratio, since_days, acknowledged_ns, told
+):
+    """Or beyond what was acknowledged after that, whose level by later nights may be another one."""
     first = dataclasses.replace(WORSE, ratio=0.9, latest_ns=SINCE_NS)
     changes[:] = [first]
     nightly = define(webhook=receiver.url)
     close(nightly, measured(nightly))
     latest_ns = SINCE_NS + since_days * 86_400 * 10**9
-    changes[:] = [dataclasses.replace(first, ratio=ratio, latest_ns=latest_ns)]
+    changes[:] = [dataclasses.replace(first, ratio=ratio, latest_ns=latest_ns, acknowledged_ns=acknowledged_ns)]
     close(nightly, measured(nightly, LAST + timedelta(days=1)))
     assert len(receiver.bodies) == told
 

@@ -56,7 +56,7 @@ def test_two_nights_are_an_alarm_until_it_is_acknowledged(define):
     assert main(["nightly", "ack", "quick", "mistyped"]) == 2
     assert not changes(nightly)[0].acknowledged
     assert main(["nightly", "ack", "quick", "--note", "new disks"]) == 0
-    assert [change.acknowledged for change in changes(nightly)] == [True]
+    assert [(change.acknowledged, change.acknowledged_ns > 0) for change in changes(nightly)] == [(True, True)]
 
 
 @pytest.mark.parametrize(
