@@ -88,7 +88,7 @@ class Acknowledgement:
 
     nightly: str
     configuration: str
-    since_ns: int  # planned time of the first night that differs
+    since_ns: int  # planned time of the first night of the level that it had
     by: str
     at_ns: int
     note: str = ""

@@ -123,9 +123,9 @@ def _no_change(nightly: Nightly) -> str:
 
 
 def acknowledge(nightly: Nightly, change: Change, by: str, note: str, accepted: bool) -> None:
-    """A change is reported no more; if it was accepted, the baseline begins anew there."""
+    """A change is reported no more; if it was accepted, the baseline begins anew with its present level."""
     with History(_place(nightly)) as history:
-        of = nightly.name, change.configuration, change.since_ns
+        of = nightly.name, change.configuration, max(change.since_ns, change.latest_ns)
         history.acknowledge(Acknowledgement(*of, by, time.time_ns(), note, accepted))
 
 

@@ -6,8 +6,9 @@ import pytest
 
 from tests.unit.quick_plan import larger_quick
 from tierbench.errors import ConfigError
-from tierbench.postprocess.history.database import History
+from tierbench.postprocess.history.database import History, chronicle
 from tierbench.postprocess.history.rows import MEASURED, Measured, Night, Value, Verdicts
+from tierbench.postprocess.history.series import baseline
 from tierbench.site_configs.site import find_site
 from tierbench.submit import cli
 from tierbench.submit.nightly import record
@@ -63,6 +64,14 @@ def test_a_way_without_a_valid_trial_is_an_alarm_though_its_nights_have_measured
 @pytest.mark.parametrize(("size_pct", "told"), [(5.0, 1), (30.0, 0)])
 def test_a_change_is_told_from_the_size_that_was_asked_for(nightly_of, size_pct, told):
     assert len(changes(nightly_of([100.0] * 12 + [80.0] * 6, size_pct=size_pct))) == told
+
+
+def test_what_is_accepted_after_a_second_fall_is_the_present_level_alone(nightly_of):
+    nightly = nightly_of([100.0] * 12 + [85.0] * 8 + [70.0] * 9)
+    assert cli.main(["nightly", "ack", "quick", "--accept"]) == 0
+    with History() as history:
+        accepted = baseline(chronicle(history, "quick"), WAY)
+    assert (len(accepted), changes(nightly)) == (9, [])
 
 
 @pytest.mark.parametrize(("floor", "named"), [(120.0, True), (90.0, False)])
