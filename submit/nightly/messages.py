@@ -58,7 +58,10 @@ class Message:
             sentences.append(f"The night of {nightly.label(night)} is not whole: {night.reason}.")
         # The missed nights since the last one that had a message.
         gaps = [*itertools.takewhile(lambda other: other.outcome == "missed", reversed(others))][::-1]
-        sentences += [f"The night of {nightly.label(gap)} was missed: {gap.reason}" for gap in gaps]
+        if gaps:
+            first, last = nightly.label(gaps[0]), nightly.label(gaps[-1])
+            which = f"{len(gaps)} nights from {first} to {last} were" if len(gaps) > 1 else f"night of {first} was"
+            sentences.append(f"The {which} missed: {gaps[-1].reason}")
         sentences += list(_undelivered(nightly, others))[:MOST_QUOTED]
         sentences += [f"Beside that, {problem}" for problem in problems]
         return cls(nightly, night, new, sentences)

@@ -83,6 +83,18 @@ def configured(monkeypatch, **settings):
     htcondor2.reload_config()
 
 
+@pytest.mark.parametrize(
+    ("days", "words"),
+    [(1, "The night of 2026-06-09 02:30 was"), (20, "The 20 nights from 2026-05-21 02:30 to 2026-06-09 02:30 were")],
+)
+def test_however_many_nights_were_missed_they_are_one_sentence(define, changes, days, words):
+    changes.clear()
+    nightly = define(since=LAST - timedelta(days=days, minutes=1))
+    record.record_missed(nightly, LAST)
+    (sentence,) = close(nightly, measured(nightly)).sentences
+    assert sentence == f"{words} missed: nothing started it: were HTCondor or the machine down?"
+
+
 @pytest.mark.parametrize("changed", [[], [dataclasses.replace(WORSE, acknowledged=True)]])
 def test_nobody_gets_a_message_of_a_night_in_which_nothing_new_has_changed(define, receiver, changes, changed):
     changes[:] = changed
