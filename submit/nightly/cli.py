@@ -43,6 +43,8 @@ They live in $TIERBENCH_NIGHTS (default ~/tierbench-nights), not below /tmp.
 """
 CONFIGURATION = "a configuration as `plan` names it, without the repeat: 'direct/root \N{MULTIPLICATION SIGN}4'"
 
+ENVIRONMENT = "environment"  # what `ack` calls a change of all
+
 
 def register(subcommands: Any) -> None:
     text = "Measure a small experiment every night, and hear of it when a number has changed"
@@ -79,7 +81,7 @@ def register(subcommands: Any) -> None:
     of_one("remove", _change, "Begin no more nights; what was measured stays")
     of_one("check", _check, "For a monitoring system: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN, and one line")
     ack = of_one("ack", _ack, "Acknowledge what has changed: no more messages of it")
-    ack.add_argument("configuration", nargs="?", default="", help="of which configuration (default: of all)")
+    ack.add_argument("configuration", nargs="?", default="", help=f"of which, or {ENVIRONMENT} (default: of all)")
     ack.add_argument("--accept", action="store_true", help="keep the change: the baseline begins anew there")
     ack.add_argument("--note", default="", help="why, for the history")
 
@@ -208,17 +210,18 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _ack(arguments: argparse.Namespace) -> int:
-    from tierbench.submit.nightly.monitoring import acknowledge, changes
+    from tierbench.submit.nightly.monitoring import acknowledge, changes, write_textfile
 
     nightly = find_nightly(arguments.nightly)
     changed = changes(nightly)
-    matching = [change for change in changed if arguments.configuration in ("", change.configuration)]
+    matching = [change for change in changed if arguments.configuration in ("", change.configuration or ENVIRONMENT)]
     if changed and not matching:
-        others = ", ".join(change.configuration or "all" for change in changed)
+        others = ", ".join(change.configuration or ENVIRONMENT for change in changed)
         raise ConfigError(f"{arguments.configuration}: has not changed; what has is {others}")
     for change in matching:
         acknowledge(nightly, change, getpass.getuser(), arguments.note, arguments.accept)
         print(f"acknowledged{' and accepted' if arguments.accept else ''}: {change.sentence}")
+    write_textfile(nightly, changes(nightly))
     if not matching:
         print("there is nothing to acknowledge")
     return 0

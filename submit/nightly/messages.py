@@ -89,8 +89,8 @@ class Message:
 
     @property
     def text(self) -> str:
-        hint = f"`tierbench nightly ack {self.nightly.name}` ends reminders."
-        return "\n".join([*self.sentences, "", f"Report: {self.report}", hint, ""])
+        hint = [f"`tierbench nightly ack {self.nightly.name}` acknowledges what has changed."] if self.changes else []
+        return "\n".join([*self.sentences, "", f"Report: {self.report}", *hint, ""])
 
     @property
     def content(self) -> dict[str, object]:

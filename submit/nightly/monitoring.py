@@ -232,7 +232,7 @@ def _metrics(nightly: Nightly, changes: list[Change]) -> Iterator[str]:
     for name, meaning, value in (
         ("last_success_timestamp_seconds", success, max(health.ended_wall_s, nightly.terms.since_wall_s)),
         ("patience_seconds", "How old that may become.", nightly.calendar.patience.total_seconds()),
-        ("state", "0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN, at the end of the last night.", health.status),
+        ("state", "0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN, at the end of the last night or at `ack`.", health.status),
         ("unmeasured_nights", "Nights without a number since then.", health.unmeasured),
         ("changes", "Changes that nobody has acknowledged.", sum(change.alarming for change in changes)),
     ):

@@ -104,6 +104,13 @@ def test_nobody_gets_a_message_of_a_night_in_which_nothing_new_has_changed(defin
     assert night.deliveries == {"nobody": "there was nothing to tell"}
 
 
+@pytest.mark.parametrize("changed", [[], [WORSE]])
+def test_a_message_names_ack_where_there_is_something_to_acknowledge(define, changed):
+    nightly = define()
+    message = messages.Message.of(nightly, measured(nightly, run=False), changed, ["the history: is damaged"])
+    assert ("nightly ack" in message.text) is bool(changed)
+
+
 def test_a_change_is_told_once_by_one_message_that_names_number_interval_and_report(define, receiver, smtp):
     nightly = define(webhook=receiver.url, mail="admin@site.example", since=LAST - timedelta(minutes=1))
     night = close(nightly, measured(nightly))

@@ -27,9 +27,9 @@ from tierbench.submit.nightly.monitoring import Health, changes, record_in_histo
 from tierbench.submit.nightly.record import Night
 
 
-def feed(nights, slower_from_night, by=0.15):
-    """Put nights into the history of which one way is slower from a night on."""
-    known = chronicle_of(nights, factors={LAN: slower_from(slower_from_night, by)})
+def feed(nights, slower_from_night, by=0.15, what=LAN):
+    """Put nights into the history of which one way, or all (""), is slower from a night on."""
+    known = chronicle_of(nights, factors={what: slower_from(slower_from_night, by)})
     with History() as history:
         for night in known.nights:
             measured = Measured(tuple(known.values[night.id]), tuple(known.verdicts[night.id]))
@@ -57,6 +57,22 @@ def test_two_nights_are_an_alarm_until_it_is_acknowledged(define):
     assert not changes(nightly)[0].acknowledged
     assert main(["nightly", "ack", "quick", "--note", "new disks"]) == 0
     assert [(change.acknowledged, change.acknowledged_ns > 0) for change in changes(nightly)] == [(True, True)]
+
+
+def test_a_change_of_all_is_acknowledged_by_the_name_that_the_refusal_gives_and_the_text_file_knows(
+    define, tmp_path, capsys
+):
+    nightly = define(textfile=str(tmp_path))
+    feed(12, slower_from_night=10, what="")
+    assert main(["nightly", "ack", "quick", "all"]) == 2
+    name = capsys.readouterr().err.split()[-1]
+    write_textfile(nightly, changes(nightly))
+    texts = []
+    for _ in range(2):
+        texts.append((tmp_path / "tierbench_nightly_quick.prom").read_text())
+        assert main(["nightly", "ack", "quick", name]) == 0
+    unacknowledged = [re.findall(r"^tierbench_nightly_changes{.*} (.*)", text, re.M) for text in texts]
+    assert unacknowledged == [["1.0"], ["0.0"]]
 
 
 @pytest.mark.parametrize(
