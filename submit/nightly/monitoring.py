@@ -208,8 +208,8 @@ def plugin_line(nightly: Nightly, health: Health) -> str:
 
 
 def write_textfile(nightly: Nightly, changes: list[Change]) -> None:
-    """Write the file, if one was asked for, readable by whoever collects it."""
-    if nightly.terms.textfile:
+    """Write the file, if one was asked for and nights are expected, readable by whoever collects it."""
+    if nightly.terms.textfile and not nightly.terms.paused:
         text = "".join(f"{line}\n" for line in _metrics(nightly, changes))
         with files.replacing(_textfile(nightly)) as file:  # the collector passes over the unfinished one
             file.write(text.encode())

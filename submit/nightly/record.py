@@ -250,9 +250,10 @@ def _start(folder_name: str) -> datetime:
 
 
 def record_missed(nightly: Nightly, until: datetime) -> list[Night]:
-    """Record the nights that should have started before and did not; those that are new."""
+    """Record the nights that should have started since the last one on record and did not; folders may be deleted."""
     already = recorded(nightly)
-    since = datetime.fromtimestamp(nightly.terms.since_wall_s, UTC)
+    starts = [start for start in map(_start, already) if start < until]  # others are by a clock that was wrong
+    since = max([datetime.fromtimestamp(nightly.terms.since_wall_s, UTC), *starts])
     due = [] if nightly.terms.paused else nightly.calendar.due(since, until - timedelta(seconds=1), nightly.zone)
     why = "nothing started it: were HTCondor or the machine down?"
     missed = [Night(planned.timestamp(), "missed", why) for planned in due]

@@ -113,6 +113,13 @@ def test_nights_that_nothing_began_are_on_record_as_missed_once_by_whatever_cloc
     assert [nightly.label(night)[8:] for night in nights] == ["09 02:30", "10 02:30"]
 
 
+def test_a_night_whose_folder_was_deleted_was_not_missed(define):
+    nightly = define(since=LAST - timedelta(days=2, minutes=1))
+    old, *_ = [measured(nightly, LAST - timedelta(days=days), run=False) for days in (2, 1, 0)]
+    shutil.rmtree(record.folder(nightly, old))
+    assert record.record_missed(nightly, NOW) == []
+
+
 def test_a_gap_is_in_the_history_as_soon_as_a_night_is_measured(define):
     nightly = define()
     record.record_missed(nightly, LAST)

@@ -224,6 +224,14 @@ def test_what_the_history_lacks_is_recorded_by_the_next_night_and_the_text_file_
     assert (tmp_path / "tierbench_nightly_quick.prom").read_text() == text
 
 
+def test_a_paused_nightly_gets_no_text_file_by_an_acknowledgement(define, tmp_path):
+    """Its age would be an alarm."""
+    define(textfile=str(tmp_path), paused=True)
+    feed(12, slower_from_night=10)
+    assert main(["nightly", "ack", "quick"]) == 0
+    assert [*tmp_path.glob("*.prom")] == []
+
+
 def test_few_nights_are_no_proof_that_nothing_has_changed(define):
     nightly = define()
     feed(3, slower_from_night=10)
