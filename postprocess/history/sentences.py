@@ -20,6 +20,7 @@ from tierbench.spec import unknown_name
 THIS_MONTH = 27  # nights within which a day of the month says it all
 MOST = 3  # of what else changed; the page has the rest
 BESIDE = 1  # nights by which what else changed may lie beside the night that is named
+NEARBY = "within a night of it "
 
 
 def sentence(finding: alarms.Finding, chronicle: Chronicle) -> str:
@@ -28,6 +29,8 @@ def sentence(finding: alarms.Finding, chronicle: Chronicle) -> str:
     when = "when it began," if finding.kind == alarms.DRIFT else "that night"
     if when == "that night" and _is_gap(finding):  # nights without its value, or that measured nothing
         when = f"since the night of {day(finding.last, chronicle.measured[-1])}"
+    if (nearby := [words.removeprefix(NEARBY) for words in beside]) != beside:
+        when, beside = NEARBY.strip(), nearby
     more = f"; {when} {listed(beside[:MOST])}" if beside else ""
     left = f", and {counted(len(beside) - MOST, 'more thing')} changed" if len(beside) > MOST else ""
     return f"{_head(finding, chronicle)}{more}{left}."
@@ -86,7 +89,7 @@ def what_else(chronicle: Chronicle, before: Night, after: Night, beside: int = B
     nights = chronicle.measured
     at, last = nights.index(before), nights.index(after)
     wider = nights[max(at - beside, 0)], nights[min(last + beside, len(nights) - 1)]
-    return [f"within a night of it {words}" for words in _otherwise(chronicle, *wider)]
+    return [f"{NEARBY}{words}" for words in _otherwise(chronicle, *wider)]
 
 
 def _otherwise(chronicle: Chronicle, before: Night, after: Night) -> Iterator[str]:

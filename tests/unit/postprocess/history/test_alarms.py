@@ -118,6 +118,13 @@ def test_a_change_within_nights_that_measured_nothing_is_dated_to_none_of_them()
     assert "that night" not in words
 
 
+def test_what_changed_a_night_later_is_not_said_of_that_night():
+    (only,) = findings(
+        known := chronicle_of(45, factors={LAN: slower_from(40, 0.2)}, environment=newer_xrootd_from(41))
+    )
+    assert sentence(only, known).endswith("; within a night of it xrootd-server went from 5.8.1 to 5.8.4 on dgt.")
+
+
 def test_of_many_changes_beside_a_change_three_are_named_and_the_others_counted():
     settings = [("dgt.fiu.test", f"setting {number}") for number in range(5)]
     fallen = {"factors": {LAN: slower_from(40, 0.2)}}
