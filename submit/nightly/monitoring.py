@@ -96,16 +96,21 @@ def _level(finding: Finding, watch: Watch) -> str:
 
 def _chronicle(nightly: Nightly, watched: bool = False) -> Chronicle | None:
     """What the history has of a nightly, once it has measured anything."""
-    place = _place(nightly)
+    place, chronicle = _place(nightly), None
     if not _is_absent(place):
         with History(place) as history:
             if nightly.name in database.nightlies(history):
                 chronicle = database.chronicle(history, nightly.name, watched)
-                return chronicle if chronicle.measured else None
-    if any(night.outcome == "measured" and night.ended_wall_s for night in record.nights(nightly)):
-        why = "has none of its nights: the next one records them again, but not what was acknowledged"
-        raise TierbenchError(f"{place} {why}")
-    return None
+    newest_ns = chronicle.nights[-1].planned_ns if chronicle else 0
+    for night in record.newest_first(nightly):
+        if int(night.planned_wall_s * 1e9) <= newest_ns:
+            break
+        if night.outcome == "measured" and night.deliveries:  # all that a night does is done
+            why = f"lacks the night of {nightly.label(night)}: the next one records it again"
+            if not chronicle:
+                why = "has none of its nights: the next one records them again, but not what was acknowledged"
+            raise TierbenchError(f"{place} {why}")
+    return chronicle if chronicle and chronicle.measured else None
 
 
 def _is_absent(place: Path) -> bool:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.unit.nights_of_chronicle import LAN, chronicle_of, slower_from
-from tests.unit.submit.nightly.conftest import LAST, NOW, WORSE, close, damage, measured
+from tests.unit.submit.nightly.conftest import LAST, NOW, WORSE, close, damage, fails, measured
 from tierbench import names
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.history import database
@@ -314,6 +314,20 @@ def test_a_history_that_lost_all_nights_is_told(define):
     measured(nightly, deliveries={"nobody": ""})
     with pytest.raises(TierbenchError, match="has none of its nights: the next one records them again"):
         Health(nightly, [], NOW)
+
+
+def test_nothing_is_said_of_a_night_that_the_history_lacks_until_the_next_one_records_it(define, monkeypatch, capsys):
+    now = datetime.now(UTC)
+    nightly = define(since=now - timedelta(hours=8))
+    feed(9, slower_from_night=10)
+    with monkeypatch.context() as locked:
+        locked.setattr(History, "record", fails("another program has been writing to it"))
+        close(nightly, measured(nightly, now - timedelta(hours=3)))
+    assert main(["nightly", "check", "quick"]) == 3
+    assert "history.sqlite lacks the night of " in capsys.readouterr().out
+    close(nightly, measured(nightly, now - timedelta(hours=2)))
+    main(["nightly", "check", "quick"])
+    assert " lacks " not in capsys.readouterr().out
 
 
 def test_a_night_that_is_not_whole_is_a_warning(define):
