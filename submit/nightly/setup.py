@@ -88,7 +88,8 @@ def _refuse_namesake(nightly: Nightly, place: Path) -> None:
         with History(place) as history:
             runs = [Path(night.directory) for night in database.nights(history, nightly.name) if night.directory]
         if others := [run for run in runs if not run.is_relative_to(nightly.directory.resolve())]:
-            remedy = "give this one another name, or a history of its own (TIERBENCH_HISTORY)"
+            moved = f"if its folder was moved, `tierbench history rebuild {shlex.quote(str(nightly.directory))}` first"
+            remedy = f"{moved}; else give this one another name, or a history of its own (TIERBENCH_HISTORY)"
             raise ConfigError(f"{nightly.name}: {place} has nights of another of that name, as {others[-1]}; {remedy}")
 
 

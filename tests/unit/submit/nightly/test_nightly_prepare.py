@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.stand_ins import full_disk
+from tests.unit.submit.nightly.conftest import SHAPE
+from tests.unit.synthetic_report import write_run
 from tierbench import json_files, names
 from tierbench.dags.experiment import find_experiment, load_experiment
 from tierbench.dags.graphs import night_dag, repetition_dags
@@ -16,8 +18,9 @@ from tierbench.dags.plan import expand
 from tierbench.errors import ConfigError
 from tierbench.postprocess.history.database import History
 from tierbench.postprocess.history.rows import Night as NightRow
+from tierbench.postprocess.history.rows import NightMark
 from tierbench.site_configs.site import find_site
-from tierbench.submit import links, pool
+from tierbench.submit import cli, links, pool
 from tierbench.submit.links import with_rounds_before
 from tierbench.submit.nightly import messages, setup
 from tierbench.submit.nightly.record import Terms
@@ -131,6 +134,20 @@ def test_two_of_one_name_are_not_one_series(tmp_path):
         history.record(NightRow("nights", 1, "measured", run="run", directory=str(tmp_path / "elsewhere/nights/1/run")))
     with pytest.raises(ConfigError, match=r"has nights of another of that name, as .*elsewhere/nights/1/run"):
         setup.add("nights", "quick", "", terms(), print)
+
+
+def test_a_nightly_whose_folder_was_moved_is_added_again_as_the_refusal_says(monkeypatch, tmp_path):
+    monkeypatch.setattr(pool, "submit", lambda _: 7)
+    mark, elsewhere = NightMark("nights", 5, control="direct"), str(tmp_path / "elsewhere" / "nights" / "1" / "run")
+    run = write_run(tmp_path / "nights" / "nights" / "nights" / "1" / "run", SHAPE)
+    json_files.write(run / names.NIGHT, mark)
+    with History() as history:
+        history.record(NightRow("nights", 5, "measured", run="run", directory=elsewhere))
+    with pytest.raises(ConfigError, match="if its folder was moved") as refused:
+        setup.add("nights", "quick", "", terms(), print)
+    words = str(refused.value).split("`")[1].split()
+    assert cli.main(words[1:]) == 0
+    assert setup.add("nights", "quick", "", terms(), print).name == "nights"
 
 
 @pytest.fixture
