@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -189,7 +190,8 @@ queue
         return ""
 
     def _job(self, nightly: Nightly) -> str:
-        return f'TierbenchNightly == "{nightly.name}" && Iwd == "{nightly.directory}"'
+        folder = json.dumps(str(nightly.directory), ensure_ascii=False)  # a ClassAd's text escapes as JSON's
+        return f'TierbenchNightly == "{nightly.name}" && Iwd == {folder}'
 
 
 class SystemdTimer:

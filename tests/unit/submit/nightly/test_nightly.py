@@ -10,6 +10,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from unittest.mock import Mock
 
+import classad2
 import pytest
 
 from tests.unit.submit.nightly.conftest import LAST, NOW, SHAPE, close, damage, measured
@@ -72,6 +73,17 @@ def test_systemd_accepts_the_units(define, tmp_path, monkeypatch):
     assert (report.returncode, [line for line in report.stderr.splitlines() if "tierbench" in line]) == (0, [])
     assert "Persistent=true" in (tmp_path / "units/tierbench-nightly-quick.timer").read_text()
     assert "/100%%h of 'my' nights/quick\n" in (tmp_path / "units/tierbench-nightly-quick.service").read_text()
+
+
+def test_htcondor_finds_the_job_of_a_nightly_in_a_folder_of_any_name(define, tmp_path, monkeypatch):
+    nights = define().directory.parent.rename(tmp_path / 'disk "b\\c", \N{LATIN SMALL LETTER U WITH DIAERESIS}')
+    nightly, asked = Nightly(nights / "quick"), []
+    monkeypatch.setattr(pool, "act", lambda action, constraint, _: asked.append((action, constraint)))
+    schedule.SCHEDULERS["condor"].change(nightly, "remove")
+    ((action, constraint),) = asked
+    job = classad2.ClassAd({"TierbenchNightly": "quick", "Iwd": str(nightly.directory)})
+    job["Found"] = classad2.ExprTree(constraint)
+    assert (action, job.eval("Found")) == ("Remove", True)
 
 
 def test_a_dead_night_whose_record_cannot_be_written_is_left_alone(define, monkeypatch):
