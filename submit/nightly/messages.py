@@ -57,7 +57,8 @@ class Message:
         elif night.reason and _cause(night) not in [_cause(other) for other in others[-1:]]:
             sentences.append(f"The night of {nightly.label(night)} is not whole: {night.reason}.")
         # The missed nights since the last one that had a message.
-        gaps = [*itertools.takewhile(lambda other: other.outcome == "missed", reversed(others))][::-1]
+        earlier = (other for other in reversed(others) if other.planned_wall_s < night.planned_wall_s)
+        gaps = [*itertools.takewhile(lambda other: other.outcome == "missed", earlier)][::-1]
         if gaps:
             first, last = nightly.label(gaps[0]), nightly.label(gaps[-1])
             which = f"{len(gaps)} nights from {first} to {last} were" if len(gaps) > 1 else f"night of {first} was"

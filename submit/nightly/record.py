@@ -24,7 +24,7 @@ from tierbench.errors import BusyError, ConfigError
 from tierbench.json_files import Damaged
 from tierbench.spec import unknown_name
 from tierbench.submit import pool
-from tierbench.submit.nightly.schedule import Calendar, local_zone, parse_calendar
+from tierbench.submit.nightly.schedule import SUMMER_TIME, Calendar, local_zone, parse_calendar
 
 HOME_VARIABLE = "TIERBENCH_NIGHTS"
 FOLDER_NAME = re.compile(r"\d{8}T\d{4}(\d\d)?Z")  # of a night
@@ -228,7 +228,7 @@ def nights(nightly: Nightly) -> list[Night]:
 
 def newest_first(nightly: Nightly) -> Iterator[Night]:
     """The nights on record, each read when it is asked for: `check` needs the last ones of years."""
-    ahead = datetime.now(UTC) + timedelta(days=1)  # by a clock that was wrong
+    ahead = datetime.now(UTC) + SUMMER_TIME  # what is later is by a clock that was wrong
     for name in sorted((name for name in recorded(nightly) if _start(name) < ahead), key=_start, reverse=True):
         directory = nightly.directory / names.NIGHTS / name
         try:

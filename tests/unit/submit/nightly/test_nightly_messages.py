@@ -91,6 +91,8 @@ def test_however_many_nights_were_missed_they_are_one_sentence(define, changes, 
     changes.clear()
     nightly = define(since=LAST - timedelta(days=days, minutes=1))
     record.record_missed(nightly, LAST)
+    before = measured(nightly, LAST - timedelta(days=days + 1))
+    assert close(nightly, before).sentences == []  # who finishes it late says nothing of later nights
     (sentence,) = close(nightly, measured(nightly)).sentences
     assert sentence == f"{words} missed: nothing started it: were HTCondor or the machine down?"
 
