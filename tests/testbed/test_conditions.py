@@ -13,7 +13,7 @@ from tests.testbed.test_network import iperf_mbps, round_trip_ms
 from tierbench import names
 from tierbench.testbed.cgroups import ACCOUNT, PERIOD_US, means
 from tierbench.testbed.services import web
-from tierbench.testbed.services.conditions import WORDS
+from tierbench.testbed.services.conditions import WORDS, words
 
 CARD_MBPS = 100
 EXPERIMENT = """
@@ -125,6 +125,14 @@ def test_each_server_process_gets_its_share_of_the_connections(testbed):
     assert logins == [1, 1]
     assert arranged(vmuf, "xrootd-processes") == "1"
     worker.run("xrdfs", "vmuf.uf.test:1094", "stat", "/extenci")
+
+
+def test_what_hosts_can_change_is_what_they_say_of_themselves(testbed):
+    for host in (testbed.host("wan"), testbed.host("oss"), testbed.host("wn03")):
+        for word in words(host.host, rtt_ms=1):
+            value = arranged(host, word)
+            told = host.run("tierbench-arrange", "hold", word, value).stdout.splitlines()  # no input: it lets go at once
+            assert [json.loads(line).get(key) for line, key in zip(told, ("now", "restored"))] == [value, value], word
 
 
 def test_a_worker_receives_no_faster_than_is_arranged(testbed):
