@@ -149,6 +149,11 @@ class Judged:
     high: float | None
     judgement: str
     strays: str = ""  # which trials far off all others may have decided it
+    by_suspect: str = ""  # what SUSPECT trials alone would make of an inconclusive one
+
+    @property
+    def words(self) -> str:
+        return self.judgement + (f" ({self.by_suspect} by SUSPECT trials alone)" if self.by_suspect else "")
 
     @property
     def percent(self) -> str:
@@ -188,7 +193,7 @@ def compare_runs(first: Results, second: Results, size: float, metric: str = "",
         Judged(
             change.name, _geometric_mean(change.before), _geometric_mean(change.after),
             (len(change.before), len(change.after)), change.factor, change.ratio.low, change.ratio.high,
-            _of_change(change, size, metric), change.stray_words,
+            _of_change(change, size, metric), change.stray_words, _by_suspect(change, size, metric),
         )
         for change in changes(first, second, metric)
     ]  # fmt: skip
@@ -201,12 +206,16 @@ def compare_runs(first: Results, second: Results, size: float, metric: str = "",
 
 def _of_change(change: Change, size: float, metric: str) -> str:
     """Inconclusive where SUSPECT trials decide, or where nothing is slower only because a trial was left out."""
-    result = judgement(change.ratio, size, metric)
-    if change.by_valid is not None:
-        result = agreed(result, change.by_valid, size, metric)
+    result = INCONCLUSIVE if _by_suspect(change, size, metric) else judgement(change.ratio, size, metric)
     if not change.strays or result == SLOWER:
         return result
     return agreed(result, change.with_strays, size, metric)
+
+
+def _by_suspect(change: Change, size: float, metric: str) -> str:
+    """The result of all trials, where the VALID ones alone do not have it."""
+    result = judgement(change.ratio, size, metric)
+    return "" if change.by_valid is None or agreed(result, change.by_valid, size, metric) == result else result
 
 
 def agreed(result: str, other: Interval, size: float, metric: str) -> str:
@@ -244,15 +253,16 @@ def refuse_unlike(first: str, second: str, differing: Sequence[Difference], anyw
 
 
 def lines(comparison: Comparison) -> Iterator[str]:
-    yield f"{comparison.second} against {comparison.first}, {comparison.metric}:"
+    less = " (less is better)" if trial_column(comparison.metric).better == "less" else ""
+    yield f"{comparison.second} against {comparison.first}, {comparison.metric}{less}:"
     width = max((len(row.configuration) for row in comparison.judged), default=0)
     for row in comparison.judged:
         rates = f"{figures(row.before):>6} → {figures(row.after):>6} {comparison.unit}"
-        yield f"  {row.configuration:<{width}}  {rates}  {row.percent}  {row.judgement}"
+        yield f"  {row.configuration:<{width}}  {rates}  {row.percent}  {row.words}"
         if row.strays:
             yield f"  {'':<{width}}  {row.strays}"
     if not comparison.judged:
-        yield "  no configuration has usable trials in both"
+        yield f"  no configuration has {comparison.compared} in both"
     for name in comparison.lost:
         yield f"  {name:<{width}}  inconclusive: no {comparison.compared} in {comparison.second}"
     for name in comparison.new:
@@ -292,7 +302,7 @@ def as_junit(comparison: Comparison) -> str:
         if row.judgement == SLOWER:
             ElementTree.SubElement(test, "failure", message=words)
         elif row.judgement == INCONCLUSIVE:
-            ElementTree.SubElement(test, "skipped", message=f"inconclusive: {words}")
+            ElementTree.SubElement(test, "skipped", message=f"{row.words}: {words}")
         elif row.strays:
             ElementTree.SubElement(test, "system-out").text = row.strays
     without = f"inconclusive: no {comparison.compared} in {comparison.second}"

@@ -230,6 +230,9 @@ def test_runs_that_valid_trials_alone_call_equivalent_are_not_called_slower():
 def test_runs_that_are_equivalent_by_suspect_trials_alone_are_compared_in_vain(tmp_path, doubted, judged, status):
     comparison = compare_runs(*two_runs(tmp_path, 400.0, doubted), 0.5)
     assert ([each.judgement for each in comparison.judged], comparison.exit_status) == ([judged], status)
+    why = "equivalent by SUSPECT trials alone"
+    told = judgement.as_junit(comparison), "\n".join(judgement.lines(comparison))
+    assert [f"inconclusive ({why})" in text for text in told] == [doubted, doubted]
 
 
 def test_methods_at_different_distances_are_not_on_one_line_and_a_line_that_is_bent_takes_no_time_below_nothing():

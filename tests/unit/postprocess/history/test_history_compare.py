@@ -123,7 +123,9 @@ def test_each_metric_is_compared_in_its_own_unit(tmp_path, nights, capsys):
         main(["compare", one, other, "--metric", metric, "--json"])
         assert json.loads(capsys.readouterr().out)["unit"] == unit
     main(["compare", one, other, "--metric", "window_s"])
-    assert "inconclusive: no usable trials with window_s in b" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "window_s (less is better):" in said
+    assert "inconclusive: no usable trials with window_s in b" in said
     history(nights, "list", "--metric", "window_s")
     assert "49.9 s  of" in capsys.readouterr().out
 
