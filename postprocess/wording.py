@@ -49,7 +49,13 @@ def _minus(number: str) -> str:
 
 def bounds(bounded: Interval, write: Callable[[float | None], str] = factor) -> str:
     """An interval's two ends: 1.13–1.22; nothing where there is none."""
-    return TO.join(map(write, bounded.interval or ()))
+    return TO.join(_end(end) if write is factor else write(end) for end in bounded.interval or ())
+
+
+def _end(ratio: float) -> str:
+    """An end of a ratio's interval; one that rounds to 1 has the digits that show on which side of 1 it lies."""
+    closer = (f"{ratio:.{decimals}f}" for decimals in (3, 4))
+    return factor(ratio) if factor(ratio) != "1.00" else next((each for each in closer if float(each) != 1), "1.00")
 
 
 def with_interval(

@@ -12,10 +12,11 @@ from tierbench.errors import ConfigError
 from tierbench.postprocess.compare.points import more_repetitions, points
 from tierbench.postprocess.report.answer import answer, answers
 from tierbench.postprocess.report.grid import grid_rows, grid_table, grid_text
+from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.run_tables import ratio_rows, summary_rows
 from tierbench.postprocess.verdict.counting import HAS_NOT_RUN, RUNNING
-from tierbench.postprocess.wording import figures, limit_percent, listed
+from tierbench.postprocess.wording import bounds, figures, limit_percent, listed
 
 NBSP = "\N{NO-BREAK SPACE}"
 LOST = {"direct.root.x008.r1": ("INVALID", "2 clients lost")}
@@ -364,3 +365,16 @@ def test_of_single_repetitions_nobody_is_said_not_to_be_faster(tmp_path):
     overall = answers(results_of(tmp_path / "run", replace(BARE, repeats=1)))[0].sentence
     what = "No access method is distinguishably the fastest at any of 2 points"
     assert overall.startswith(f"{what} (there is no interval, which takes two repetitions).")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (0.902, 0.9996, "0.90–0.9996"),
+        (1.002, 1.06, "1.002–1.06"),
+        (0.998, 1.06, "0.998–1.06"),
+        (1.0, 1.00001, "1.00–1.00"),
+    ],
+)
+def test_an_interval_that_leaves_1_out_by_little_does_not_end_at_1(low, high, words):
+    assert bounds(Interval(1.0, low, high)) == words
