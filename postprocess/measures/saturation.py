@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from tierbench.postprocess.arrays import Numbers
 from tierbench.postprocess.schema.run_rows import SaturationRow
 from tierbench.postprocess.stats import Interval, student
+from tierbench.postprocess.wording import counted, percent
 
 FULL, FLAT, RISING, OPEN = "full", "full from the fewest jobs", "not full", "unknown"
 
@@ -93,7 +94,7 @@ class _Data:
             return f"needs {RUNGS} job counts, this run has {len(self.ladder)} with rates"
         if len(self.repeats) < REPEATS:
             return "a single repetition has no interval"
-        return "" if self.freedom >= FREEDOM else "too few trials count"
+        return "" if self.freedom >= FREEDOM else "too few usable trials"
 
     def falls(self) -> str:
         """Whether the rate falls again up the ladder, as no curve with a plateau does."""
@@ -106,7 +107,8 @@ class _Data:
         fall = float(np.mean(pairs))
         reach = student(len(pairs) - 1) * float(np.std(pairs, ddof=1)) / math.sqrt(len(pairs))
         if fall + reach < 0 and fall < math.log(FALLS):
-            return f"with more than {top} clients the rate falls again, with {last} to {math.exp(fall):.2f} of the top"
+            share = f"{math.exp(fall):.2f} of the top"
+            return f"beyond {counted(top, 'job')} the rate falls again, with {last} jobs to {share}"
         return ""
 
     def _of(self, repeat: int, clients: int) -> float:
@@ -194,9 +196,8 @@ class _Region:
         if float(special.fdtrc(freedom, of_pure, quotient)) > UNLIKELY:
             return ""
         where = "above" if off[worst] > 0 else "below"
-        return (
-            f"no line that bends into a plateau fits: with {worst} clients the rate is {abs(off[worst]):.0%} {where} it"
-        )
+        at = f"with {counted(worst, 'job')} the rate is {percent(abs(off[worst]))} {where} it"
+        return f"no line that bends into a plateau fits: {at}"
 
     def result(self) -> SaturationRow:
         ladder = self.data.ladder
@@ -209,12 +210,13 @@ class _Region:
                 low = None  # which nothing was measured of
             state = FULL if low is not None else FLAT
         elif low is None:
-            state, why = OPEN, "the batches scatter too much to say where the rate ceases to grow"
+            state, why = OPEN, "the trials scatter too much to say where the rate ceases to grow"
         elif high is None:
             state = RISING
         else:
             state = OPEN
-            why = f"it may be full with {low:.3g} clients or only beyond the ladder, with up to {high:.3g}"
+            least = f"with {low:.3g} jobs" if low >= ladder[0] else "from the fewest jobs"
+            why = f"it may be full {least} or only beyond the ladder, with up to {high:.3g} jobs"
         value = float(self.points[self.best[0]]) if state in (FULL, OPEN) else None  # else it is bounded on one side
         later = next_rung(ladder)
         return SaturationRow(

@@ -78,8 +78,9 @@ def sawtooth(clients):
     [
         (ladder(full_with_16, (4, 32)), "needs 3 job counts, this run has 2 with rates"),
         (ladder(full_with_16, (4, 16, 32), repeats=1), "a single repetition has no interval"),
-        (ladder(falling, (4, 8, 16, 32, 64)), "with more than 16 clients the rate falls again"),
-        (ladder(sawtooth, (4, 8, 16, 32, 64)), "no line that bends into a plateau fits"),
+        (ladder(falling, (4, 8, 16, 32, 64)), "beyond 16 jobs the rate falls again, with 64 jobs to 0.58"),
+        (ladder(lambda jobs: 800 / jobs**0.2, (1, 2, 4, 8)), "beyond 1 job the rate falls again, with 8 jobs to"),
+        (ladder(sawtooth, (4, 8, 16, 32, 64)), "no line that bends into a plateau fits: with 8 jobs the rate is "),
         ([], "needs 3 job counts, this run has 0 with rates"),
     ],
 )
@@ -88,6 +89,15 @@ def test_what_cannot_be_told_says_why(rungs, why):
     assert found.state == OPEN
     assert why in found.why
     assert found.full_with == Interval()
+
+
+@pytest.mark.parametrize(
+    ("bend", "scatter", "least"), [(0.8, 0.02, "with 6.74 jobs"), (0.5, 0.2, "from the fewest jobs")]
+)
+def test_a_ladder_that_may_be_full_within_it_or_beyond_says_so_in_jobs_that_were_measured(bend, scatter, least):
+    found = saturation(ladder(lambda jobs: 100 * jobs**bend, (1, 2, 4, 8), scatter=scatter))
+    assert found.state == OPEN
+    assert found.why.startswith(f"it may be full {least} or only beyond the ladder, with up to ")
 
 
 def test_the_figure_says_why_no_ladder_was_fitted(tmp_path):
