@@ -31,7 +31,7 @@ MARKED = re.compile(r"\b(?:VALID|SUSPECT|INVALID|INCOMPLETE)\b|^(?:good|doubtful
 ASCII = {
     "\N{MULTIPLICATION SIGN}": "x", "\N{NO-BREAK SPACE}": " ", "\N{RIGHT SINGLE QUOTATION MARK}": "'", "–": "-",
     "…": "...", "→": "->", "\N{MINUS SIGN}": "-", "±": "+-", "≈": "~", "≤": "<=", "≥": ">=", "·": "*",
-    "▲": "^", "△": "^", "▼": "v", "■": "#",
+    "▲": "^", "△": "+", "▼": "v", "■": "#",
 }  # fmt: skip
 
 

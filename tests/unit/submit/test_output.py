@@ -16,6 +16,7 @@ import pytest
 from tests.unit.submit.test_watch import end
 from tests.unit.synthetic_run import edit_json
 from tierbench import errors, names
+from tierbench.postprocess.report.grid import MARKS
 from tierbench.submit import commands, console
 from tierbench.submit.cli import command_line, leaves, main
 from tierbench.submit.progress import Submission
@@ -49,6 +50,12 @@ def test_a_terminal_without_such_characters_gets_others():
     )
     assert "/root x4 #1" in text.decode("ascii")
     assert json.loads(as_json.decode("ascii"))["trials"]
+
+
+def test_marks_of_a_grid_that_differ_do_so_on_a_terminal_without_such_characters():
+    ascii_only = types.SimpleNamespace(encoding="ascii")
+    written = [console.fitting(mark, 1, ascii_only) for mark in dict.fromkeys(mark for mark, _ in MARKS.values())]
+    assert len(set(written)) == len(written)
 
 
 def test_tables_as_json(real_run, capsys):
