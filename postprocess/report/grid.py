@@ -76,7 +76,7 @@ def headline(results: Results, points: Sequence[RunPoint]) -> tuple[bool, str]:
     sentences = []
     for line, won in wins.items():
         leads = sorted((min((other.lead for other in point.others), key=size) for _, point in won), key=size)
-        span = f"{factor(leads[0].value)} to {factor(leads[-1].value)}"
+        span = " to ".join(dict.fromkeys(factor(lead.value) for lead in (leads[0], leads[-1])))
         lead = with_ci(leads[0]) if len(won) == 1 else span
         sentences.append(f"{line} is the fastest {what} {at(won)}: {lead} times the next.")
     unclear = [(name, point, [each for each in point.others if each.sure == SLOWER]) for name, point in named]

@@ -159,9 +159,7 @@ def test_the_first_sentence_is_about_all_points(tmp_path):
     assert second.sentence.startswith("With 8 jobs of root, direct")
     overall, _ = answers(results_of(tmp_path / "one", BARE))
     assert overall.clear
-    assert overall.sentence.startswith(
-        "direct is the fastest access method at all 2 points: 2.00 to 2.00 times the next."
-    )
+    assert overall.sentence.startswith("direct is the fastest access method at all 2 points: 2.00 times the next.")
 
 
 def test_the_grid_has_each_point_with_its_fastest(tmp_path):
