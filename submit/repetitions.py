@@ -194,6 +194,7 @@ def _decided(run: Path, plan: dict[str, Any], experiment: dict[str, Any], rule: 
     from tierbench.postprocess.schema.columns import read_rows
     from tierbench.postprocess.schema.rows import TrialRow
     from tierbench.postprocess.verdict.judge import judge_run
+    from tierbench.postprocess.wording import counted
 
     measured, question = decision.repeats, question_of(plan, experiment)
     to_come = [trial for trial in plan["trials"] if trial["repeat"] > measured]
@@ -213,8 +214,9 @@ def _decided(run: Path, plan: dict[str, Any], experiment: dict[str, Any], rule: 
             answered = f"answered {after}" if look.comparisons else f"stopped {after}: nothing is compared"
             return dataclasses.replace(decision, ended=True, sentence=limited if look.open else answered)
         if not to_come:
-            open_ = f"{len(look.open)} of {len(look.comparisons)} comparisons are open {after}"
-            return dataclasses.replace(decision, ended=True, sentence=open_)
+            are = "is" if len(look.open) == 1 else "are"
+            sentence = f"{len(look.open)} of {counted(len(look.comparisons), 'comparison')} {are} open {after}"
+            return dataclasses.replace(decision, ended=True, sentence=sentence)
     marks = (_folder(run, trial) / names.BEGUN for trial in plan["trials"])
     elapsed = time.time() - min((mark.stat().st_mtime for mark in marks if mark.exists()), default=time.time())
     if measured >= rule.at_least and elapsed + elapsed / measured > rule.budget_s:

@@ -135,7 +135,8 @@ def test_before_the_first_look_and_between_two_all_stays_as_it_is(tmp_path, look
          " worker NIC limits both sides"),
         (3, (DOUBTED, FASTER), 5 * 3, "stopped after 3 of 8 repetitions: more cannot confirm what is answered, as"
          " too few trials are VALID"),
-        (8, (OPEN, FASTER), 0, "1 of 2 comparisons are open after 8 of 8 repetitions"),
+        (8, (OPEN, FASTER), 0, "1 of 2 comparisons is open after 8 of 8 repetitions"),
+        (8, (OPEN,), 0, "1 of 1 comparison is open after 8 of 8 repetitions"),
         (3, (), 5 * 3, "stopped after 3 of 8 repetitions: nothing is compared"),
     ],
 )  # fmt: skip
