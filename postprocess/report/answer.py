@@ -24,7 +24,7 @@ from tierbench.postprocess.tables.factors import Panel, level_name, level_of, ro
 from tierbench.postprocess.tables.load_run import Results, why
 from tierbench.postprocess.tables.run_tables import strays
 from tierbench.postprocess.verdict.counting import INVALID, NOT_RUN, RUNNING, SUSPECT, UNJUDGED, counts, verdict
-from tierbench.postprocess.wording import CI, bounds, counted, far_off, figures, limit_percent, listed, worded
+from tierbench.postprocess.wording import CI, abridged, bounds, counted, far_off, figures, limit_percent, listed, worded
 from tierbench.starts import IN_TURN
 
 MOST_MORE = 20  # repetitions that it is worth while to ask for
@@ -136,7 +136,8 @@ def _comparison(results: Results, point: RunPoint, where: str) -> Sentence:
 
     def with_result(*results: str) -> str:
         others = [other for other in point.others if other.result in results]
-        return listed([f"{each.name} (ratio {with_ci(each.lead).replace(' (', ', ')}" for each in others])
+        named = [f"{each.name} (ratio {with_ci(each.lead).replace(' (', ', ')}" for each in others]
+        return listed(abridged(named))
 
     what, best, its_rate = what_is_compared(results), point.reference.name, rate(point.reference)
     if not point.others:
@@ -152,7 +153,7 @@ def _comparison(results: Results, point: RunPoint, where: str) -> Sentence:
             reason = "A single repetition gives no interval, so this may be chance."
         elif all(other.lead.value is None for other in point.others):
             reason = "No interval: the run has no ratios of them."
-        return False, f"{where}, {best} {leads}: {its_rate}, against {listed(others)}. {reason}"
+        return False, f"{where}, {best} {leads}: {its_rate}, against {listed(abridged(others))}. {reason}"
     if clear := all(other.result == SLOWER for other in point.others):
         among = f" {what} with usable trials" if point.without else f" {what}"
         sentence = f"{where}, {best} is the fastest{among}: {its_rate}, {leads_over(point.others)}."
@@ -238,7 +239,7 @@ def causes(results: Results, trials: Sequence[TrialRow], lines: Sequence[str]) -
     share = ""
     if used and len(ceilings) == 1:
         # The ceiling is that of the access: it may be another resource's than what limits, as behind latency.
-        ends = "–".join(dict.fromkeys(f"{end:.0f}" for end in (min(used), max(used))))
+        ends = "–".join(dict.fromkeys(f"{end:.0f}" if end >= 1 else f"{end:.1g}" for end in (min(used), max(used))))
         did = "received" if all((trial.direction or SENT) == SENT for trial in trials) else "moved"
         share = f": {'over whole windows ' if late else ''}the jobs {did} {ends}\N{NO-BREAK SPACE}% of"
         share += f" {ceilings.pop()}, the path's tightest known ceiling"

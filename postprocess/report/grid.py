@@ -10,7 +10,17 @@ from tierbench.postprocess.report.markup import Markup, element, joined, table, 
 from tierbench.postprocess.stats import Interval
 from tierbench.postprocess.tables.factors import level_name, level_of
 from tierbench.postprocess.tables.load_run import Results
-from tierbench.postprocess.wording import CI, aligned, counted, factor, figures, limit_percent, listed, with_interval
+from tierbench.postprocess.wording import (
+    CI,
+    abridged,
+    aligned,
+    counted,
+    factor,
+    figures,
+    limit_percent,
+    listed,
+    with_interval,
+)
 
 FASTEST, LEADS, BASELINE, DOUBTED = "fastest", "leads", "baseline", "doubted"
 NO_INTERVAL, NOTHING_USABLE = "no interval", "none"
@@ -45,7 +55,7 @@ def place_names(results: Results, points: Sequence[RunPoint]) -> list[str]:
 
 def leads_over(standings: Iterable[Standing]) -> str:
     """By what factor the reference is faster than others."""
-    return listed([f"{with_ci(other.lead)} times {other.name}" for other in standings])
+    return listed(abridged([f"{with_ci(other.lead)} times {other.name}" for other in standings]))
 
 
 def _names_of_some(names: Sequence[str]) -> str:

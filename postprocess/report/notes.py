@@ -15,7 +15,17 @@ from tierbench.postprocess.stats import round_trips as fitted
 from tierbench.postprocess.tables.factors import level_name, level_of, rows_at
 from tierbench.postprocess.tables.load_run import Results
 from tierbench.postprocess.verdict.counting import SUSPECT, counts, verdict
-from tierbench.postprocess.wording import CI, INTERVAL, TIMES, bounds, figures, limit_percent, listed, with_interval
+from tierbench.postprocess.wording import (
+    CI,
+    INTERVAL,
+    TIMES,
+    bounds,
+    enumerated,
+    figures,
+    limit_percent,
+    listed,
+    with_interval,
+)
 from tierbench.starts import IN_TURN, NATURAL, TOGETHER
 
 STARTED = {TOGETHER: "together they get", NATURAL: "started by HTCondor they get"}
@@ -37,7 +47,7 @@ def shares_of_baseline(results: Results, point: RunPoint, where: str) -> Sentenc
     kinds: dict[str, list[str]] = {}
     for other in point.others:
         kind = "apart" if other.result in (FASTER, SLOWER) else other.result
-        kinds.setdefault(kind, []).append(f"{other.name} {with_interval(other.ratio)}")
+        kinds.setdefault(kind, []).append(f"{other.name} {with_interval(other.ratio, CI)}")
     words = {
         "apart": "{} of it", EQUIVALENT: f"equivalent within {limit_percent(within(results))}: {{}}",
         INCONCLUSIVE: "not distinguishable: {}", "": "no interval, too few repetitions: {}",
@@ -76,7 +86,7 @@ def shares_of_alone(results: Results, point: RunPoint, where: str) -> Sentence |
             return None
         start = starts[other.line]
         clear = clear and compared.ratio.interval is not None
-        shares.append(f"{STARTED.get(start, f'started {start} they get')} {with_interval(compared.ratio)}")
+        shares.append(f"{STARTED.get(start, f'started {start} they get')} {with_interval(compared.ratio, CI)}")
         if _is_by_suspects(compared):
             doubtful.append(other.name)
     rates = listed([figures(other.row.means[SUMMED].value, "Mb/s") for other in others])
@@ -165,7 +175,7 @@ def amplification_notes(results: Results, point: RunPoint) -> Iterator[str]:
         return f"{number:.2f}{TIMES}"
 
     each = [
-        f"{standing.name} {with_interval(standing.row.means[AMPLIFICATION], write=times)}"
+        f"{standing.name} {with_interval(standing.row.means[AMPLIFICATION], CI, times)}"
         f" ({figures(standing.row.means[SENT].value, 'Mb/s')})"
         for standing in wasteful
     ]
@@ -255,7 +265,7 @@ def wall_times(results: Results, point: RunPoint) -> list[str]:
     times = [(time, each.name) for each in point.standings if (time := each.row.means[WALL_TIME].value) is not None]
     if results.rate != RATE or len(times) < 2:
         return []
-    named = ", ".join(f"{name} {figures(time, 's')}" for time, name in sorted(times, key=lambda pair: pair[0]))
+    named = enumerated([f"{name} {figures(time, 's')}" for time, name in sorted(times, key=lambda pair: pair[0])])
     return [f"Wall time, from submission to the last end: {named}."]
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.report_page import BARE, SMALL, Page, results_of, silent
+from tests.unit.report_page import BARE, ONE_BATCH, SMALL, Page, results_of, silent
 from tests.unit.synthetic_report import Shape, edit_csv, write_run
 from tierbench.errors import ConfigError
 from tierbench.postprocess.compare.points import more_repetitions, points
@@ -186,6 +186,20 @@ def limited(run, label, rates, jobs=8, **changes):
     return first_answer(replace(results, plan=plan, site=site)).sentence
 
 
+def test_of_many_lines_a_sentence_names_the_nearest_and_how_many_more_there_are(tmp_path):
+    rates = {f"door{number:02d}": 400.0 - 20 * number for number in range(12)}
+    sentence = answer_of(tmp_path / "run", replace(ONE_BATCH, rates=rates, interval=0.001)).sentence
+    assert " times door08 and 3 more. The storage limits" in sentence
+    alike = {**rates, "door01": 400.0}
+    sentence = answer_of(tmp_path / "alike", replace(ONE_BATCH, rates=alike, interval=0.001)).sentence
+    assert re.search(r"equivalent within .* to door01 .*\. It is faster than door02 .*; and 2 more\.", sentence)
+
+
+def test_a_share_of_the_ceiling_below_a_percent_is_not_none(tmp_path):
+    results = results_of(tmp_path / "run", OPEN, bottleneck="latency", efficiency="0.0034", ceiling_mbps="10000")
+    assert f"the jobs received 0.3{NBSP}% of 10000{NBSP}Mb/s" in first_answer(results).sentence
+
+
 def test_what_limits_all_is_not_taken_for_the_methods_ceiling(tmp_path):
     sentence = limited(tmp_path / "run", "latency", {"direct": 203.0, "lan-xrootd": 200.0})
     assert "Latency limits both: the jobs received " in sentence
@@ -339,9 +353,9 @@ FLAVOURS = Shape(
 @pytest.mark.parametrize(
     ("changes", "clear", "words"),
     [
-        ({}, True, ["flavour=krb5i 0.60 (0.59–0.61) and flavour=krb5p 0.20 (0.20–0.20) of it",
-                    f"equivalent within 5{NBSP}%: flavour=krb5 1.01 (0.98–1.04)"]),
-        ({"interval": 0.2}, False, ["not distinguishable: flavour=krb5 1.01 (0.75–1.45)"]),
+        ({}, True, [f"flavour=krb5i 0.60 (95{NBSP}% CI 0.59–0.61) and flavour=krb5p 0.20 (95{NBSP}% CI 0.20–0.20) of",
+                    f"equivalent within 5{NBSP}%: flavour=krb5 1.01 (95{NBSP}% CI 0.98–1.04)"]),
+        ({"interval": 0.2}, False, [f"not distinguishable: flavour=krb5 1.01 (95{NBSP}% CI 0.75–1.45)"]),
         ({"repeats": 1}, False, [": no interval, too few repetitions: flavour=krb5 1.01, flavour=krb5i 0.60 and"]),
     ],
     ids=["apart and equivalent", "near, but not known well", "without an interval"],

@@ -199,7 +199,7 @@ def test_the_answer_is_what_they_get_together_of_what_they_get_alone_drawn_and_t
         if (row["factor"], row["start"], row["metric"]) == ("start", "together", "summed_mbps")
     )
     assert found.clear
-    interval = f"{row['low']:.2f}\N{EN DASH}{row['high']:.2f}"
+    interval = f"95\N{NO-BREAK SPACE}% CI {row['low']:.2f}\N{EN DASH}{row['high']:.2f}"
     assert f"together they get {row['ratio']:.2f} ({interval}) of what they get alone, summed: " in found.sentence
     assert found.sentence.startswith("With 4 jobs of root by lan-xrootd, ")
     assert compared.rate == "summed_mbps"
