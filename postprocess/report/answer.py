@@ -148,11 +148,11 @@ def _comparison(results: Results, point: RunPoint, where: str) -> Sentence:
     leads = "comes first by its ratios" if higher else "has the highest mean"
     if not any(other.result for other in point.others):
         others = [f"{other.name} {rate(other)}" for other in point.others]
-        reason = "No interval: too few repetitions have both."
+        reason = "No interval: too few repetitions have usable trials of both."
         if min(standing.row.trials or 0 for standing in point.standings) < 2:
             reason = "A single repetition gives no interval, so this may be chance."
         elif all(other.lead.value is None for other in point.others):
-            reason = "No interval: the run has no ratios of them."
+            reason = "No interval: the run has no ratios of them, which take repetitions with usable trials of both."
         return False, f"{where}, {best} {leads}: {its_rate}, against {listed(abridged(others))}. {reason}"
     if clear := all(other.result == SLOWER for other in point.others):
         among = f" {what} with usable trials" if point.without else f" {what}"

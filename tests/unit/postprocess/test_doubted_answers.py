@@ -217,6 +217,14 @@ def test_a_change_between_runs_that_suspect_trials_alone_show_is_not_clear(tmp_p
     assert ("Without the SUSPECT trials that is not so of direct/root" in page) is doubted
 
 
+def test_lines_without_a_repetition_in_common_have_no_ratio_and_the_answer_says_so():
+    invalid = {f"{access} 8 {repeat}": "INVALID" for access, repeat in (("direct", 1), ("direct", 3), ("lan", 2))}
+    [said] = answers(
+        results({("direct", 8): 100.0, ("lan", 8): 90.0}, {**invalid, "lan 8 4": "INVALID"}, repeats=(1.0,) * 4)
+    )
+    assert said.sentence.endswith("the run has no ratios of them, which take repetitions with usable trials of both.")
+
+
 def test_runs_that_valid_trials_alone_call_equivalent_are_not_called_slower():
     """A repetition with a SUSPECT trial that was far slower decides."""
     by_valid, all_of = Interval(0.99, 0.983, 0.997), Interval(0.92, 0.86, 0.985)
