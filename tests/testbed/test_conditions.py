@@ -131,8 +131,8 @@ def test_what_hosts_can_change_is_what_they_say_of_themselves(testbed):
     for host in (testbed.host("wan"), testbed.host("oss"), testbed.host("wn03")):
         for word in words(host.host, rtt_ms=1):
             value = arranged(host, word)
-            told = host.run("tierbench-arrange", "hold", word, value).stdout.splitlines()  # no input: it lets go at once
-            assert [json.loads(line).get(key) for line, key in zip(told, ("now", "restored"))] == [value, value], word
+            held, restored = host.run("tierbench-arrange", "hold", word, value).stdout.splitlines()  # there is no input
+            assert (json.loads(held)["now"], json.loads(restored)["restored"]) == (value, value), word
 
 
 def test_a_worker_receives_no_faster_than_is_arranged(testbed):

@@ -9,11 +9,12 @@ import sqlite3
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from unittest.mock import Mock
 
 import pytest
 
 from tests.unit.nights_of_chronicle import LAN, chronicle_of, slower_from
-from tests.unit.submit.nightly.conftest import LAST, NOW, WORSE, close, damage, fails, measured
+from tests.unit.submit.nightly.conftest import LAST, NOW, WORSE, close, damage, measured
 from tierbench import names
 from tierbench.errors import TierbenchError
 from tierbench.postprocess.history import database
@@ -322,7 +323,7 @@ def test_nothing_is_said_of_a_night_that_the_history_lacks_until_the_next_one_re
     nightly = define(since=now - timedelta(hours=8))
     feed(9, slower_from_night=10)
     with monkeypatch.context() as locked:
-        locked.setattr(History, "record", fails("another program has been writing to it"))
+        locked.setattr(History, "record", Mock(side_effect=TierbenchError("another program has been writing to it")))
         close(nightly, measured(nightly, now - timedelta(hours=3)))
     assert main(["nightly", "check", "quick"]) == 3
     assert "history.sqlite lacks the night of " in capsys.readouterr().out
