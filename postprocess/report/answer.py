@@ -2,6 +2,7 @@
 
 import functools
 import json
+import math
 import shlex
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +25,18 @@ from tierbench.postprocess.tables.factors import Panel, level_name, level_of, ro
 from tierbench.postprocess.tables.load_run import Results, why
 from tierbench.postprocess.tables.run_tables import strays
 from tierbench.postprocess.verdict.counting import INVALID, NOT_RUN, RUNNING, SUSPECT, UNJUDGED, counts, verdict
-from tierbench.postprocess.wording import CI, abridged, bounds, counted, far_off, figures, limit_percent, listed, worded
+from tierbench.postprocess.wording import (
+    CI,
+    abridged,
+    bounds,
+    counted,
+    far_off,
+    figures,
+    limit_percent,
+    listed,
+    percent,
+    worded,
+)
 from tierbench.starts import IN_TURN
 
 MOST_MORE = 20  # repetitions that it is worth while to ask for
@@ -278,8 +290,12 @@ def next_step(results: Results, points: Sequence[RunPoint], trials: Sequence[Tri
         return []
     resolved = limit_percent(within(results))
     if more > MOST_MORE:
-        alone = f"Repetitions alone will not resolve {resolved} ({more} more needed)"
-        return [f"{alone}: read longer (size_mb), or at a quiet time."]
+        repeats = len({trial.repeat for trial in trials})
+        then = math.expm1(math.log1p(within(results)) * math.sqrt((repeats + more) / (repeats + MOST_MORE)))
+        numbers = f"{more} more needed, {MOST_MORE} more would resolve {percent(then)}"
+        return [
+            f"Repetitions alone will not resolve {resolved} ({numbers}): read longer (size_mb), or at a quiet time."
+        ]
     each = _minutes_a_repetition(results)
     minutes = f" (about {max(round(more * each), 1)} min)" if each else ""
     emulated = results.plan.get("site") == TESTBED
