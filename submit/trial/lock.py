@@ -18,7 +18,7 @@ ahead         for jobs that may wait for the lock where they run: waits until th
 A file of the run directory names the trial that has the lock. Shipped there; stdlib only, Python 3.6 or newer.
 
 exit status: 0 done; 1 this trial is not needed any more; 2 called wrongly, or this is not a trial's directory;
-3 the run directory cannot be read or written
+3 the run directory cannot be read or written, or the DAGMan that has started it is gone
 """
 
 import contextlib
@@ -43,6 +43,7 @@ from tierbench.trials import Clock, Trial, read_trial, record_or, record_text
 
 WAITS = {"take": {"arranged", "sampled", "slots", "first", "waking"}, "ahead": {"slots"}}
 POLL_SECONDS = 0.1
+DAGMAN = os.getppid()
 SECOND_BEGUN = 0.02  # by then its scripts that ended before have been heard of
 CREATED_OR_GONE = 0x100 | 0x200  # inotify's masks
 ALL_ENDED = 0.06  # seconds after a trial has begun each of its scripts that waited for that alone has ended
@@ -65,7 +66,7 @@ def main(arguments: "list[str]") -> int:
         return 2
     lock = MeasurementLock(Path.cwd())
     status = take(lock, planned) if step == "take" else 0
-    while step == "ahead" and not lock.may_wait_in_slots():
+    while step == "ahead" and os.getppid() == DAGMAN and not lock.may_wait_in_slots():
         time.sleep(POLL_SECONDS)
     if not status:
         wait_for(waits, lock.trial, planned)
@@ -90,7 +91,7 @@ def keep_lock(trial: Path) -> None:
 
 def take(lock: "MeasurementLock", planned: Trial) -> int:
     trial, rest = lock.trial, waiting(lock.file.parent)
-    while True:
+    while os.getppid() == DAGMAN:  # if it is killed, the next one starts this script anew
         if not (lock.is_next() and lock.acquire()):
             if (trial / names.SERVED).exists():  # a node of it that died is started again, or it was not needed
                 return 0 if (trial / names.BEGUN).exists() else 1
@@ -106,6 +107,7 @@ def take(lock: "MeasurementLock", planned: Trial) -> int:
             lock.release()
             return 1
         rest(POLL_SECONDS)
+    return 3
 
 
 def waiting(folder: Path) -> "Callable[[float], None]":

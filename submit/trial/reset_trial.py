@@ -29,6 +29,7 @@ from tierbench.submit.trial.skip_repeats import is_spared
 from tierbench.trials import ALREADY_COMPLETE, SKIPPED, Attempt, Outcome, record_or, record_text
 
 POLL_SECONDS = 1.0
+DAGMAN = os.getppid()
 # What is not of an earlier try.
 STAYING = (*names.WRITTEN, names.TRIES, names.AFTER, names.NOT_NEEDED, names.CLAIM)
 
@@ -49,6 +50,8 @@ def main(arguments: "list[str]") -> int:
             return 1
         while True:
             with locked(trial.parent.parent / names.CLAIMS_LOCK, inf):  # one DAG at a time looks at whose a trial is
+                if os.getppid() != DAGMAN:  # it was killed; the next one starts this script anew
+                    return 1
                 if not arguments or may_run(trial):
                     if not arguments or not is_spared(trial):
                         return reset(trial, arguments)
@@ -87,7 +90,7 @@ def may_run(trial: Path) -> bool:
     """Whether the DAG that has called this may run the trial: no other DAG of the run has it, or is at it still."""
     outcome = outcome_of(trial)
     given_up = bool(outcome.state) and not outcome.again and not at_work(trial)
-    return not outcome.is_final and claim(trial, os.getppid(), given_up)
+    return not outcome.is_final and claim(trial, DAGMAN, given_up)
 
 
 def outcome_of(trial: Path) -> Outcome:

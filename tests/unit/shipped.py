@@ -1,6 +1,7 @@
 """The scripts of a run directory, as they are shipped; `make unit` has an old Python run them."""
 
 import os
+import subprocess
 import sys
 import time
 from functools import cache
@@ -26,6 +27,19 @@ def ship(folder, *only):
         copy.write_bytes(texts()[name])
         copy.chmod(0o755)
     return folder / only[0] if len(only) == 1 else folder
+
+
+def outlive(command, folder, made, meanwhile):
+    """Kill a script's DAGMan when it has made a file and waits, then do what it waits for; returns at its end."""
+    made.unlink(missing_ok=True)
+    with subprocess.Popen(
+        ["sh", "-c", '"$@"; true', "sh", *map(str, command)], cwd=folder, stdout=subprocess.PIPE
+    ) as dagman:
+        wait_until(made.exists)
+        dagman.kill()
+        dagman.wait()
+        meanwhile()
+        dagman.stdout.read()
 
 
 def wait_until(ready, patience_s=600):

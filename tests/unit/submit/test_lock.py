@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tests.unit.shipped import PYTHON, ship, wait_until
+from tests.unit.shipped import PYTHON, outlive, ship, wait_until
 from tests.unit.stand_ins import run
 from tierbench import json_files, names
 from tierbench.submit.trial import lock
@@ -229,6 +229,15 @@ def test_a_dagman_that_died_does_not_keep_the_lock(trials, clock):
     assert not second.acquire()  # HTCondor may start it again
     clock.return_value += lock.PATIENCE_SECONDS + 1
     assert second.acquire()
+
+
+def test_a_script_whose_dagman_died_takes_no_lock(trials):
+    trials.take("first").wait(PATIENCE_S)
+    (trials["second"] / names.AFTER).write_text("")
+    command = [PYTHON, trials.script, "take"]
+    outlive(command, trials["second"], trials.run / names.LOCK_LOOK, lambda: trials.release("first"))
+    assert not (trials["second"] / names.BEGUN).exists()
+    assert not (trials.run / names.LOCK_HOLDER).exists()
 
 
 def test_who_has_waited_for_room_for_too_long_takes_the_lock_anew(trials, monkeypatch):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.quick_plan import written
-from tests.unit.shipped import PYTHON, wait_until
+from tests.unit.shipped import PYTHON, outlive, wait_until
 from tests.unit.stand_ins import run
 from tierbench import names
 from tierbench.dags.experiment import find_experiment
@@ -123,6 +123,18 @@ def test_a_trial_that_another_dag_has_given_up_is_tried(tried, monkeypatch):
     assert dagman.claim(tried, 1, given_up=True)
     (tried / names.CLAIM).write_text(f"{os.getpid()} 1\n")  # its number is another one's by now
     assert dagman.claim(tried, 1, given_up=False)
+
+
+def test_a_script_whose_dagman_died_claims_no_trial(tried):
+    """It would be for the process that inherits the script: that never ends, and the next DAGMan would wait for it."""
+    run = tried.parent.parent
+    command = [PYTHON, run / names.SCRIPTS / names.RESET_TRIAL, "0", "1"]
+    with subprocess.Popen(["sleep", "600"], cwd=run) as other:
+        dagman.claim(tried, other.pid, given_up=False)
+        claimed = (tried / names.CLAIM).read_text()
+        outlive(command, tried, run / names.CLAIMS_LOCK, other.kill)
+    assert (tried / names.CLAIM).read_text() == claimed
+    assert not (tried / names.ATTEMPT).exists()
 
 
 @contextmanager
