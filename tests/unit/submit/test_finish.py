@@ -177,6 +177,18 @@ def test_the_second_try_to_look_through_it_is_another_workers(trial, monkeypatch
     assert tries == [[], ["wn01"]]
 
 
+def test_what_a_last_step_that_was_killed_has_looked_through_and_removed_is_not_missing(trial, tmp_path):
+    write(trial, jobs=1, traits={"does": "writes"}, writes={"url": "/area"})
+    (trial / names.REPLICAS).write_text("/area/1\t5\n")
+    (trial / names.WRITE_AREA).mkdir()
+    (trial / names.WRITE_AREA_LOG).touch()
+    report = {"status": "ok", "wrong_files": 0, "wrong": [], "left_files": 0, "left": []}
+    (trial / names.CLEARED).write_text(json.dumps(report))
+    script(tmp_path / "condor_submit", "exit 1")
+    assert finished(trial, path=f"{tmp_path}:/usr/bin").returncode == 0
+    assert (outcome(trial)["state"], outcome(trial)["left"]) == ("complete", [])
+
+
 def test_while_it_looks_through_what_was_written_no_other_trial_takes_the_lock(trial, look_through):
     holder = trial.parent.parent / names.LOCK_HOLDER
     os.utime(holder, (0, 0))
