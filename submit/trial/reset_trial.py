@@ -44,7 +44,6 @@ def main(arguments: "list[str]") -> int:
         print(f"reset_trial: {trial} is not a trial's directory: it has no {missing[0]}", file=sys.stderr)
         return 2
     try:
-        give_up_reserve(trial)  # that of a try which did not come to its end
         if not wait_for_room(trial):
             print(f"reset_trial: the disk of {trial} has been full for a day", file=sys.stderr)
             return 1
@@ -69,7 +68,8 @@ def reset(trial: Path, arguments: "list[str]") -> int:
     if at_work(trial):
         print(f"reset_trial: {trial} is being run by another DAG; wait for its end", file=sys.stderr)
         return 1
-    release_lock(trial)  # an earlier try may have ended without giving it on
+    give_up_reserve(trial)  # an earlier try may have ended without doing so
+    release_lock(trial)  # or giving the lock on
     leftovers = [path for path in trial.iterdir() if path.name not in STAYING]
     if leftovers:
         tries = trial / names.TRIES

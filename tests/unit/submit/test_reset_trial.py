@@ -63,9 +63,11 @@ def test_a_trial_that_is_not_needed_gets_no_dag_of_its_own(tried):
 
 @pytest.mark.parametrize("version", [24, 25])
 def test_a_trial_that_a_dagman_runs_is_left_alone(tried, version):
+    (tried / names.RESERVE).touch()
     with dagman_at_work(tried, version):
         assert reset(tried).returncode == 1
     assert (tried / names.client_output(0)).exists()
+    assert (tried / names.RESERVE).exists()
 
 
 @pytest.mark.parametrize(("version", "other"), [(24, {"begun": 1}), (25, {"lock": "experiment.dag.lock"})])
