@@ -32,7 +32,7 @@ from pathlib import Path
 
 from tierbench import names
 from tierbench.condition_state import wait_until_settled
-from tierbench.files import locked, poll, text_of
+from tierbench.files import locked, poll, replace, text_of
 from tierbench.host import clock_bounds
 from tierbench.starts import Go
 from tierbench.submit.trial.dagman import at_work
@@ -240,7 +240,7 @@ class MeasurementLock:
                 self._make_folders()
                 self.file.touch()  # how long it may keep the lock counts from here
                 # The tables compare the stamp of the clients' submission with it; HTCondor 25 fetches no empty file.
-                (self.trial / names.BEGUN).write_text(record_text(Clock(**clock_bounds())))
+                replace(self.trial / names.BEGUN, record_text(Clock(**clock_bounds())))
         return True
 
     def _make_folders(self) -> None:

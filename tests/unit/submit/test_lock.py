@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from tests.unit.shipped import PYTHON, outlive, ship, wait_until
-from tests.unit.stand_ins import run
+from tests.unit.stand_ins import full_disk, run
 from tierbench import json_files, names
 from tierbench.submit.trial import lock
 from tierbench.trials import Clock, read_trial, record_text
@@ -259,6 +259,15 @@ def test_who_has_waited_for_room_for_too_long_takes_the_lock_anew(trials, monkey
     assert lock.take(first, read_trial(first.trial)) == 0
     assert (trials["second"] / names.SERVED).exists()
     assert trials.holder == "first"
+
+
+def test_a_trial_has_begun_when_that_is_written_whole(trials):
+    """An empty file would have it begun for its gate, and not for jobs that wait for it on their workers."""
+    first = lock.MeasurementLock(trials["first"])
+    assert first.acquire()
+    with full_disk(), pytest.raises(OSError, match="too large"):
+        first.begin()
+    assert not (trials["first"] / names.BEGUN).exists()
 
 
 def test_the_time_that_a_trial_may_keep_the_lock_counts_from_its_beginning(trials):
