@@ -13,12 +13,13 @@ from typing import Any, TextIO
 
 from tierbench import names
 from tierbench.checked_text import printable
+from tierbench.files import text_of
 from tierbench.postprocess.verdict.counting import INVALID, VALID
 from tierbench.submit.console import add_command, as_json, coloured, document, fitting, run_directory, show
 from tierbench.submit.pool import PoolError
 from tierbench.submit.progress import Judged, Run, Stage, TrialProgress, hopeless
 from tierbench.submit.trial.disk_reserve import LOW_BYTES, RESERVE_BYTES, free_bytes
-from tierbench.submit.trial.trial_monitor import RECEIVED, SENT, counted, last_samples
+from tierbench.submit.trial.trial_monitor import RECEIVED, SENT, SHOWN_SECONDS, counted, last_samples
 from tierbench.trials import SKIPPED, read_trial
 
 COLUMNS, LINES = 80, 24  # of a terminal that does not say how many it has
@@ -152,8 +153,8 @@ class View:
         awaited = working.waiting_for.rpartition(", since ")[0] if working else ""
         if working and awaited not in ("", self._awaited):  # a wait that lasts is worth a line of its own, once
             self.tell(f"{working.name}: waits for {working.waiting_for}")
-        elif not working and not self.all_finished and free_bytes(trials[0].directory.parent) < NEEDED_BYTES:
-            awaited = "waiting for room on the access point's disk"
+        elif not working and not self.all_finished and lacks_room(trials[0].directory.parent.parent):
+            awaited = f"waiting for {NEEDED_BYTES / 1e6:.0f} MB of room on the access point's disk, or of a quota there"
             if awaited != self._awaited:
                 self.tell(awaited)
         self._awaited = awaited
@@ -246,6 +247,15 @@ class ObjectView:
     def _put(self, content: dict[str, Any]) -> None:
         self._out.write(document("watch", {"wall_s": round(time.time(), 3), **content}, indent=None) + "\n")
         self._out.flush()
+
+
+def lacks_room(run: Path) -> bool:
+    """Whether the next trial waits for room. A quota shows by the trial that has the lock and takes up no reserve."""
+    holder = run / names.LOCK_HOLDER
+    trial = run / names.TRIALS / text_of(holder)
+    begins = (trial / names.BEGUN).exists() or (trial / names.RESERVE).exists()
+    waits = not begins and 0 < _when(holder) < time.time() - SHOWN_SECONDS
+    return waits or free_bytes(run) < NEEDED_BYTES
 
 
 def _working_line(trial: TrialProgress) -> str:

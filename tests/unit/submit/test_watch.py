@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from tierbench.submit import watch as watching
 from tierbench.submit.cli import main
 from tierbench.submit.pool import PoolError
 from tierbench.submit.progress import Stage, TrialProgress, hopeless
-from tierbench.submit.watch import PatientQueue, View, watch
+from tierbench.submit.watch import PatientQueue, View, lacks_room, watch
 from tierbench.trials import read_trial
 
 WARM, WRITTEN = "MB of {} MB that the clients read: a cache was warm", "{} Mb/s: somebody else writes to the storage"
@@ -82,6 +83,16 @@ def test_a_wait_that_lasts_is_told_once(run, look):
     wait(run, "client 1, which was lost")
     look()
     assert look().count("waits for client 1, which was lost") == 1
+
+
+def test_who_has_the_lock_and_no_room_to_begin_is_told_of_also_where_a_quota_leaves_none(run, look):
+    trial, holder = run.trial_directories[0], run.directory / names.LOCK_HOLDER
+    holder.write_text(trial.name)
+    assert look() == ""
+    os.utime(holder, (time.time() - 60,) * 2)
+    assert look() == "waiting for 101 MB of room on the access point's disk, or of a quota there\n"
+    (trial / names.BEGUN).touch()
+    assert not lacks_room(run.directory)
 
 
 def judge(run, number, verdict, *reasons, rate="151.42"):
