@@ -18,6 +18,7 @@ import socket
 import subprocess
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,17 @@ def main(dag_status: str, failed_nodes: str) -> int:
     except (OSError, ValueError) as error:
         print(f"finish: trial.json: {error}", file=sys.stderr)
         return 2
+    try:
+        return finish(trial, dag_status, failed_nodes)
+    except OSError as error:
+        traceback.print_exc()
+        release_lock(Path.cwd())
+        if not Path(names.OUTCOME).exists():
+            record([f"the last step failed: {error}"], [], dag_status)
+        return 0 if record_or(Outcome(""), Path(names.OUTCOME)).is_final else 1
+
+
+def finish(trial: Trial, dag_status: str, failed_nodes: str) -> int:
     # Who reads on does it in the next trial's time, so the lock is given on when all have gone.
     stuck = see_out(trial.limits.stop_s)
     give_up_reserve(Path())
@@ -78,9 +90,7 @@ def main(dag_status: str, failed_nodes: str) -> int:
     reasons += [f"the sampler on {host} did not end in order" for host in unfinished if host in storage]
     if failed_nodes != "0" and not reasons:
         reasons.append(f"{failed_nodes} nodes of the trial's DAG failed; see trial.dag.dagman.out")
-    attempt = record_or(trials.Attempt(), Path(names.ATTEMPT))
-    again = bool(reasons) and dag_status != REMOVED and attempt.left > 0
-    replace(names.OUTCOME, record_text(Outcome(INCOMPLETE if reasons else COMPLETE, reasons, again, left_files)))
+    record(reasons, left_files, dag_status)
     step_aside()
     no_tables = make_tables()
     if trial.until_known:
@@ -88,6 +98,13 @@ def main(dag_status: str, failed_nodes: str) -> int:
     for words in no_tables + reasons + ["left behind: " + words for words in left_files]:
         print(ascii(words))
     return 1 if reasons else 0
+
+
+def record(reasons: "list[str]", left_files: "list[str]", dag_status: str) -> None:
+    """The trial's outcome: complete, or why not."""
+    attempt = record_or(trials.Attempt(), Path(names.ATTEMPT))
+    again = bool(reasons) and dag_status != REMOVED and attempt.left > 0
+    replace(names.OUTCOME, record_text(Outcome(INCOMPLETE if reasons else COMPLETE, reasons, again, left_files)))
 
 
 def see_out(seconds: float) -> "list[str]":

@@ -113,6 +113,27 @@ def test_whatever_has_happened_the_lock_is_given_on_and_htcondor_can_deliver_the
     assert (trial / names.STOP).stat().st_size > 0  # HTCondor 25 delivers no empty files
 
 
+@pytest.mark.parametrize("unreadable", [names.CLIENTS_LOG, names.client_output(0)])
+def test_a_last_step_that_fails_says_so_and_gives_the_lock_on(trial, unreadable):
+    """As on a file system that is away for a moment."""
+    (trial / names.BEGUN).touch()
+    (trial / names.ATTEMPT).write_text(json.dumps({"retry": 0, "retries": 1}))
+    (trial / unreadable).unlink()
+    (trial / unreadable).symlink_to((trial / unreadable).name)
+    assert finished(trial).returncode == 1
+    assert outcome(trial)["reasons"] == [
+        f"the last step failed: [Errno 40] Too many levels of symbolic links: '{unreadable}'"
+    ]
+    assert outcome(trial)["again"]
+    assert not (trial.parent.parent / names.LOCK_HOLDER).exists()
+
+
+def test_a_trial_that_is_complete_stays_so_where_nothing_can_be_said_of_its_tables(trial):
+    write(trial, jobs=1)
+    (trial.parent.parent / names.NO_TABLES).mkdir()
+    assert (finished(trial).returncode, state(trial)) == (0, "complete")
+
+
 def test_a_trial_that_is_removed_while_it_waits_for_the_lock_has_no_outcome(trial):
     (trial / names.CLIENTS_LOG).unlink()
     (trial / names.NOT_NEEDED).touch()  # or not: whether it is may change
