@@ -306,6 +306,6 @@ def _progress(waiting: TrialProgress, since_s: float) -> TrialProgress:
 def _events(output: Path) -> set[str]:
     """The kinds of records that a client has written so far."""
     try:
-        return set(EVENT.findall(files.read_text(output)))
+        return set(EVENT.findall(files.read_text(output, "replace")))
     except FileNotFoundError:
         return set()

@@ -85,6 +85,13 @@ def test_a_wait_that_lasts_is_told_once(run, look):
     assert look().count("waits for client 1, which was lost") == 1
 
 
+def test_a_client_that_writes_no_text_does_not_end_the_watching(run):
+    begin(run)
+    (run.trial_directories[0] / names.CLIENTS).mkdir()
+    (run.trial_directories[0] / names.client_output(0)).write_bytes(b'\xff\n{"event": "end"}\n')
+    assert next(run.trials()).done == 1
+
+
 def test_who_has_the_lock_and_no_room_to_begin_is_told_of_also_where_a_quota_leaves_none(run, look):
     trial, holder = run.trial_directories[0], run.directory / names.LOCK_HOLDER
     holder.write_text(trial.name)
