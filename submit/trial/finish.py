@@ -52,7 +52,7 @@ def main(dag_status: str, failed_nodes: str) -> int:
         return 2
     try:
         return finish(trial, dag_status, failed_nodes)
-    except OSError as error:
+    except Exception as error:
         traceback.print_exc()
         release_lock(Path.cwd())
         if not Path(names.OUTCOME).exists():
@@ -174,7 +174,7 @@ def make_tables() -> "list[str]":
             return []
         why = f"`{command} tables --trial {Path.cwd()}` has ended with exit status {status}"
     line = f"no tables were made: {why}; `tierbench tables {run}`, where it is installed, makes them"
-    (run / names.NO_TABLES).write_text(line + "\n")
+    (run / names.NO_TABLES).write_bytes(os.fsencode(line + "\n"))
     return [line]
 
 

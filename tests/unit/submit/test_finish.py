@@ -98,6 +98,16 @@ def test_a_trial_without_tables_says_how_they_are_made(trial):
     assert "there is no tierbench on the PATH of" in (folder / names.NO_TABLES).read_text()
 
 
+def test_a_run_whose_path_is_no_ascii_has_its_word_of_tables_where_python_knows_nothing_else(trial):
+    """As Python 3.6 without an environment."""
+    write(trial, jobs=1)
+    run_directory = trial.parents[1].rename(trial.parents[1].with_name("größe"))
+    plain = {"PATH": "/usr/bin", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [PYTHON, run_directory / names.SCRIPTS / names.FINISH, "0", "0"]
+    assert run(*command, cwd=run_directory / names.TRIALS / "one", env=plain).returncode == 0
+    assert "größe" in (run_directory / names.NO_TABLES).read_text(encoding="utf-8")
+
+
 def test_a_tierbench_that_fails_is_told_of(trial):
     script(trial / "tierbench", "exit 2")
     assert "has ended with exit status 2" in finished(trial, path=f"{trial}:/usr/bin").stdout
