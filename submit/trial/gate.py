@@ -36,7 +36,7 @@ def give_go(monitor: TrialMonitor) -> None:
         starts = {str(number): times for number, times in monitor.cluster.starts.items()}
         step_ns = int(monitor.start.every_s * 1e9) if monitor.start.kind == EVERY else 0
         replace(names.GO, Go(at, starts, step_ns, [at] if in_turn else None).text())
-        monitor.tell("", 0.0)
+    monitor.tell("", 0.0)
     # Each client is let go when the one before has ended, however that was.
     turns = list(monitor.go.turns_wall_ns or ())
     while in_turn and 0 < len(turns) < len(monitor.everybody) and not Path(names.CALLED_OFF).exists():

@@ -155,7 +155,8 @@ class TrialMonitor:
         self.records = Records(self.everybody)
         self.moving = Moving(trial.storage_hosts, OF_DISKS if trial.on_disk else OF_INTERFACES)
         self.last_look = 0.0
-        self.told_wait = self.lost_client = ""
+        self.lost_client = ""
+        self.told_wait = record_or(trials.Wait("", 0.0), Path(names.WAITING_FOR)).what  # by one that died
         self.processor_s = time.process_time()
 
     def _samplers(self, via: str, log: str) -> Jobs:

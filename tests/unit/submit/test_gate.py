@@ -15,6 +15,7 @@ from tierbench.submit.trial.gate import TURN_SECONDS
 from tierbench.submit.trial.joblog import Cluster
 from tierbench.submit.trial.stop import see_end
 from tierbench.submit.trial.trial_monitor import CalledOff, gather
+from tierbench.trials import Wait, record_text
 
 SUBMITTED = f"000 (6.000.000) {WHEN} Job submitted from host: <>"
 IN_TURN = {"start": {"kind": "in-turn", "every_s": 0.0}}
@@ -122,6 +123,18 @@ def test_a_gate_and_a_stop_that_died_go_on_where_they_were(trial):
     assert trial.stop.wait(120) == 0
     assert trial.said() == go
     assert not trial.has(names.CALLED_OFF)
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["before the go", "just after it"])
+def test_what_a_gate_that_died_has_said_to_wait_for_is_taken_back(gate, given):
+    trial = gate(at_work=False)
+    trial.open(wait=False)
+    (trial.trial / names.WAITING_FOR).write_text(record_text(Wait("clients 0, 1 without a slot", 0.0)))
+    if given:
+        trial.go()
+    trial.start()
+    assert trial.gate.wait(120) == 0
+    assert trial.waits_for == ""
 
 
 def test_an_earlier_trys_clients_are_not_taken_for_this_ones(trial):
