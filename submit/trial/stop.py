@@ -86,8 +86,8 @@ def see_end(monitor: TrialMonitor, starts: "dict[int, int]") -> None:
         restarted = [job for job, times in sorted(monitor.cluster.starts.items()) if times > starts.get(job, 1)]
         if restarted:
             raise CalledOff(f"{clients(restarted)} began anew, on {monitor.cluster.slots[restarted[0]]}")
-        monitor.check_samplers(sampler_starts)
         left = sorted(monitor.everybody - monitor.ended)
+        monitor.check_samplers(sampler_starts, over=not left)
         monitor.check_conditions(arranged_starts, over=not left)
         if not left:
             return

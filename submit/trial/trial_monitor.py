@@ -281,12 +281,15 @@ class TrialMonitor:
             if away and away.why != PAUSED and (over or not away.may_return):
                 raise CalledOff(f"{name} {away.why}")
 
-    def check_samplers(self, starts: "list[dict[int, int]]") -> None:
+    def check_samplers(self, starts: "list[dict[int, int]]", over: bool) -> None:
         """A storage server's that was started again has written its file anew: what was before is lost."""
         for jobs, before in zip(self.samplers, starts):  # noqa: B905
             for number, times in jobs.cluster.starts.items():
                 if jobs.names[number] and times > before.get(number, 1):
                     raise CalledOff(f"{jobs.names[number]} began anew, and has lost what it had sampled")
+            for number, why in jobs.cluster.ended.items():
+                if jobs.names[number] and not over:
+                    raise CalledOff(f"{jobs.names[number]} {why or 'ended'} while clients read")
 
     def _check_away(self) -> None:
         self.lost_client = ""

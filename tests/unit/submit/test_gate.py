@@ -315,6 +315,16 @@ def test_a_sampler_of_the_storage_that_begins_anew_calls_the_trial_off(gate, mon
         see_end_while(trial, monkeypatch, names.SAMPLERS_LOG, f"004 (9.000.000) {WHEN} Job was evicted.", sampling)
 
 
+def test_a_sampler_of_the_storage_that_ends_while_clients_read_calls_the_trial_off(gate):
+    """Else the storage seems to stand still, and is blamed for it minutes later."""
+    sampling, end = "Job executing on host: <>", "Job terminated.\n\t(1) Normal termination (return value 255)"
+    trial = gate(definition={"samplers": [{"host": "oss", "role": "storage", "via": "ssh"}]})
+    trial.log(names.SAMPLERS_SSH_LOG, f"001 (9.000.000) {WHEN} {sampling}")
+    trial.open()
+    trial.log(names.SAMPLERS_SSH_LOG, f"005 (9.000.000) {WHEN} {end}")
+    assert trial.why == "the sampler on oss ended (return value 255) while clients read"
+
+
 @pytest.mark.parametrize("restored", [True, False])
 def test_the_next_trial_does_not_begin_under_this_ones_conditions(arranged, restored):
     """While one is not restored the last step has the lock, to wait on."""
