@@ -337,3 +337,15 @@ def test_the_next_trial_does_not_begin_under_this_ones_conditions(arranged, rest
         says(arranged, "restored", now="14")
     assert arranged.stop.wait(120) == 0
     assert arranged.has(names.SERVED) == restored
+
+
+def test_a_stop_that_died_when_all_was_over_calls_nothing_off(arranged):
+    says(arranged, "arranged", before="14", now="47")
+    arranged.said()
+    arranged.says_end(0, 1)
+    arranged.has_soon(names.STOP)
+    arranged.kill()
+    says(arranged, "restored", now="14")
+    arranged.start()
+    assert arranged.stop.wait(120) == 0
+    assert not arranged.has(names.CALLED_OFF)
