@@ -17,6 +17,7 @@ from tierbench import json_files, names
 from tierbench.dags.experiment import shipped_experiments
 from tierbench.testbed.all_papers import SCALED, is_done
 
+TESTBED = "once"
 EXPERIMENT = """
 extends = "{name}"
 name = "{name}-once"
@@ -32,14 +33,14 @@ def for_a_testbed() -> list[str]:
 
 
 def run_once(name: str, into: Path) -> None:
-    definition, testbed = into / f"{name}-once.toml", f"once-{name}"
+    definition = into / f"{name}-once.toml"
     definition.write_text(EXPERIMENT.format(name=name), encoding="utf-8")
     try:
         with (into / f"{name}.log").open("w") as log:
-            command = ["tierbench", "testbed", "run", definition, "--name", testbed, "--into", into / name]
+            command = ["tierbench", "testbed", "run", definition, "--name", TESTBED, "--into", into / name]
             subprocess.run(command, stdout=log, stderr=log, check=False)
     finally:
-        subprocess.run(["tierbench", "testbed", "down", "--name", testbed], stdout=subprocess.DEVNULL, check=False)
+        subprocess.run(["tierbench", "testbed", "down", "--name", TESTBED], stdout=subprocess.DEVNULL, check=False)
 
 
 def result(name: str, run: Path) -> bool:

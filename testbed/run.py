@@ -55,7 +55,9 @@ def run(
     _have_testbed(testbed, experiment, overrides, experiment_here, say)
     access_point = testbed.host(ACCESS_POINT)
     if Path(experiment).is_file():
-        experiment = _take_along(Path(experiment), testbed.host(testbed.topology.writer.name), access_point)
+        copying = [host for host, _ in _copies(testbed.topology, experiment_here, testbed.topology.writer)]
+        hosts = {host.name: None for host in (testbed.topology.writer, *copying)}
+        experiment = _take_along(Path(experiment), access_point, *map(testbed.host, hosts))
     remote = _place(into)
     if access_point.succeeds("test", "-e", remote):
         raise ConfigError(f"the testbed has a run {remote} already; give this one another name with --into")

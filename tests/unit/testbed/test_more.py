@@ -1,4 +1,4 @@
-"""`testbed run --more RUN`: of a run whose testbed is gone, on one like it, with the run as it came home."""
+"""`testbed run FILE` on all hosts that need it; `--more RUN` of a run whose testbed is gone, on one like it."""
 
 import json
 
@@ -71,6 +71,17 @@ def did(there, monkeypatch):
     monkeypatch.setattr(running, "_inside", inside)
     monkeypatch.setattr(running, "check_experiment", lambda *_: None)
     return done
+
+
+def test_each_host_that_makes_copies_for_an_experiment_of_ones_own_is_given_it(tmp_path, monkeypatch):
+    given, makes = [], []
+    own = tmp_path / "own.toml"
+    own.write_text('extends = "extenci-local-input-scaled"\nname = "own"\nrepeats = 1\n')
+    monkeypatch.setattr(running, "_take_along", lambda _, *hosts: given.extend(host.name for host in hosts) or "own")
+    monkeypatch.setattr(running, "_inside", lambda host, *what: makes.append(host.name) or int(what[0] == "run"))
+    assert running.run(Testbed(tmp_path, None), str(own), tmp_path / "run", lambda _: None) == 1
+    assert set(makes) <= set(given)
+    assert {"wn03", "ce"} <= set(given)
 
 
 def came_from(home, experiment):
