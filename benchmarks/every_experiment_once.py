@@ -17,6 +17,7 @@ from tierbench import json_files, names
 from tierbench.dags.experiment import shipped_experiments
 from tierbench.testbed.all_papers import SCALED, is_done
 
+ON_TESTBED = [sys.executable, "-m", "tierbench", "testbed"]
 TESTBED = "once"
 EXPERIMENT = """
 extends = "{name}"
@@ -37,10 +38,10 @@ def run_once(name: str, into: Path) -> None:
     definition.write_text(EXPERIMENT.format(name=name), encoding="utf-8")
     try:
         with (into / f"{name}.log").open("w") as log:
-            command = ["tierbench", "testbed", "run", definition, "--name", TESTBED, "--into", into / name]
+            command = [*ON_TESTBED, "run", definition, "--name", TESTBED, "--into", into / name]
             subprocess.run(command, stdout=log, stderr=log, check=False)
     finally:
-        subprocess.run(["tierbench", "testbed", "down", "--name", TESTBED], stdout=subprocess.DEVNULL, check=False)
+        subprocess.run([*ON_TESTBED, "down", "--name", TESTBED], stdout=subprocess.DEVNULL, check=False)
 
 
 def result(name: str, run: Path) -> bool:
