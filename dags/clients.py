@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import hashlib
 import importlib.util
+import keyword
 import math
 import multiprocessing
 import os
@@ -34,7 +35,7 @@ from tierbench.dags.trial_settings import WorkKeys
 from tierbench.errors import ConfigError, refuse
 from tierbench.spec import bounded
 from tierbench.wrappers.child import UsageError
-from tierbench.wrappers.client import PACKAGE, Client, Option, client_in
+from tierbench.wrappers.client import PACKAGE, Client, Option, check_value, client_in
 
 FOLDER = Path(tierbench.wrappers.clients.__file__).parent
 NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -44,9 +45,11 @@ PATIENCE_S = 30.0
 MOST_BYTES = 1 << 20
 REFUSALS: dict[str, type[Exception]] = {"usage": UsageError, "value": ValueError}
 PLAIN = (str, int, float, tuple, type(None))
+OPTIONS = (bool, int, float, str, tuple)  # what their values may be
 DECLARED = [name for name, value in vars(Client).items() if name[0] != "_" and isinstance(value, PLAIN)]
 ASKED = [name for name, value in vars(Client).items() if isinstance(value, classmethod)]
 ASKED = [name for name in ASKED if name not in ("traits", "with_defaults")]  # which ask the others
+LEAST = {"entries": 0, "memory": 1, "further_memory": 0, "several": 1, "at_once": 1}  # that those of ASKED may answer
 
 
 @dataclass(frozen=True)
@@ -171,6 +174,39 @@ def _misdeclared(client: type[Client]) -> Iterator[str]:
         yield f"usual_excess: must be a share in 0 … 1, as 0.05 for 5 %, not {client.usual_excess}"
     if client.does not in MEASURES:
         yield f"does: must be one of {', '.join(MEASURES)}, not {client.does!r}"
+    if client.taken_in not in ("bytes_client", "bytes_app"):
+        yield f"taken_in: must be bytes_client or bytes_app, not {client.taken_in!r}"
+    for name, option in client.options.items():
+        for problem in _wrong_option(name, option):
+            yield f"option {name!r}: {problem}"
+
+
+def _wrong_option(name: str, option: Any) -> Iterator[str]:
+    if not name.isidentifier() or keyword.iskeyword(name):
+        yield "a name has letters, digits and _, and is no keyword of Python"
+    if name in Client.FOR_ALL:
+        yield "each client gets one of this name from the site or its workload; call it otherwise"
+    if not isinstance(option, Option):
+        yield f"must be an Option(default, least, most), not {option!r}"
+    elif type(option.default) not in OPTIONS:
+        yield f"its default must be {', '.join(kind.__name__ for kind in OPTIONS)}, not {option.default!r}"
+    elif not option.needed:
+        try:
+            check_value(name, option.default, option)
+        except (UsageError, TypeError) as error:
+            yield f"its default does not fit: {error}"
+
+
+def _wrong_answers(client: type[Client], options: dict[str, Any]) -> Iterator[str]:
+    """What its methods answer that nobody can count with: found out when the plan is made, not after the run."""
+    if (does := client.doing(options)) not in MEASURES:
+        yield f"doing() must return one of {', '.join(MEASURES)}, not {does!r}"
+    if not isinstance(settles := client.settles(options), bool):
+        yield f"settles() must return True or False, not {settles!r}"
+    for name, least in LEAST.items():
+        answer = getattr(client, name)(options)
+        if not isinstance(answer, int | float) or not least <= answer < math.inf:
+            yield f"{name}() must return a number, at least {least}, not {answer!r}"
 
 
 def load_as_nobody(load: Callable[[], type[Client]], path: Path) -> type[Client]:
@@ -198,7 +234,8 @@ def load_as_nobody(load: Callable[[], type[Client]], path: Path) -> type[Client]
         return classmethod(lambda _, argument: ask(method, argument))
 
     declared = ask("")
-    options = {option: Option(*fields) for option, fields in declared.pop("options").items()}
+    told = declared.pop("options").items()
+    options = {name: Option(*fields) if isinstance(fields, tuple) else fields for name, fields in told}
     plain = {key: value for key, value in declared.items() if key in DECLARED}
     return type(path.stem, (Client,), {**plain, "options": options, **{method: asking(method) for method in ASKED}})
 
@@ -227,7 +264,10 @@ def _serve(load: Callable[[], type[Client]], pipe: int) -> NoReturn:
                     declared: dict[str, Any] = {
                         name: value for name, value in named if isinstance(value, (*PLAIN, list))
                     }
-                    declared["options"] = {name: tuple(option) for name, option in client.options.items()}
+                    declared["options"] = {
+                        name: tuple(option) if isinstance(option, Option) else repr(option)
+                        for name, option in client.options.items()
+                    }
                 answer = "answer", getattr(client, method)(argument) if method else declared
             except UsageError as error:
                 answer = "usage", str(error)
@@ -284,7 +324,14 @@ def workload_class(file: ClientFile) -> type[Workload]:
     """The class of workloads with this client; its options are a dataclass, which a TOML table is checked against."""
 
     def check(options: Any) -> None:
-        file.client.check(dataclasses.asdict(options))
+        chosen = dataclasses.asdict(options)
+        try:
+            file.client.check(chosen)
+            refuse(_wrong_answers(file.client, chosen), str(file.path))
+        except (ConfigError, ValueError):
+            raise
+        except Exception as error:  # whatever a user's own program can run into
+            raise ConfigError(f"{file.path}: {type(error).__name__}: {error}") from None
 
     name = file.client.__name__
     fields = [(key, *_declared_field(file, key, option)) for key, option in file.client.options.items()]

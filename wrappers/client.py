@@ -227,7 +227,7 @@ class Client:
         for name, value in options.items():
             if name not in declared:
                 raise UsageError(f"unknown option {name!r}; possible: {', '.join(sorted(declared))}")
-            _check_value(name, value, declared[name])
+            check_value(name, value, declared[name])
         missing = [name for name, option in declared.items() if option.needed and name not in options]
         if missing:
             raise UsageError(f"option {missing[0]!r} is needed")
@@ -331,7 +331,8 @@ def client_in(module: ModuleType) -> "type[Client]":
     return own[0]
 
 
-def _check_value(name: str, value: Any, option: Option) -> None:
+def check_value(name: str, value: Any, option: Option) -> None:
+    """Raise UsageError if a value is none that the option can have."""
     if option.words and value in option.words:
         return
     wanted: Any = float if option.words else type(option.default)

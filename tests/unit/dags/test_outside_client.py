@@ -125,6 +125,13 @@ def users(tmp_path):
         ("tail_of.py", CLIENT.replace("usual_excess = 0.5", 'usual_excess = "5 %"'), "usual_excess: must be a float"),
         ("tail_of.py", CLIENT.replace("memory_mb = 33", 'does = "read"'), "does: must be one of reads, "),
         ("tail_of.py", CLIENT.replace('("file",)', '["file"]'), "protocols: must be a tuple"),
+        ("tail_of.py", CLIENT.replace("memory_mb = 33", 'taken_in = "bytes"'), "taken_in: must be bytes_client or"),
+        ("tail_of.py", CLIENT.replace("Option(10, 1, 1000)", "10"), "option 'bytes': must be an Option.*, not '?10"),
+        ("tail_of.py", CLIENT.replace("Option(10, 1, 1000)", "Option([10])"), "bytes.: its default must be bool"),
+        ("tail_of.py", CLIENT.replace("Option(10, 1, 1000)", "Option(0, 1, 9)"), "default does not fit: .* in 1 to 9"),
+        ("tail_of.py", CLIENT.replace("Option(10, 1, 1000)", "Option(10, '1')"), "its default does not fit: '<'"),
+        ("tail_of.py", CLIENT.replace('"directory"', '"class"'), "option 'class': .* no keyword of Python"),
+        ("tail_of.py", CLIENT.replace('"directory"', '"scale"'), "option 'scale': each client gets one of this name"),
         ("tail_of.py", CLIENT.replace("tailed.h", "absent.h"), "ships absent.h, which is not beside it"),
         ("tail_of.py", CLIENT.replace('("",', '("", kind="Odd",'), "there is no kind of text 'Odd'"),
         ("tailed.toml", EXPERIMENT.replace("./tail_of.py", "./other.py"), "no such file"),
@@ -141,6 +148,28 @@ def test_what_is_wrong_with_it_is_told(users, name, text, trouble):
     users.put(name, text)
     with pytest.raises(ConfigError, match=trouble):
         expand(find_site("testbed"), users.experiment(), POOL)
+
+
+@pytest.mark.parametrize("user", [0, 1000])
+@pytest.mark.parametrize(
+    ("method", "answer", "trouble"),
+    [
+        ("doing", "'read'", "doing() must return one of reads, writes, copies, metadata, not 'read'"),
+        ("settles", "None", "settles() must return True or False, not None"),
+        ("several", "0", "several() must return a number, at least 1, not 0"),
+        ("memory", "'512'", "memory() must return a number, at least 1, not '512'"),
+        ("entries", "options['absent']", "KeyError: 'absent'"),
+    ],
+)
+def test_what_its_methods_answer_is_looked_at_before_anything_is_measured(
+    users, monkeypatch, user, method, answer, trouble
+):
+    monkeypatch.setattr(os, "geteuid", lambda: user if os.getuid() == 0 else os.getuid())
+    own = f"    @classmethod\n    def {method}(cls, options):\n        return {answer}\n"
+    users.put("tail_of.py", CLIENT + "\n" + own)
+    with pytest.raises(ConfigError) as refused:
+        users.experiment()
+    assert trouble in str(refused.value)
 
 
 def test_it_may_not_be_called_like_one_that_is_shipped(users):
