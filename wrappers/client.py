@@ -248,6 +248,13 @@ class Client:
         """What is run when the go has come."""
         raise NotImplementedError
 
+    def argv(self) -> "list[str]":
+        """The command, where that is one: a text would be taken for a list of letters."""
+        command = self.command()
+        if not command or not isinstance(command, (list, tuple)):
+            raise TypeError(f"command() must return a list of words, not {command!r}")
+        return list(map(str, command))
+
     def held_command(self) -> "list[str] | None":
         """A program that says "ready" and waits for a line by itself; None: the shell does it for the command."""
         return None
@@ -328,6 +335,9 @@ def client_in(module: ModuleType) -> "type[Client]":
     ]  # fmt: skip
     if len(own) != 1:
         raise UsageError(f"{module.__file__}: defines {len(own)} clients; one class derived from Client is needed")
+    absent = [name for name in ("command", "outcome") if getattr(own[0], name) is getattr(Client, name)]
+    if absent and (absent[-1] == "outcome" or own[0].held_command is Client.held_command):
+        raise UsageError(f"{module.__file__}: {own[0].__name__} has no method {absent[-1]}; docs/clients.md has all")
     return own[0]
 
 

@@ -184,7 +184,7 @@ def perform(
             until_the_end.enter_context(take_core(arguments.index))
         with environment_with(client.variables):
             client.prepare()
-            command = client.held_command() or ["sh", "-c", HOLD, "sh", *client.command()]
+            command = client.held_command() or ["sh", "-c", HOLD, "sh", *client.argv()]
         child = until_the_end.enter_context(Child(command, scratch, environment, interrupts))
         child.wait_until_ready(arguments.timeout)
         if in_job():

@@ -139,11 +139,11 @@ class PoolProcess:
         self.before = self.started if own else IO(0, 0, 0)
         self.waits_itself = bool(own)
         if line and not own:
-            self.popen = line.stand(self.client.command(), self.stderr)
+            self.popen = line.stand(self.client.argv(), self.stderr)
             return True
         with self.stderr.open("wb") as stderr:
             self.popen = subprocess.Popen(
-                own or self.client.command(), stdin=subprocess.PIPE if own else subprocess.DEVNULL, bufsize=0,
+                own or self.client.argv(), stdin=subprocess.PIPE if own else subprocess.DEVNULL, bufsize=0,
                 stdout=subprocess.PIPE if line else subprocess.DEVNULL if own else stderr,
                 stderr=stderr, cwd=str(self.stderr.parent),
             )  # fmt: skip

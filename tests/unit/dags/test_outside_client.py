@@ -121,6 +121,8 @@ def users(tmp_path):
     [
         ("tail_of.py", "import nowhere_to_be_found\n", "cannot be loaded: ModuleNotFoundError"),
         ("tail_of.py", "x = 1\n", "defines 0 clients"),
+        ("tail_of.py", CLIENT.replace("def command(", "def commands("), "Tail has no method command"),
+        ("tail_of.py", CLIENT.replace("def outcome(", "def outcomes("), "Tail has no method outcome"),
         ("tail_of.py", CLIENT.replace("usual_excess = 0.5", "usual_excess = 5"), "a share in 0 … 1, as 0.05 .* not 5"),
         ("tail_of.py", CLIENT.replace("usual_excess = 0.5", 'usual_excess = "5 %"'), "usual_excess: must be a float"),
         ("tail_of.py", CLIENT.replace("memory_mb = 33", 'does = "read"'), "does: must be one of reads, "),
@@ -252,6 +254,17 @@ def test_its_own_mistake_is_in_its_record(users, mistaken, message):
     users.put("tail_of.py", CLIENT.replace('"message": run.last_words', f'"message": {mistaken}'))
     *_, end = as_a_job(users.run(), users.folder / "sandbox", "tail_of", users.put("replica", "one"), 3)
     assert (end["status"], end["message"].startswith(f"in the client's program: {message}")) == ("failed", True), end
+
+
+@pytest.mark.parametrize("work", ["", "for_s = 1"])
+def test_a_command_that_is_a_text_is_its_mistake_too(users, work):
+    users.put("tail_of.py", CLIENT.replace('return ["tail", ', 'return "tail " #'))
+    users.put("tailed.toml", EXPERIMENT.replace("repeats = 1", f"repeats = 1\n{work}"))
+    *_, end = as_a_job(users.run(), users.folder / "sandbox", "tail_of", users.put("replica", "one"), 3)
+    assert (end["status"], "command() must return a list of words, not 'tail '" in end["message"]) == (
+        "failed",
+        True,
+    ), end
 
 
 def test_it_is_judged_by_what_it_declares(users, tmp_path):
