@@ -450,11 +450,11 @@ def test_the_notebook_reads_a_runs_tables_and_draws(run, monkeypatch):
 
 
 def test_the_notebook_reads_levels_and_times_as_they_stand(tmp_path, monkeypatch):
-    for index, version in enumerate(("5.1", "5.10")):  # as numbers they would be one
+    for index, version in enumerate(("5.1", "5.10", "NA", "None")):  # as numbers two would be one, and two none
         folder = synthetic.write_trial(tmp_path, index=index, levels={"version": version})
     write(folder, 0, opened_wall_ns=None)  # an empty field beside whole numbers that no float holds
     names_in_it = executed_notebook(tmp_path, monkeypatch)
-    assert list(names_in_it["samples"]["version"].unique()) == ["5.1", "5.10"]
+    assert list(names_in_it["samples"]["version"].unique()) == ["5.1", "5.10", "NA", "None"]
     recorded = [int(row["opened_wall_ns"]) for row in rows(tmp_path / names.JOBS_CSV) if row["opened_wall_ns"]]
     assert list(names_in_it["jobs"]["opened_wall_ns"].dropna()) == recorded != []
 
