@@ -19,6 +19,7 @@ from tierbench.dags.plan import Plan, Trial, expand
 from tierbench.dags.trial_settings import Every, places
 from tierbench.errors import UnmetNeed
 from tierbench.errors import refuse as refuse_problems
+from tierbench.monitors.sources import SOURCES
 from tierbench.site_configs.site import Access, Site
 from tierbench.starts import IN_TURN
 from tierbench.submit import pool
@@ -48,6 +49,7 @@ NOT_STORED = "No credential is stored"  # condor_store_cred's words
 SECRET_NAME = re.compile(r"(?i)(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|API_?KEY|ACCESS_KEY)$")
 JSON_WEB_TOKEN = re.compile(r"eyJ[\w-]+\.[\w-]+\.")
 BEARER = re.compile(r"(?i)\bbearer\s+\S{20}")
+OF_POINTS = {"rate", "against", "ratio", "low", "high", "result", "rests_on_suspect_trials"}  # of `tables --json`
 EXPOSED = "a secret by its looks, and its value would be in the run directory for all to read"
 
 
@@ -59,9 +61,11 @@ def asked_experiment(name_or_path: str) -> Experiment:
     from tierbench.postprocess.schema.run_rows import FILES
 
     experiment = find_experiment(name_or_path)
-    of_tables = {name for table in FILES.values() for name in columns.places(table)}
+    taken = {name for table in FILES.values() for name in columns.places(table)} | OF_POINTS
+    sampled = [column for source in SOURCES for column in source.columns]
+    taken |= {column.name if column.kind == "gauge" else f"{column.name}_per_s" for column in sampled}
     axes, why = [axis.name for axis in experiment.axes], "the tables have a column of that name already"
-    problems = [f"{name_or_path}: axes.{name}: {why}; call the axis otherwise" for name in axes if name in of_tables]
+    problems = [f"{name_or_path}: axes.{name}: {why}; call the axis otherwise" for name in axes if name in taken]
     problems += [f"{name_or_path}: {problem}" for problem in claim_problems(experiment.claims, experiment.expects)]
     refuse_problems(problems)
     return experiment

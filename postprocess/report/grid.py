@@ -189,7 +189,7 @@ def grid_rows(results: Results, points: Sequence[RunPoint]) -> Iterator[dict[str
     for point in points:
         for standing in point.standings:
             yield {
-                **results.at(point.panel, standing.line, point.x), "rate": standing.row.means[results.rate].value,
+                **standing.row.levels, "rate": standing.row.means[results.rate].value,
                 "against": point.reference.line, "ratio": standing.ratio.value, "low": standing.ratio.low,
                 "high": standing.ratio.high, "result": standing.result,
                 "rests_on_suspect_trials": standing.by_valid is not None,

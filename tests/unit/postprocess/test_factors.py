@@ -196,10 +196,11 @@ def test_a_point_is_repeated_until_it_is_known_whatever_its_neighbours_say(tmp_p
     assert not enough_without(tmp_path, "lan-xrootd.root.cache_mb=30.x004.r3")
 
 
-def test_an_axis_called_like_a_column_is_refused_before_anything_is_written(tmp_path, capsys):
+@pytest.mark.parametrize("name", ["window_s", "rate", "xrootd_processes", "squid_hits_per_s"])
+def test_an_axis_called_like_a_column_is_refused_before_anything_is_written(tmp_path, capsys, name):
     path = tmp_path / "mine.toml"
-    path.write_text('extends = "quick"\nname = "mine"\n[axes.window_s]\nvalues = [1, 2]\nsets = "sample_period_s"\n')
+    path.write_text(f'extends = "quick"\nname = "mine"\n[axes.{name}]\nvalues = [1, 2]\nsets = "sample_period_s"\n')
     into = tmp_path / "run"
     assert cli.main(["write", str(path), "--site", "testbed", "--into", str(into)]) == 2
-    assert "axes.window_s: the tables have a column of that name already" in capsys.readouterr().err
+    assert f"axes.{name}: the tables have a column of that name already" in capsys.readouterr().err
     assert not into.exists()

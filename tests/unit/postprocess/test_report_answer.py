@@ -17,6 +17,7 @@ from tierbench.postprocess.tables.load_run import read_results
 from tierbench.postprocess.tables.run_tables import ratio_rows, summary_rows
 from tierbench.postprocess.verdict.counting import HAS_NOT_RUN, RUNNING
 from tierbench.postprocess.wording import bounds, figures, limit_percent, listed
+from tierbench.submit.planning import OF_POINTS
 
 NBSP = "\N{NO-BREAK SPACE}"
 LOST = {"direct.root.x008.r1": ("INVALID", "2 clients lost")}
@@ -173,7 +174,10 @@ def test_the_grid_has_each_point_with_its_fastest(tmp_path):
     assert lan.endswith("▼ 0.50 (0.49–0.51)")
     assert legend.startswith("▲ fastest · ▼ slower; ratios to the fastest of the point")
     assert "(0.43–0.49)" in Page(grid_table(results, of_run)).text
-    assert [row["result"] for row in grid_rows(results, of_run)] == ["", "slower", "", "slower"]
+    of_programs = list(grid_rows(results, of_run))
+    assert [row["result"] for row in of_programs] == ["", "slower", "", "slower"]
+    assert [row["jobs"] for row in of_programs] == [4, 4, 8, 8]  # as in the summary, that both can be joined
+    assert of_programs[0].keys() - {"access", "workload", "jobs"} == OF_POINTS
 
 
 def limited(run, label, rates, jobs=8, **changes):
