@@ -9,7 +9,7 @@ Exit codes:
     0  ended in order (stop file, signal, time over, or parent gone); the trailer says which
     2  the command line is wrong
     3  there is no such interface, or no default route to find it by
-    4  this host cannot be sampled: no /proc/self/net/dev, or .chirp.config without htchirp.py
+    4  this host cannot be sampled: no /proc/self/net/dev, .chirp.config without htchirp.py, or a source that is wrong
     5  standard output failed: its reader is gone, or the disk is full
     6  standard output took nothing for --max-blocked-seconds
 """
@@ -325,6 +325,10 @@ class Records:
         self.options = options
         self.sources = [source(options) for source in SOURCES]
         self.columns = [column for source in self.sources for column in source.columns]
+        known = [column.name for column in self.columns]
+        twice = [name for name in known if known.count(name) > 1]
+        if twice:
+            raise Refusal(4, f"two columns are called {twice[0]}; give that of your source another name")
         self.format = "".join(f" %{column.width}d" for column in self.columns).encode() + b"\n"
         self.bytes = sum(1 + column.width for column in self.columns) + 1
 
@@ -347,7 +351,11 @@ class Records:
     def record(self, looks: "list[Any]") -> bytes:
         values = ()  # type: tuple[int, ...]
         for source, look in zip(self.sources, looks):  # noqa: B905 - Python 3.6 cannot be strict
-            values += source.values(look)
+            seen = source.values(look)
+            if len(seen) != len(source.columns):
+                called, many = type(source).__name__, len(source.columns)
+                raise Refusal(4, f"source {called}: gave {len(seen)} values for its {many} columns")
+            values += seen
         record = self.format % values
         if len(record) != self.bytes:  # a driver's nonsense must not shift the columns
             fits = [len(str(value)) <= self.columns[i].width for i, value in enumerate(values)]

@@ -8,6 +8,8 @@ import pytest
 
 from tests.unit import synthetic_run as synthetic
 from tests.unit.sampler_process import sample
+from tests.unit.shipped import PYTHON
+from tests.unit.stand_ins import run
 from tierbench import names
 from tierbench.postprocess.tables.write import tables
 from tierbench.single_file_script import single_file
@@ -61,3 +63,19 @@ def test_a_counter_becomes_a_rate_and_a_gauge_stays_and_the_schema_tells_of_it(t
     told = {column["name"]: (column["type"], column["unit"], column["meaning"]) for column in columns}
     assert told["door_waiting"] == ("integer", "clients", "door_waiting of the sampler's source door, of the host")
     assert told["door_opens_per_s"][:2] == ("number", "1/s")
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "words"),
+    [
+        ('"door_opens"', '"tx_bytes"', "two columns are called tx_bytes"),
+        (", 7 if", ", 7, 7 if", "source Door: gave 3 values for its 2 columns"),
+    ],
+)
+def test_a_source_that_is_wrong_is_named(tmp_path, right, wrong, words):
+    sources = {"tierbench.monitors.sources": LISTED, "tierbench.monitors.sources.door": DOOR.replace(right, wrong)}
+    script = tmp_path / "sampler.py"
+    script.write_text(single_file("tierbench.monitors.sampler", sources))
+    options = ["--trial", "t", "--role", "storage", "--interface", "lo", "--period", "0.05", "--max-seconds", "0.2"]
+    sampler = run(PYTHON, script, *options)
+    assert (sampler.returncode, words in sampler.stderr) == (4, True), sampler.stderr
