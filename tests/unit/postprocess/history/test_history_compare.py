@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import shutil
 import sqlite3
 import sys
@@ -237,6 +238,13 @@ def test_the_nights_are_listed_shown_and_exported(nights, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("nightly,night,planned_ns,run,rerun,outcome")
     assert sum(",delivered_mbps," in line for line in lines) == 10
+
+
+def test_the_docs_have_each_column_of_the_table():
+    page = (Path(__file__).parents[4] / "docs/nightly.md").read_text()
+    (table,) = re.findall(r"^The table of `export`.*?\n\n(.*?)\n\n", page, re.DOTALL | re.MULTILINE)
+    first = [line.split("|")[1] for line in table.splitlines()[2:]]
+    assert sorted(re.findall(r"`(\w+)`", "".join(first))) == sorted(COLUMNS)
 
 
 def test_a_spreadsheet_computes_nothing_of_the_table(nights):
