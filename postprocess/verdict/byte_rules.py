@@ -110,12 +110,17 @@ def missing_at_a_worker(data: TrialData, row: TrialRow) -> Measured:
     " broke, or another run was at work: see the servers' logs, repeat and compare",
 )
 def excess_bytes(data: TrialData, row: TrialRow) -> Measured:
-    """Bytes sent beyond the usual excess (below) that the trial's own hosts received, or whose receiver is unknown."""
+    """Bytes sent beyond the usual excess (below) that the trial's own hosts received, or whose receiver is unknown;
+    through a cache of the data, beyond what that took in, too."""
     near, far = moved_around(data), at_far_end(data)
+    fetched, read = [cache.fetched for cache in data.data_caches], bytes_reported(data)
     for excess, words in _excess(data, row):
-        if near and far and data.data_caches:  # which fetches whole blocks: that is what is measured
-            return
-        if near and far:
+        if near and far and fetched:  # caches fetch whole blocks: that is what is measured
+            if None not in fetched:
+                in_caches = sum(filter(None, fetched))
+                beyond = excess - 100 * max(0.0, in_caches / read - 1)
+                yield beyond, f"{words}, and its caches hold {mb(in_caches)} more than before"
+        elif near and far:
             hosts = f"the trial's own hosts {data.measure.far_direction} {mb(far.bytes)} of {mb(near.bytes)}"
             yield excess, f"{words}, and {hosts}"
         elif not _is_background(data, row):

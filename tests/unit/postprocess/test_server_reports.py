@@ -265,6 +265,16 @@ def test_who_else_reads_through_a_cold_cache_or_a_door_on_the_way_is_seen_by_wha
         assert ("reached none of the trial's own hosts" in reasons) is (verdict == INVALID)
 
 
+@pytest.mark.parametrize(("fetched", "verdict"), [(1.5, VALID), (1.0, SUSPECT)])
+def test_what_a_cold_caches_host_received_and_the_cache_did_not_is_somebody_elses(folder, fetched, verdict):
+    """In whole blocks it fetches more than is read, and holds that then."""
+    through(folder, CACHE, 1.5)
+    synthetic.write_host(folder, CACHE, "door", tx_bytes=synthetic.during(400, 20), rx_bytes=synthetic.during(600, 20))
+    verdict_there, reasons = verdict_of_data(folder, "cold", 0, fetched * READ)
+    assert verdict_there == verdict, reasons
+    assert (f"its caches hold {READ / 1e6:.2f} MB more than before" in reasons) is (verdict == SUSPECT)
+
+
 @pytest.mark.parametrize(("share", "expected_mb"), [(0.5, 0), (0.7, 400)])
 def test_what_others_read_through_several_caches_is_what_these_sent_together(folder, share, expected_mb):
     through(folder, CACHE, 1.0, further={CACHE_2: "door"})
