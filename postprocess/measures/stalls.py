@@ -56,20 +56,19 @@ def stalled(data: TrialData, at_rest_mbps: float) -> Stall | None:
     return Stall(longest.begin_s, alone_s)
 
 
-def longest_at_an_edge(data: TrialData, at_rest_mbps: float) -> Stall | None:
-    """The longest pause before about anything moved and after about all had, as far as clients waited in it."""
+def longest_at_an_edge(data: TrialData, at_rest_mbps: float, *, ends: bool) -> Stall | None:
+    """The longest pause before about anything moved, or after about all had, as far as clients waited in it."""
     flow = _flow(data, at_rest_mbps)
-    if flow is None or not len(flow.moving):
+    if flow is None or not len(flow.moving) or (ends and not _is_seen(data)):
         return None
     first, last = (float(flow.times[place]) for place in (flow.moving[0], flow.moving[-1] + 1))
-    later = _is_seen(data)
-    pauses = [Stall(0.0, first), *([Stall(last, float(flow.times[-1]) - last)] if later else [])]
     # Between a few bytes and the rest clients may compute, as where they have read which leaves a file has.
     computed_s = _computed_s(data)
+    pauses = [Stall(last, float(flow.times[-1]) - last) if ends else Stall(0.0, first)]
     pauses += [
         Stall(pause.begin_s, max(0.0, pause.seconds - computed_s))
         for pause, share in flow.pauses()
-        if share < GOES_ON or (later and share > 1 - GOES_ON)
+        if (share > 1 - GOES_ON if ends else share < GOES_ON)
     ]
     waited = [Stall(pause.begin_s, min(pause.seconds, _most_waited_s(data, pause))) for pause in pauses]
     return max(waited, key=lambda pause: pause.seconds)

@@ -286,10 +286,29 @@ def stall(data: TrialData, row: TrialRow) -> Measured:
 )
 def still_at_an_edge(data: TrialData, row: TrialRow) -> Measured:
     """Time before 1 % had moved, or after 99 %, in which nothing did while clients were active and did not compute."""
-    if _served_unseen(data):
-        return
-    if edge := longest_at_an_edge(data, _least_idle_mbps(row)):
-        when = "from the go on" if edge.begin_s == 0 else f"from {edge.begin_s:.1f} s on"
+    for ends in (False,) if _ends_when_read(data) else (False, True):
+        yield from _still(data, row, ends)
+
+
+@bytes_rule(
+    Limits("% of the window", suspect=10),  # up to 5 % in clean trials
+    remedy="clients had what they read and did not end, which lowers the mean: see in jobs.csv who ended last",
+)
+def slow_to_end(data: TrialData, row: TrialRow) -> Measured:
+    """The same after 99 %, of clients that read, and do not then read a staged copy."""
+    if _ends_when_read(data):
+        yield from _still(data, row, ends=True)
+
+
+def _ends_when_read(data: TrialData) -> bool:
+    """Whether clients have nothing to wait for when they have all bytes, as servers' disks or one of their own."""
+    return data.measure.did == "read" and not any("local_bytes" in job.detail for job in data.jobs)
+
+
+def _still(data: TrialData, row: TrialRow, ends: bool) -> Measured:
+    edge = None if _served_unseen(data) else longest_at_an_edge(data, _least_idle_mbps(row), ends=ends)
+    if edge:
+        when = f"from {edge.begin_s:.1f} s on" if ends or edge.begin_s else "from the go on"
         words = f"nothing moved for {edge.seconds:.1f} s {when} while clients were active"
         yield from of_window(row, edge.seconds, words, decimals=0)
 

@@ -318,6 +318,6 @@ def test_what_starting_took_is_no_waiting_after_all_has_come(tmp_path, opened_s,
     client = {"opened_wall_ns": opened_ns, "detail": {"computed_s": 10.0}}
     synthetic.write_client(folder / names.client_output(0), begin_s=0, end_s=20, size=500_000_000, **client)
     synthetic.write_host(folder, tx_bytes=synthetic.during(400, 10))
-    pause = longest_at_an_edge(read_trial(folder), 0.0)
+    pause = longest_at_an_edge(read_trial(folder), 0.0, ends=True)
     assert pause is not None
     assert pause.seconds == pytest.approx(waited_s, abs=0.3)

@@ -203,6 +203,12 @@ def just_before(folder, mbps):
     synthetic.write_host(folder, begin=-600, tx_bytes=lambda time: send(400)(time) + others(time + 3))
 
 
+def had_all(folder, by_s):
+    """Have the storage send all that the clients of a mount read by then, of 20 s for which they are at work."""
+    edit_trial(folder, protocol="file")
+    sampled(folder, synthetic.during(8000 / by_s, by_s))
+
+
 # The rule, what is changed, by how much to be within it (None: not at all) and beyond; the verdict and its words.
 CASES = [
     ("missing bytes", sent, 1, 0.99, SUSPECT, "the storage sent 970.59 MB of 980.39 MB"),
@@ -210,6 +216,8 @@ CASES = [
     ("excess bytes", sent, 1.11, 1.13, SUSPECT, "the storage sent +13.0% beyond what was read"),
     ("background bytes", copied, 1.07, 1.09, SUSPECT, "the storage sent +9.0% beyond what was read"),
     ("background bytes", copied, 1.25, 1.28, INVALID, "the storage sent +28.0% beyond what was read"),
+    ("slow to end", had_all, 18, 17, SUSPECT,
+     "nothing moved for 3.0 s from 17.0 s on while clients were active, 15 % of the window (at most 10 %"),
     ("bytes not compared", ended, None, {"bytes_app": None, "bytes_client": None}, SUSPECT,
      "1 clients do not report how many bytes they read"),
     ("no bytes", lambda folder, size: synthetic.write_clients(folder, begin_s=0, end_s=20, size=size),
