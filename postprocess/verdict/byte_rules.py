@@ -329,22 +329,24 @@ def _least_idle_mbps(row: TrialRow) -> float:
 )
 def background_on_the_path(data: TrialData, row: TrialRow) -> Measured:
     """What the clients' workers, a door or a gateway moved one way beyond what the clients read and the storage sent,
-    whichever is more, with headers."""
+    whichever is more, with headers; of workers behind a cache of the data beyond what the clients read."""
     measure, read, near = data.measure, bytes_reported(data), moved_around(data)
     by_interfaces = measure.by == "interfaces" and measure.far_end == "workers"
-    if not read or near is None or not by_interfaces or software_caches(data):
+    if not read or near is None or not by_interfaces or any(cache.fetched != 0 for cache in software_caches(data)):
         return
-    usual = max(near.bytes, (1 + HEADERS / USUAL_MTU) * read)
+    of_clients = (1 + HEADERS / USUAL_MTU) * read
     stages = [(data.far_end, (measure.far_direction,)), *((servers, (SENT, RECEIVED)) for servers in servers_on(data))]
     for hosts, directions in stages:
         whole = math.inf if hosts is data.far_end else near.bytes  # workers are never in series
+        # What a cache fetches beyond what is read stays there.
+        usual = of_clients if hosts is data.far_end and data.data_caches else max(near.bytes, of_clients)
         parts = ((direction, _carried(data, hosts, direction, whole)) for direction in directions)
         moved = {direction: carried for direction, carried in parts if carried is not None}
-        if moved and min(moved.values()) >= ON_THE_PATH * near.bytes:
+        if moved and min(moved.values()) >= ON_THE_PATH * min(near.bytes, usual):
             direction, most = max(moved.items(), key=lambda pair: pair[1])
             names = enumerated(sorted({each.samples.host for each in hosts}))
             words = f"{names} {direction} {mb(most)}, where the storage {measure.direction} {mb(near.bytes)}"
-            yield 100 * (most - usual) / read, words
+            yield 100 * (most - usual) / read, f"{words} and the clients {measure.did} {mb(read)}"
 
 
 def _carried(data: TrialData, hosts: list[Sampled], direction: str, near: float) -> float | None:

@@ -275,6 +275,28 @@ def test_what_a_cold_caches_host_received_and_the_cache_did_not_is_somebody_else
     assert (f"its caches hold {READ / 1e6:.2f} MB more than before" in reasons) is (verdict == SUSPECT)
 
 
+@pytest.mark.parametrize(("worker_mbps", "verdict"), [(400, VALID), (600, SUSPECT)])
+def test_what_workers_behind_a_cold_cache_receive_beyond_what_they_read_is_somebody_elses(folder, worker_mbps, verdict):
+    """However much more the cache fetches, in whole blocks."""
+    through(folder, CACHE, 4)
+    synthetic.write_host(folder, CACHE, "door", tx_bytes=synthetic.during(400, 20), rx_bytes=synthetic.during(1600, 20))
+    synthetic.write_host(folder, WORKER, "worker", rx_bytes=synthetic.during(worker_mbps, 20))
+    verdict_there, reasons = verdict_of_data(folder, "cold", 0, 4 * READ)
+    assert verdict_there == verdict, reasons
+    assert ("somebody else uses these hosts" in reasons) is (verdict == SUSPECT)
+
+
+@pytest.mark.parametrize(("value", "before", "verdict"), [("cold", 0, VALID), ("warm", SOFTWARE, SUSPECT)])
+def test_what_workers_receive_beside_a_software_cache_that_fetched_nothing_is_somebody_elses(
+    folder, value, before, verdict
+):
+    through(folder, CACHE, 1.0)
+    synthetic.write_host(folder, WORKER, "worker", rx_bytes=synthetic.during(520, 20))
+    verdict_there, reasons = verdict_of(folder, value, before, SOFTWARE)
+    assert verdict_there == verdict, reasons
+    assert ("somebody else uses these hosts" in reasons) is (verdict == SUSPECT)
+
+
 @pytest.mark.parametrize(("share", "expected_mb"), [(0.5, 0), (0.7, 400)])
 def test_what_others_read_through_several_caches_is_what_these_sent_together(folder, share, expected_mb):
     through(folder, CACHE, 1.0, further={CACHE_2: "door"})
