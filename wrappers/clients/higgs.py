@@ -12,7 +12,6 @@ class Higgs(Root):
 
     program = "higgs"
     kinds = ("higgs", "copies")
-    usual_excess = 0.03
     ships = ("higgs.C", "replica.h", "ntuple.h")
     options = {
         "combinatorics": Option(20, 1, 10_000, meaning="how often each event's leptons are paired"),
