@@ -31,6 +31,7 @@ FEWEST = 3  # repetitions; of two nobody knows which one is odd
 OF_EXCESS = 0.1  # of the usual excess: a way that wastes much does not waste just as much each time
 APART_H, TIMES_USUAL = 1.0, 10.0  # between trials of one repetition; and so often what is usual between two
 ADDS_UP = 0.75  # behind latency, a client among many gets at least so much of what it gets among few
+NO_MORE = 0.1  # of their rate, by which more clients together differ from those that share the same thing
 
 
 @rule(Limits("troubles", invalid=0), remedy="`tierbench submit` repeats the trial")
@@ -218,22 +219,39 @@ def _with_evidence(row: TrialRow, measured: Sequence[Evidence]) -> TrialRow:
 
 
 def with_rates_that_add_up(trials: Sequence[TrialRow]) -> list[TrialRow]:
-    """Trials whose clients do not get what fewer get each are not limited by latency, behind which rates add up."""
+    """Trials whose clients do not get what fewer get each are not limited by latency, behind which rates add up.
+
+    Nor are those from which on more clients get no more together, and nothing is known to be full of these either.
+    """
     rates: dict[tuple[str, int], list[float]] = defaultdict(list)  # of each client, by configuration and batch
+    named: dict[tuple[str, int], set[str]] = defaultdict(set)
     for trial in trials:
         if counts(trial) and trial.delivered_mbps is not None:
             rates[trial.configuration, trial.jobs].append(trial.delivered_mbps / trial.jobs)
+            named[trial.configuration, trial.jobs].add(trial.limit.bottleneck)
+
+    def shared_with(trial: TrialRow) -> tuple[float, int]:
+        """What each client gets in a batch that speaks against latency, and how many these are."""
+        each, found = (trial.delivered_mbps or 0.0) / trial.jobs, (0.0, 0)
+        for (configuration, jobs), own in rates.items():
+            mbps, whole = statistics.median(own), each * trial.jobs
+            shares = jobs > trial.jobs and mbps < ADDS_UP * each and abs(mbps * jobs - whole) <= NO_MORE * whole
+            shares = shares and named[configuration, jobs] <= {LATENCY, UNEXPLAINED}
+            if configuration == trial.configuration and (shares or (jobs < trial.jobs and each < ADDS_UP * mbps)):
+                found = max(found, (mbps, jobs))
+        return found
 
     def explained(trial: TrialRow) -> TrialRow:
-        batches = ((jobs, own) for (configuration, jobs), own in rates.items() if configuration == trial.configuration)
-        mbps, jobs = max(((statistics.median(own), jobs) for jobs, own in batches if jobs < trial.jobs), default=(0, 0))
-        each = (trial.delivered_mbps or 0.0) / trial.jobs
         limit = trial.limit
-        if limit.bottleneck != LATENCY or trial.started not in OVERLAPPING or not 0 < each < ADDS_UP * mbps:
+        if limit.bottleneck != LATENCY or trial.started not in OVERLAPPING or not trial.delivered_mbps:
+            return trial
+        mbps, jobs = shared_with(trial)
+        if not jobs:
             return trial
         words = (
             f"not latency, behind which rates add up: each of {jobs} clients got {mbps:.1f} Mb/s, each of {trial.jobs}"
-            f" gets {each:.1f}, so they share something that is not measured; {limit.bottleneck_evidence}"
+            f" gets {trial.delivered_mbps / trial.jobs:.1f}, so they share something that is not measured;"
+            f" {limit.bottleneck_evidence}"
         )
         return replace(trial, limit=replace(limit, bottleneck=UNEXPLAINED, bottleneck_evidence=words))
 

@@ -217,6 +217,12 @@ def test_clients_wait_for_the_distance_where_their_rates_add_up_not_where_they_s
     assert words in found[6]["bottleneck_evidence"]
 
 
+def test_clients_to_which_more_add_nothing_wait_for_what_they_share(tmp_path):
+    found = write_batches(tmp_path, of2=108, of4=112, of8=110)
+    assert [found[jobs]["bottleneck"] for jobs in (2, 4, 8)] == ["unexplained"] * 3
+    assert "each of 4 clients got 27.5 Mb/s, each of 2 gets 52.9" in found[2]["bottleneck_evidence"]
+
+
 def of_eight_processes(run, moving_s):
     """A trial of two clients of eight processes each, which compute an eighth of their 20 s."""
     folder = write_trial(run, mbps=160, jobs=2, work={"processes": 8, "files_per_job": 8})
