@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 
 from tierbench.dags.measure import COUNTERS, RECEIVED, SENT
 from tierbench.postprocess.measures.closure import (
@@ -21,7 +22,7 @@ from tierbench.postprocess.measures.closure import (
     together,
     usual_excess,
 )
-from tierbench.postprocess.measures.resources import shares_machine
+from tierbench.postprocess.measures.resources import RESTS, SERVERS, WORKS, shares_machine
 from tierbench.postprocess.measures.server_reports import software_caches
 from tierbench.postprocess.measures.stalls import longest_at_an_edge, stalled
 from tierbench.postprocess.measures.traffic import (
@@ -445,6 +446,28 @@ def busy_disks(data: TrialData, row: TrialRow) -> Measured:
             if before is not None and after is not None:
                 share, host = min(before, after), server.samples.host
                 yield share, f"a disk of {host} was busy for {share:.0f} % of the time without clients, too"
+
+
+@worst_rule(
+    Limits("% of all cores' time", suspect=25),  # up to 5 in clean trials
+    remedy="somebody else computes there, so the trial had less of it: repeat when it is quiet",
+)
+def busy_processors(data: TrialData, row: TrialRow) -> Measured:
+    """How busy a storage server, or a host that `path` names, was before and after the window, whichever is less; not
+    of hosts that share their machine."""
+    for server, *_ in by_host(each for each in data.sampled if each.samples.role in SERVERS):
+        if (server in data.storage or server.samples.host in data.trial.path) and not shares_machine(server, data):
+            busy, idle = (_ticks_at_rest(data, server, counters) for counters in (WORKS, RESTS))
+            shares = [100 * work / (work + rest) for work, rest in zip(busy, idle, strict=True) if work + rest]
+            if len(shares) == 2:
+                yield min(shares), f"{server.samples.host} was {min(shares):.0f} % busy without clients, too"
+
+
+def _ticks_at_rest(data: TrialData, server: Sampled, counters: Iterable[str]) -> tuple[float, float]:
+    """How fast CPU counters rose before and after the window."""
+    rates = [without_clients(data, Counted([server], counter)) for counter in counters]
+    before, after = (sum(rate[when] or 0.0 for rate in rates) for when in (0, 1))
+    return before, after
 
 
 def _no_client_had(data: TrialData) -> float:

@@ -79,11 +79,12 @@ def record(time, widths=WIDTHS, **values):
 
 
 def record_values(time, **values):
-    """One sample, at so many seconds since go; a host half busy, with what is given."""
+    """One sample, at so many seconds since go; a host half busy for the first 20 s, with what is given."""
     since_ns = round(time * 1e9)
-    jiffies = round((time + 1000) * 100)
+    busy = round((min(max(time, 0), 20) + 1000) * 100)
     defaults = {
-        "mono_ns": MONO_NS + since_ns, "wall_ns": GO_NS + since_ns, "cpu_user": jiffies, "cpu_idle": jiffies,
+        "mono_ns": MONO_NS + since_ns, "wall_ns": GO_NS + since_ns,
+        "cpu_user": busy, "cpu_idle": round((time + 2000) * 200) - busy,
         "cpu_busiest": 1, "cpu_busiest_busy_pct": 60, "disk_read_bytes": -1, "disk_written_bytes": -1,
         "disk_own_read_bytes": -1, "disk_own_written_bytes": -1,
     }  # fmt: skip

@@ -148,7 +148,7 @@ def test_a_complete_trials_tables_have_rates_times_and_no_empty_field_but_the_fl
     samples = rows(folder / "samples.csv")
     assert [row["tx_mbps"] for row in samples] == ["", *["0.000"] * 2, *["400.000"] * 20, *["0.000"] * 3]
     assert samples[0]["time_s"] == "-2.000000"
-    assert samples[1]["cpu_busy_pct"] == "50.0"
+    assert samples[5]["cpu_busy_pct"] == "50.0"
     row = rows(folder / "jobs.csv")[2]
     assert (row["begin_after_go_ms"], row["open_s"], row["first_byte_s"], row["run_s"]) == (
         "2.000", "0.100000", "0.200000", "17.998000",

@@ -114,6 +114,13 @@ def busy_disk(folder, percent, until=23):
     synthetic.write_host(folder, until=until, tx_bytes=synthetic.during(400, 20), disk_busiest_ms=busy_ms)
 
 
+def busy_cores(folder, percent):
+    """Have the storage server be busy so much all the time, as by somebody else."""
+    counters = {"cpu_user": lambda time: round(2 * percent * time) + 10**6}
+    counters["cpu_idle"] = lambda time: round(2 * (100 - percent) * time) + 10**6
+    synthetic.write_host(folder, tx_bytes=synthetic.during(400, 20), **counters)
+
+
 def read_again(folder, share):
     """Have the clients read their files, or so much of them, for a time, each several times."""
     edit_trial(folder, client="dd", work={"files_per_job": 1, "processes": 1, "for_s": 20.0, "order": "listed"})
@@ -315,6 +322,8 @@ CASES = [
      "a disk of oss.uf.test was busy for 26 % of the time without clients, too (at most 25 % of the time)"),
     ("busy disks", lambda folder, until: busy_disk(folder, 98, until), 20, 23, SUSPECT,
      "was busy for 98 % of the time"),
+    ("busy processors", busy_cores, 24, 26, SUSPECT,
+     "oss.uf.test was 26 % busy without clients, too (at most 25 % of all cores' time)"),
     ("background traffic unknown", lambda folder, begin: sampled(folder, times=synthetic.ticks(begin, 20)), -1, 0,
      SUSPECT, "the storage's traffic without clients is not known"),
     ("clock offset", apart, -503, -505, SUSPECT,
