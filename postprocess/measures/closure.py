@@ -117,9 +117,9 @@ def at_far_end(data: TrialData) -> Moved | None:
 
 
 def servers_on(data: TrialData) -> list[list[Sampled]]:
-    """The doors, and the gateways, that the bytes of a trial may go through; a mount needs none."""
-    roles = () if data.trial.protocol == "file" else ("door", "gateway")
-    return [[host for host in data.sampled if host.samples.role == role] for role in roles]
+    """The doors, and the gateways, that the bytes of a trial may go through; a mount needs none but those of `path`."""
+    may = [host for host in data.sampled if data.trial.protocol != "file" or host.samples.host in data.trial.path]
+    return [[host for host in may if host.samples.role == role] for role in ("door", "gateway")]
 
 
 def sent_again(data: TrialData, carried: Moved | None, servers: list[Sampled] | None = None) -> float:

@@ -265,6 +265,17 @@ def test_others_that_use_a_host_of_the_path(folder, role, share, verdict):
     assert (found, "somebody else uses these hosts" in reasons) == (verdict, verdict != "VALID")
 
 
+@pytest.mark.parametrize(("path", "verdict"), [((), "VALID"), (("door.test",), "SUSPECT")])
+def test_others_that_use_a_door_of_a_mount_are_seen_where_path_names_it(folder, path, verdict):
+    """As an NFS server before the storage: a mount may as well lead past a door that is only sampled."""
+    edit_trial(folder, protocol="file", path=path)
+    with_worker(folder, WIRE, WIRE)
+    others = both(WIRE, moving(200, 0, 20))
+    samples(folder, host="door.test", role="door", tx_bytes=others, rx_bytes=others)
+    found, reasons, _ = verdict_of(folder)
+    assert (found, "somebody else uses these hosts" in reasons) == (verdict, verdict != "VALID"), reasons
+
+
 @pytest.mark.parametrize("share", [1.045, 0.96])
 def test_a_trial_unlike_its_repetitions_is_suspect(tmp_path, share):
     """A foreign burst or a warm part that stays within what a client of this kind is wont to waste."""
