@@ -385,7 +385,7 @@ def path_not_taken(data: TrialData, row: TrialRow) -> Measured:
 
 
 @bytes_rule(
-    Limits("% of what they moved", suspect=10, invalid=50),
+    Limits("% of what they moved", suspect=5, invalid=50),  # clean trials stay below 0
     remedy="somebody else writes to the storage, or reads where the trial writes: repeat when it is quiet, or where its"
     ' host fetches from other servers, say role = "door" of it in the site file',
 )

@@ -181,6 +181,7 @@ TRIALS = {
     "somebody writes all the time": (sends(SENT, rx_bytes=moving(400, -100, 100)), "INVALID", WRITES, ""),
     "somebody writes in the window": (sends(SENT, rx_bytes=moving(400, 0, 20)), "INVALID", WRITES, ""),
     "somebody writes for a while": (sends(SENT, rx_bytes=moving(400, 0, 4)), "SUSPECT", WRITES, ""),
+    "somebody writes an eighth of it": (sends(SENT, rx_bytes=moving(50, 0, 20)), "SUSPECT", WRITES, ""),
     "acknowledgements are no writing": (sends(SENT, rx_bytes=lambda time: SENT(time) // 25), "VALID", "", ""),
     "foreign traffic within what a client is wont to waste":
         (passes([WIRE, moving(0.06 * 400, 0, 20)], [WIRE]), "SUSPECT", NOT_OURS, ""),
