@@ -364,6 +364,18 @@ def test_a_clock_set_before_the_last_end_moves_no_edge_and_is_told(folder, step_
     assert f"the clock of {WORKER} was set by" in reasons
 
 
+@pytest.mark.parametrize(("sampled", "verdict"), [(True, "VALID"), (False, "SUSPECT")])
+def test_a_client_preempted_between_its_clocks_at_the_go_is_no_step_where_the_sampler_saw_none(
+    folder, sampled, verdict
+):
+    samples(folder, tx_bytes=WIRE)
+    if sampled:
+        with_worker(folder, WIRE, WIRE)
+    edit_client(folder, 1, "go", mono_ns=synthetic.times(0.001)["mono_ns"] + 11_000_000)
+    found, reasons, _ = verdict_of(folder)
+    assert (found, f"the clock of {WORKER} was set by 11.0 ms" in reasons) == (verdict, verdict != "VALID"), reasons
+
+
 def test_a_clock_that_was_set_before_the_begin_and_back_moves_the_windows_begin_and_is_told(folder):
     """Clients without a gate begin when they say: 0.3 s early by a clock that is right before and after."""
     edit_trial(folder, start={"kind": "natural", "every_s": 0.0}, sample_period_s=0.2)
