@@ -6,6 +6,7 @@ import functools
 import json
 import math
 import re
+import sys
 import tomllib
 import types
 import typing
@@ -149,7 +150,7 @@ class Reading:
         origin, arguments = typing.get_origin(hint), typing.get_args(hint)
         if origin is typing.Annotated:
             hint = arguments[1]
-        if hint is Any or type(value) is hint or (origin is typing.Literal and value in arguments):
+        if hint is Any or type(value) is hint is not float or (origin is typing.Literal and value in arguments):
             return value
         if origin in (typing.Union, types.UnionType):
             return self._union(arguments, value, path)
@@ -161,7 +162,7 @@ class Reading:
             of_key, of_value = arguments
             items = ((key, item, _join(path, printable(key))) for key, item in value.items())
             return {self.value(of_key, key, at): self.value(of_value, item, at) for key, item, at in items}
-        if hint is float and type(value) in (int, float) and math.isfinite(value):
+        if hint is float and type(value) in (int, float) and abs(value) <= sys.float_info.max:
             return float(value) if self.strict else value
         if _is_kind(hint) and type(value) is str:
             try:

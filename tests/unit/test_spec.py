@@ -1,5 +1,6 @@
 """Tables become dataclasses, and everything that is wrong with them is said at once, by its key."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -22,6 +23,7 @@ class Bicycle:
     bells: tuple[str, ...] = ()
     wheels: dict[str, Wheel] = field(default_factory=dict)
     lamp: bool | None = None
+    weight_kg: float = 10.0
 
     def __post_init__(self):
         if self.kind == "race" and self.bells:
@@ -35,8 +37,8 @@ def complaint(**table):
 
 
 def test_a_table_becomes_a_dataclass_and_all_problems_are_reported_at_once():
-    table = {"owner": "Ada", "bells": ["brass"], "wheels": {"front": {"inches": 28}}}
-    assert build(Bicycle, table, "garage.toml") == Bicycle("Ada", bells=("brass",), wheels={"front": Wheel(28.0)})
+    table = {"owner": "Ada", "bells": ["brass"], "wheels": {"front": {"inches": 40}}}
+    assert build(Bicycle, table, "garage.toml") == Bicycle("Ada", bells=("brass",), wheels={"front": Wheel(40.0)})
     assert len(complaint(gaers=3, gears=0).splitlines()) == 3
 
 
@@ -49,6 +51,10 @@ def test_a_table_becomes_a_dataclass_and_all_problems_are_reported_at_once():
         ({"gears": True}, "gears: must be a whole number, not true"),
         ({"gears": 0}, "gears: must be at least 1, not 0"),
         ({"wheels": {"front": {"inches": 99}}}, "wheels.front.inches: must be in 10 … 40, not 99.0"),
+        ({"wheels": {"front": {"inches": True}}}, "wheels.front.inches: must be a number, not true"),
+        ({"wheels": {"front": {"inches": math.inf}}}, "wheels.front.inches: must be a number, not Infinity"),
+        ({"weight_kg": -math.inf}, "weight_kg: must be a number, not -Infinity"),
+        ({"weight_kg": 10**309}, f"weight_kg: must be a number, not 1{'0' * 199}…"),
         ({"bells": ["brass", 2]}, "bells[1]: must be a text in quotes, not 2"),
         ({"kind": "race", "bells": ["x"]}, "bells: a racing bicycle has none"),
     ],
