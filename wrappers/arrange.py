@@ -53,7 +53,7 @@ def main() -> int:
             answer = helper.answer()
             slow = {"within_s": helper.patience_s} if helper.patience_s > HELPER_S else {}
             tell("arranged", answer, **about, before=answer.get("before"), now=answer.get("now"), **slow)
-            wait_for(arguments.stop_file, arguments.max_seconds, helper)
+            wait_for(arguments.stop_file, helper)
         now_, undoing = helper.restored.get("restored"), helper.undoing_mono_ns
         tell("restored", helper.restored, **about, now=now_, undoing_mono_ns=undoing)
     except (NotSet, Stopped, OSError, ValueError) as error:
@@ -69,9 +69,6 @@ def command_line() -> argparse.Namespace:
     parser.add_argument("--helper", default=HELPER, help="root's helper, called through sudo (default %(default)s)")
     parser.add_argument("--replicas", type=Path, metavar="FILE", help="the trial's files: URL TAB BYTES, a line each")
     parser.add_argument("--stop-file", metavar="NAME", help="restore it when this exists, beside the job or here")
-    parser.add_argument(
-        "--max-seconds", type=float, default=8 * 86400, metavar="S", help="restore it after this (8 days)"
-    )
     return parser.parse_args()
 
 
@@ -128,10 +125,10 @@ class Helper:
         raise NotSet(complaint or f"{' '.join(self.command)}: ended with status {status}")
 
 
-def wait_for(stop_file: "str | None", seconds: float, helper: Helper) -> None:
-    """Return when the trial is over, by the stop file or the time, or our parent is gone."""
-    deadline, parent, access_point = time.monotonic() + seconds, os.getppid(), None
-    while time.monotonic() < deadline and os.getppid() == parent:
+def wait_for(stop_file: "str | None", helper: Helper) -> None:
+    """Return when the trial is over, by the stop file, or our parent is gone."""
+    parent, access_point = os.getppid(), None
+    while os.getppid() == parent:
         if helper.process.poll() is not None:
             helper.answer()
         if stop_file and not in_job() and Path(stop_file).exists():

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.unit.stand_ins import RootsHelper, full_disk, run, script
 from tierbench.condition_state import ConditionState
 from tierbench.single_file_script import single_file
 from tierbench.trials import Condition
+from tierbench.wrappers import arrange
 
 ANCESTOR = "_CONDOR_ANCESTOR_1"
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the helper is root's")
@@ -354,10 +356,11 @@ def test_a_link_is_no_program_and_only_root_is_served(place):
 
 
 def test_a_job_holds_a_condition_until_it_is_told_to_stop(place):
+    place.program.write_text(place.program.read_text().replace("set)", "set) sleep 0.1;", 1))
     arranged, [restored] = place.during("47")
     assert (arranged["event"], arranged["before"], arranged["now"]) == ("arranged", "14", "47")
     assert (restored["event"], restored["now"], place.value.read_text()) == ("restored", "14", "14\n")
-    assert arranged["mono_ns"] < restored["undoing_mono_ns"] < restored["mono_ns"]
+    assert arranged["mono_ns"] < restored["undoing_mono_ns"] < restored["mono_ns"] - 0.1e9  # which undoing it took
 
 
 @pytest.fixture
@@ -368,10 +371,19 @@ def job(place):
     return job
 
 
-def test_a_job_that_is_removed_restores_the_value(place, job):
+def test_a_job_that_is_removed_and_again_while_it_restores_the_value_does_so(place, job):
+    place.program.write_text(place.program.read_text().replace("set)", f"set) kill {job.pid};", 1))
     job.send_signal(signal.SIGTERM)
     assert [line["event"] for line in lines(job)] == ["restored"]
     assert place.value.read_text() == "14\n"
+
+
+def test_an_access_point_that_does_not_answer_for_once_ends_no_condition(monkeypatch):
+    fetch = Mock(side_effect=[OSError, "", "stop"])
+    for name, stand_in in {"POLL_S": 0, "in_job": lambda: True, "AccessPoint": lambda: Mock(fetch=fetch)}.items():
+        monkeypatch.setattr(arrange, name, stand_in)
+    arrange.wait_for("stop", Mock(process=Mock(poll=lambda: None)))
+    assert fetch.call_count == 3
 
 
 def test_a_job_that_is_removed_before_it_has_changed_anything_says_so(place):
