@@ -268,7 +268,7 @@ def record_or(default: T, path: Path) -> T:
     """The record in a file, or another one of its kind where there is none, or a damaged one."""
     try:
         return cast(T, _record(type(default), json.loads(path.read_text(encoding="utf-8"))))
-    except (OSError, ValueError, AttributeError, KeyError, TypeError):
+    except (OSError, ValueError, TypeError):
         return default
 
 

@@ -170,7 +170,7 @@ def client_reasons(jobs: int) -> "list[str]":
     """In words, each client of the trial here that has not read its file to the end."""
     cluster = Cluster(Path(names.CLIENTS_LOG))
     cluster.read_on()
-    order = [number for number in cluster.ended if number < jobs]
+    order = list(cluster.ended)
     order += sorted(set(range(jobs)) - set(order))
     causes = []  # type: list[str]
     consequences = []  # type: list[str]

@@ -58,6 +58,13 @@ def test_what_cannot_be_read_whole_is_damaged_at_once(tmp_path, plant):
     assert len([*Path("/proc/self/fd").iterdir()]) == open_files
 
 
+@pytest.mark.parametrize("text", ["1e999", "NaN", "9223372036854775808", r'{"name": "\uD800"}', "[" * 100_000])
+def test_what_no_table_can_hold_is_damage(text):
+    assert json_files.parse(r'["\ud83d\ude00", -9223372036854775807, 1e308]', "it")[1] == -json_files.LARGEST
+    with pytest.raises(json_files.Damaged, match="it is damaged: "):
+        json_files.parse(text, "it")
+
+
 def test_no_link_in_an_open_folder_is_followed(tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to(tmp_path / "file")

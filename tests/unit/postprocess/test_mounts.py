@@ -16,7 +16,8 @@ from tierbench.postprocess.records.jobs import Place
 from tierbench.postprocess.tables.write import trial_tables
 from tierbench.postprocess.verdict.cache_rules import is_other_mount
 from tierbench.postprocess.verdict.counting import INVALID, VALID
-from tierbench.wrappers.mounts import mounts_in, place_of
+from tierbench.wrappers import mounts
+from tierbench.wrappers.mounts import mounts_in, place_of, target_of
 
 LIST = """\
 22 1 0:21 / / rw,relatime shared:1 - overlay overlay rw
@@ -32,12 +33,18 @@ def test_the_last_mount_counts_and_a_trigger_is_none():
     assert mounts_in(LIST) == {"/": "0:21", "/storage": "0:32", "/storage/with blank": "8:1"}
 
 
-def test_links_are_followed_up_to_the_mount(tmp_path):
+def test_links_are_followed_up_to_the_mount_which_is_not_asked(tmp_path, monkeypatch):
     (tmp_path / "mount").mkdir()
     (tmp_path / "link").symlink_to("mount/below")
+    (tmp_path / "other").symlink_to("link")
+    (tmp_path / "circle").symlink_to("circle")
     points = {"/": "0:21", str(tmp_path / "mount"): "0:32"}
-    place = place_of(str(tmp_path / "link" / "file"), points)
+    asked = []
+    monkeypatch.setattr(mounts, "target_of", lambda path: asked.append(str(path)) or target_of(path))
+    place = place_of(str(tmp_path / "other" / "file"), points)
     assert place == (str(tmp_path / "mount/below/file"), str(tmp_path / "mount"), "0:32")
+    assert str(tmp_path / "mount") not in asked
+    assert place_of(str(tmp_path / "circle"), points) == (str(tmp_path / "circle"), "/", "0:21")
 
 
 @pytest.mark.parametrize(

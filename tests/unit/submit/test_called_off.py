@@ -201,9 +201,16 @@ def test_storage_that_moves_something_does_not(gate, monkeypatch):
     goes_on(gate, monkeypatch, lambda trial, number: trial.sampling(0, 10**6 * number), stall_s=4)
 
 
-def test_clients_that_come_on_without_it_are_not_called_off(gate, monkeypatch):
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_clients_that_come_on_without_it_are_not_called_off(gate, monkeypatch, on_disk):
     """Metadata's few bytes go to another server, and what is done on a worker's own disk goes nowhere."""
-    trial = goes_on(gate, monkeypatch, lambda trial, number: trial.tells(1, event="progress", done=number), stall_s=4)
+    role = "worker" if on_disk else "storage"
+    definition = {"on_disk": on_disk, "samplers": [{"host": "oss", "role": role, "via": "pool"}]}
+
+    def come_on(trial, number):
+        trial.tells(1, event="progress", done=number)
+
+    trial = goes_on(gate, monkeypatch, come_on, stall_s=4, definition=definition)
     with pytest.raises(CalledOff, match="the storage has moved nothing for"):
         see_end(monitor_of(trial, monkeypatch, Passing(10)), {})
 

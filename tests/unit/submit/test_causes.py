@@ -92,3 +92,39 @@ def test_an_event_that_is_being_written_is_read_when_it_is_whole(trial):
         file.write("tted from host: <>\n...\n")
     log.read_on()
     assert (log.number, log.left) == (9, {0})
+
+
+@pytest.fixture
+def after(tmp_path):
+    """A job's state when it was started, was ready, and these events have come."""
+
+    def after(*kinds):
+        words = {"008": "TIERBENCH READY 0", "012": "Job was held.\n\tno space"}
+        events = (f"{kind} (7.000.000) {WHOLE} {words.get(kind, '')}\n...\n" for kind in ("000", "001", "008", *kinds))
+        (tmp_path / names.CLIENTS_LOG).write_text("".join(events))
+        cluster = Cluster(tmp_path / names.CLIENTS_LOG)
+        assert cluster.had_slots() + len(cluster.away) == 1
+        return cluster
+
+    return after
+
+
+@pytest.mark.parametrize(
+    ("kinds", "ready", "may_return"),
+    [
+        (["022"], {0}, [True]),
+        (["022", "023"], {0}, []),
+        (["022", "024"], set(), [False]),
+        (["004"], set(), [False]),
+        (["007"], set(), [False]),
+        (["007", "001"], set(), []),
+    ],
+)
+def test_a_job_that_has_lost_its_slot_is_not_ready_and_does_not_return(after, kinds, ready, may_return):
+    cluster = after(*kinds)
+    assert (cluster.ready, [away.may_return for away in cluster.away.values()]) == (ready, may_return)
+
+
+def test_a_trouble_that_is_over_is_no_reason(after):
+    assert after("022", "023", "012").ended == {0: "was held: no space"}
+    assert after("012", "013").left == after("012", "001").left == {0}

@@ -12,7 +12,7 @@ from tests.unit.shipped import PYTHON, outlive, ship, wait_until
 from tests.unit.stand_ins import full_disk, run
 from tierbench import json_files, names
 from tierbench.submit.trial import lock
-from tierbench.trials import Clock, read_trial, record_text
+from tierbench.trials import UNLIMITED, Clock, read_trial, record_or, record_text
 
 DEAD = 2**22 + 1  # more than a process number can be
 PATIENCE_S = 600
@@ -307,4 +307,10 @@ def test_elsewhere_than_in_a_trial_it_says_so(tmp_path):
 
 def test_a_limit_that_an_earlier_version_called_otherwise_is_passed_over(tmp_path):
     (tmp_path / names.TRIAL).write_text('{"jobs": 1, "limits": {"slot_s": 7, "turn_s": 600}, "samplers": []}')
-    assert read_trial(tmp_path).limits.slot_s == 7
+    assert read_trial(tmp_path).limits[:2] == (7, UNLIMITED)
+
+
+@pytest.mark.parametrize("text", ["null", "7", "[]", '"low_ns"', '{"low_ns": 1}', '{"low_ns"', ""])
+def test_a_record_that_is_damaged_is_none(tmp_path, text):
+    (tmp_path / names.BEGUN).write_text(text)
+    assert record_or(Clock(1, 2), tmp_path / names.BEGUN) == Clock(1, 2)
