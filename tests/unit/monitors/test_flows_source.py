@@ -195,3 +195,31 @@ def test_what_was_last_seen_is_not_told_for_ever_if_asking_breaks(monkeypatch):
     with pytest.raises(StopIteration):
         source._keep_asking()
     assert source.look() == flows.UNKNOWN
+
+
+FLOW = flows.Flow(peer_window=-1, flags=0, mss=1000, rtt_us=30_000, cwnd=10, retrans=3, acked=10**9, min_rtt_us=10_000)
+
+
+@pytest.mark.parametrize(
+    ("change", "full"),
+    [
+        ({}, 1),
+        ({"flags": 1}, 0),  # its program has nothing more to send
+        ({"cwnd": 20}, 0),
+        ({"cwnd": 20, "peer_window": 10_000}, 1),
+    ],
+)
+def test_a_flow_fills_the_smaller_window_in_its_least_round_trip_if_it_has_more_to_send(change, full):
+    flow = FLOW._replace(**change)
+    sent = flow._replace(acked=flow.acked + 1_500_000, retrans=flow.retrans + 8)
+    slow = FLOW._replace(acked=FLOW.acked + 140_000, rtt_us=1)
+    told = flows.summary({b"1": flow, b"2": FLOW}, {b"1": sent, b"2": slow, b"new": FLOW}, 2.0)
+    assert told == (1, full, 4, 750_000, flow.cwnd * 1000, flow.peer_window, 30_000, 10_000)
+
+
+@pytest.mark.parametrize(("peer", "sends"), [(b"a", 0), (b"b", 1)])
+def test_a_host_sends_itself_nothing(monkeypatch, peer, sends):
+    info = struct.pack("=HH", 4 + 256, flows.INFO) + bytes(256)
+    message = bytes(8) + 16 * b"a" + 16 * peer + bytes(flows.MESSAGE - 40)
+    monkeypatch.setattr(flows, "_dump", lambda _: [message + info])
+    assert len(flows.sending_flows()) == sends
