@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.unit.shipped import PYTHON, ship
 from tests.unit.stand_ins import run
 from tierbench.host import Mount
 from tierbench.monitors.sampler import mounts, packages
+from tierbench.monitors.sources import net
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may make interfaces")
@@ -75,7 +77,8 @@ class Host:
     def network(self, rx_bytes, interface="eth0"):
         heading = "Inter-|   Receive\n face |bytes    packets\n"
         counters = f"{rx_bytes} 2 0 3 0 0 0 0 {rx_bytes + 1} 5 0 6 0 0 0 0"
-        self.write("self/net/dev", f"{heading}    lo: 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n  {interface}: {counters}\n")
+        others = "".join(f"  {name}: {'9 ' * 16}\n" for name in ("lo", "v" + interface))
+        self.write("self/net/dev", f"{heading}{others}  {interface}: {counters}\n")
 
     def cores(self, *cores):
         lines = [f"cpu{n} {jiffies} 0 0" for n, jiffies in enumerate(cores)]
@@ -137,13 +140,18 @@ def test_disks_are_added_up_without_partitions_and_loops(host, out):
 
     def work():
         busy_ms.update(sda=1007, sda1=101, sdb=105)
+        for gone in ("loop0", "sdb"):
+            write_stats()
+            until(records_in(out, len(out.read_bytes().splitlines()) + 2))
+            del busy_ms[gone]
         write_stats()
         until(records_in(out, len(out.read_bytes().splitlines()) + 2))
 
     write_stats()
     samples = host.sampled(meanwhile=work)
-    assert (samples["disk_read_bytes"][-1], samples["disk_busy_ms"][-1]) == (3 * 2 * 512, 1115)
-    assert (samples["disk_busiest_ms"][0], samples["disk_busiest_ms"][-1]) == (0, 1000)
+    assert (samples["disk_read_bytes"][0], samples["disk_written_bytes"][0]) == (3 * 2 * 512, 3 * 4 * 512)
+    courses = [[ms for ms, _ in itertools.groupby(samples[f"disk_{name}_ms"])] for name in ("busy", "busiest")]
+    assert courses == [[15, 1115, -1], [0, 1000, -1]]
 
 
 VERSION_1 = {
@@ -188,10 +196,10 @@ def test_only_hardware_states_a_real_speed(host, made, real):
 
 def test_busiest_cores_are_those_of_the_interval(host, out):
     def work():
-        host.cores("500 0 0 106 0 0 4 0", "75 0 0 125 0 0 0 0")
+        host.cores("500 0 0 99 6 0 4 0", "70 0 0 125 0 0 0 5")  # idle and iowait may step back
         until(records_in(out, len(read(out).lines) + 2))
 
-    host.cores("500 0 0 100 0 0 0 0", "0 0 0 100 0 0 0 0")
+    host.cores("500 0 0 100 0 0 0 0", "0 0 0 100 1 0 0 0")
     samples = host.sampled(meanwhile=work)
     for column, value in (("cpu_busiest", 1), ("cpu_busiest_busy_pct", 75), ("softirq_busiest_pct", 40)):
         assert value in samples[column]
@@ -218,11 +226,22 @@ def test_auto_takes_the_default_route_of_lowest_metric_or_that_of_ipv6_where_ipv
 
 
 def test_each_of_several_interfaces_has_its_own_columns(host):
+    for name in ("eth0", "lo"):
+        (host.root / "sys/class/net" / name).mkdir(parents=True)
+        (host.root / "sys/class/net" / name / "speed").write_text("1000\n")
     header = host.sampled("--interface", "eth0+lo").header
     sent = [column["name"] for column in header["columns"] if column["name"].startswith("tx_bytes")]
     assert sent == ["tx_bytes.eth0", "tx_bytes.lo"]
-    assert header["interface"] == "eth0+lo"
+    assert (header["interface"], header["link_speed_mbps"]) == ("eth0+lo", 2000)
     assert [interface["name"] for interface in header["interfaces"]] == ["eth0", "lo"]
+
+
+def test_counters_long_after_their_clocks_are_read_again(monkeypatch):
+    """The sampler was preempted between them."""
+    monkeypatch.setattr(net, "mono_ns", Mock(side_effect=[0, 2 * net.MOST_BETWEEN_NS, 7, 8]))
+    source = net.Net.__new__(net.Net)
+    source.file = Mock(read=Mock(side_effect=[b"late", b"in time"]))
+    assert source.look()[::2] == (7, b"in time")
 
 
 @pytest.mark.parametrize("interface", ["eth0+eth0", "auto"])

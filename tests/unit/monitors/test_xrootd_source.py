@@ -6,6 +6,8 @@ import socket
 import pytest
 
 from tests.unit.client_process import until
+from tierbench.host import wall_ns
+from tierbench.monitors.sources import xrootd
 from tierbench.monitors.sources.xrootd import UNKNOWN, XRootD
 
 REPORT = (
@@ -69,6 +71,12 @@ def test_the_age_is_that_of_the_report_of_whom_nothing_was_heard_for_longest(rep
     until(lambda: source.look()[6] > 200)
     reports((100, 0, 0, 0, 0, 2), pid=8, sent=1100)
     assert source.look()[6] > 200
+
+
+def test_the_age_counts_from_when_a_report_came_and_not_from_when_it_was_read(reports, source, monkeypatch):
+    monkeypatch.setattr(xrootd, "wall_ns", lambda: wall_ns() + 10**9)  # as of a thread that waited for its turn
+    reports((0, 0, 0, 0, 0, 1))
+    assert source.look()[6] >= 1000
 
 
 def test_what_is_no_servers_report_is_passed_over(reports):

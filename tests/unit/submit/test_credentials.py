@@ -325,7 +325,8 @@ def principal(realm, *names):
     return struct.pack(">2I", 1, len(names)) + b"".join(struct.pack(">I", len(part)) + part for part in parts)
 
 
-def test_a_ticket_expires_when_its_cache_says_whatever_the_library_notes_before_it(tmp_path):
+def test_a_ticket_expires_when_its_cache_says_whatever_the_library_notes_before_it(tmp_path, monkeypatch):
+    expires = int(time.time() + HOUR)
     me = principal(b"UF.TEST", b"jobs", b"wn03")
 
     def entry(server, end):
@@ -334,10 +335,14 @@ def test_a_ticket_expires_when_its_cache_says_whatever_the_library_notes_before_
 
     note = entry(principal(b"X-CACHECONF:", b"krb5_ccache_conf_data", b"fast_avail"), 0)
     note = note[:-8] + struct.pack(">I", 3) + b"yes" + struct.pack(">I", 0)
-    ticket = entry(principal(b"UF.TEST", b"krbtgt", b"UF.TEST"), 1_800_000_000)
+    ticket = entry(principal(b"UF.TEST", b"krbtgt", b"UF.TEST"), expires)
     cache = tmp_path / "krb5cc"
     cache.write_bytes(b"\x05\x04" + struct.pack(">H", 12) + bytes(12) + me + note + ticket)
-    assert ticket_expires(cache) == 1_800_000_000
+    assert ticket_expires(cache) == expires
+    script(tmp_path / "kinit", f'cp {cache} "${{KRB5CCNAME#FILE:}}"')
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    for needed_s, why in ((HOUR // 2, ""), (2 * HOUR, "short")):
+        assert answer("kerberos", keytab=str(cache), principal="jobs", needed_s=needed_s)["why"] == why
     cache.write_bytes(cache.read_bytes()[:60])
     assert ticket_expires(cache) is None
 

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import zlib
@@ -100,6 +101,32 @@ def test_what_a_host_answers(tmp_path, kind, about, why, seen):
     assert why is None or (result["state"], result.get("why", "")) == ("bad" if why else "good", why)
 
 
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("[FATAL] Auth failed: No protocols left to try", "denied"),
+        ("[ERROR] Server responded with an error: [3010] permission denied", "denied"),
+        ("[ERROR] Server responded with an error: [3011] Unable to locate /store", "absent"),
+        ("[ERROR] Operation expired", "failed"),
+    ],
+)
+def test_a_door_that_does_not_show_the_files_says_why(tmp_path, monkeypatch, said, why):
+    executable(tmp_path / "xrdfs", f"echo '{said}'; exit 50")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        result = answer("xrootd", door=f"127.0.0.1:{door.getsockname()[1]}", paths=[["/store", 1]])
+    assert (result["state"], result["why"]) == ("bad", why)
+
+
+def test_a_link_has_the_rate_of_the_time_that_iperf3_does_not_omit(tmp_path, monkeypatch):
+    seconds = [{"start": 0, "end": 1, "bits_per_second": rate, "omitted": rate < 1e8} for rate in (1e6, 9e8)]
+    told = {"end": {"sum_received": {"bits_per_second": 9e8}}, "intervals": [{"sum": each} for each in seconds]}
+    executable(tmp_path / "iperf3", f"echo '{json.dumps(told)}'")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    result = answer("link", host="127.0.0.1", port=5201, seconds=1)
+    assert (result["mbps"], [mbps for _, _, mbps in result["slices"]]) == (900, [900])
+
+
 def test_a_ticket_opens_no_other_access_methods_door(tmp_path, monkeypatch):
     kinit = executable(tmp_path / "kinit", ': > "${KRB5CCNAME#FILE:}"')
     executable(tmp_path / "ls", 'test -e "${KRB5CCNAME#FILE:}" && echo file')
@@ -154,6 +181,7 @@ def test_storage_whose_files_come_from_elsewhere_is_doubtful():
     ]
     assert dict(files)[SITE.server.host] is True
     assert False in dict(files).values()
+    assert answer("files", paths=[["/none", 0]], cache_only=True)["state"] == "doubtful"
     if remote := [mount.point for mount in mounts() if mount.kind not in LOCAL and Path(mount.point).is_dir()]:
         result = answer("files", paths=[[remote[0], 0]], cache_only=True, own_disks=True)
         assert (result["state"], result["why"]) == ("doubtful", "elsewhere")
