@@ -9,7 +9,7 @@ from tests.unit.gate_process import WHEN, Over, Passing, monitor_of
 from tests.unit.shipped import wait_until
 from tierbench import names
 from tierbench.dags.graphs import CALLED_OFF
-from tierbench.submit.trial import trial_monitor
+from tierbench.submit.trial import stop, trial_monitor
 from tierbench.submit.trial.disk_reserve import hold_reserve
 from tierbench.submit.trial.stop import see_end
 from tierbench.submit.trial.trial_monitor import CalledOff
@@ -87,12 +87,15 @@ def test_jobs_that_htcondor_does_not_take_call_the_trial_off_with_its_words(tria
         (HELD, True, "was held: no such file"),
     ],
 )
-def test_a_client_that_is_kept_from_reading_calls_the_trial_off(trial, event, killed, why):
-    trial.open()
+def test_a_client_that_is_kept_from_reading_calls_the_trial_off_soon(gate, monkeypatch, event, killed, why):
+    trial = gate(at_work=False, away_s=3600)
+    trial.open(wait=False)
+    trial.go()
     if killed:
         trial.tells(1, event="end", status="killed")
     trial.log(names.CLIENTS_LOG, event)
-    assert trial.why == f"client 1 {why}"
+    with pytest.raises(CalledOff, match=f"client 1 {why}"):
+        see_end(monitor_of(trial, monkeypatch, Passing(20)), {})
 
 
 def test_a_client_that_is_held_does_so_before_the_go_too(trial):
@@ -151,6 +154,16 @@ def goes_on(gate, monkeypatch, while_it_does, seconds=10, **limits):
     return trial
 
 
+@pytest.mark.parametrize("event", [HELD, EVICTED])
+def test_what_befalls_a_client_when_it_has_read_all_is_no_matter(gate, monkeypatch, event):
+    def end(trial, number):
+        if number == 1:
+            trial.tells(1, event="end", status="ok")
+            trial.log(names.CLIENTS_LOG, event)
+
+    goes_on(gate, monkeypatch, end)
+
+
 def test_a_worker_that_answers_again_in_time_is_no_matter(gate, monkeypatch):
     def is_away_for_a_second(trial, number):
         if number in (1, 11):
@@ -158,6 +171,17 @@ def test_a_worker_that_answers_again_in_time_is_no_matter(gate, monkeypatch):
             trial.log(names.CLIENTS_LOG, AWAY if number == 1 else back)
 
     goes_on(gate, monkeypatch, is_away_for_a_second, away_s=1.5)
+
+
+def test_one_that_did_so_before_its_end_was_watched_for_too(gate, monkeypatch):
+    trial = gate(at_work=False)
+    trial.open(wait=False)
+    trial.begun(1)
+    trial.go(starts={0: 1, 1: 1})
+    monitor = monitor_of(trial, monkeypatch, Passing(10))
+    monitor.read_on()
+    with pytest.raises(CalledOff, match="client 1 began anew"):
+        stop.stop(monitor)
 
 
 @pytest.mark.parametrize("ended", [(), (1,)])  # as by a schedd that was killed before it had noted the end
@@ -195,6 +219,16 @@ def test_a_worker_lost_before_the_storage_stood_still_is_told_first(gate):
     trial.start()
     lost = "client 1, which was lost: its slot slot1_1@wn01 does not answer (Socket closed)"
     assert trial.why.startswith(f"{lost}; since then the storage has moved nothing for")
+
+
+def test_where_the_storage_stood_still_it_is_told_which_servers_take_connections(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    urls = ("root://a.test//x", "roots://[::1]:1095//x", "https://c.test:443/x", "file:///x", "root://a.test//y")
+    (tmp_path / names.REPLICAS).write_text("".join(f"{url}\t1\n" for url in urls))
+    answers = [TimeoutError(), Mock(), ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")]
+    monkeypatch.setattr(stop.socket, "create_connection", Mock(side_effect=answers))
+    states = ("::1:1095 does not answer", "a.test:1094 takes connections", "c.test:443 takes no connection")
+    assert stop.state_of_servers() == "".join(f"; {state} from here" for state in states) + " (Connection refused)"
 
 
 def test_storage_that_moves_something_does_not(gate, monkeypatch):

@@ -98,6 +98,21 @@ def test_samplers_see_the_idle_storage_before_they_are_stopped(trial):
     assert idle >= stop.IDLE_SECONDS - 0.01  # the stamps of files are some ms old
 
 
+@pytest.mark.parametrize(
+    ("definition", "rests", "served"), [({}, [9.5, 1.0], True), ({"writes": {"kind": "files"}}, [10.5], False)]
+)
+def test_so_that_an_interval_of_theirs_is_whole_and_before_what_was_written_is_gone_no_other_trial_begins(
+    gate, monkeypatch, definition, rests, served
+):
+    trial = gate(at_work=False, definition={"sample_period_s": 5.0, **definition})
+    trial.open(wait=False)
+    trial.go()
+    trial.says_end(0, 1)
+    passing = Passing(20)
+    stop.stop(monitor_of(trial, monkeypatch, passing))
+    assert (passing.rests[1:], trial.has(names.STOP), trial.has(names.SERVED)) == (rests, True, served)
+
+
 def test_an_event_that_was_cut_off_calls_the_trial_off_for_which_dagman_would_wait_for_ever(trial):
     trial.open()
     cut = "005 (7.000.000) 2026-11-28 08:45:10 Job termi005 (7.001.000) 2026-11-28 08:45:11 Job terminated.\n...\n"

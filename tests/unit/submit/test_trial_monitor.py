@@ -27,15 +27,18 @@ def clock(monkeypatch):
     [
         ([100, 200, 300, 400], 0),
         ([100, 100, 100, 100], 3),
+        ([100, 100.06, 100.12, 100.18], 3),  # they but talk
         ([100, 200, 0, 100], 0),  # the storage was restarted
         ([4200, 5, 105, 205], 0),  # a counter of 32 bits wrapped
         ([100, 200, 0, 0], 2),
     ],
 )
 def test_counters_that_fall_are_no_stillness(course, still_s, monkeypatch, clock):
-    moving = Moving(["oss.uf.test"], OF_INTERFACES)
+    moving = Moving(["oss1.uf.test", "oss2.uf.test"], OF_INTERFACES)
     for megabytes in course:
-        monkeypatch.setattr(trial_monitor, "last_samples", lambda *_, sent=megabytes: [{"tx_bytes.eth0": sent * MB}])
+        monkeypatch.setattr(
+            trial_monitor, "last_samples", lambda *_, sent=megabytes: [{"tx_bytes.eth0": round(sent * MB)}]
+        )
         clock.return_value += 1
         moving.look()
     assert moving.still_s() == still_s

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.client_process import PATIENCE_S, SIZE, URL, events, is_running, until
 from tests.unit.shipped import PYTHON
 from tests.unit.stand_ins import run, serving
-from tierbench.wrappers.child import USUAL_GRACE_S, Interrupts, cpu_of, run_program
+from tierbench.wrappers.child import USUAL_GRACE_S, Child, Interrupts, cpu_of, run_program
 from tierbench.wrappers.clients import dd
 
 
@@ -132,17 +132,41 @@ def test_a_read_is_recorded_though_nobody_takes_its_programs_words(job, errors):
     assert [line["status"] for line in map(json.loads, output.splitlines()) if line["event"] == "end"] == ["ok"]
 
 
-def test_who_is_ended_as_its_time_begins_has_the_grace_and_not_the_whole_time():
-    """The signal comes when the child has been let go and its time is not yet counted."""
+@pytest.fixture
+def interrupts():
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)}
-    try:
-        interrupts = Interrupts()
-        signal.raise_signal(signal.SIGTERM)
-        interrupts.limit(3600)
-        assert 0 < signal.alarm(0) <= USUAL_GRACE_S
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    yield Interrupts()
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_who_is_ended_as_its_time_begins_has_the_grace_and_not_the_whole_time(interrupts):
+    """The signal comes when the child has been let go and its time is not yet counted."""
+    signal.raise_signal(signal.SIGTERM)
+    interrupts.limit(3600)
+    assert 0 < signal.alarm(0) <= USUAL_GRACE_S
+
+
+BEFORE_AND_AFTER = """
+import os, sys, time
+while time.process_time() < 0.4: sum(range(10000))
+open(sys.argv[1], "rb").read()
+print("ready", flush=True)
+os.read(0, 64)
+for _ in range(4):
+    open(sys.argv[1], "rb").read()
+    time.sleep(0.1)
+"""
+
+
+def test_what_it_did_before_the_go_and_what_we_read_to_see_it_begin_are_none_of_its_reading(job, interrupts):
+    command = [sys.executable, "-c", BEFORE_AND_AFTER, str(job.replica)]
+    with Child(command, job.folder, dict(os.environ), interrupts) as process, process.stdin, process.stdout:
+        process.wait_until_ready(PATIENCE_S)
+        process.release(None)
+        run = process.wait(PATIENCE_S, lambda *_: False, lambda: 0)
+    assert run.read_bytes == pytest.approx(4 * SIZE, abs=100)  # and the line with the go
+    assert run.cpu_user_s + run.cpu_system_s < 0.2
 
 
 def test_a_scratch_directory_that_cannot_be_written_is_told(job):

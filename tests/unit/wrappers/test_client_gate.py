@@ -91,8 +91,8 @@ def test_a_second_thread_of_a_core_is_taken_when_all_cores_have_a_client(monkeyp
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, cores: taken.extend(cores))
     monkeypatch.setattr(child, "read_text", lambda path: ["0,2\n", "1,3\n"][int(re.search(r"cpu(\d)/", path)[1]) % 2])
     monkeypatch.setattr(child, "CLAIM", "\0tierbench-test-core-{}")
-    claims = [child.take_core(index) for index in (0, 2, 4, 6)]
-    assert (taken[:2], sorted(taken)) == ([0, 1], [0, 1, 2, 3])
+    claims = [child.take_core(index) for index in (1, 3, 4, 6)]
+    assert (taken[:2], sorted(taken)) == ([1, 0], [0, 1, 2, 3])
     for claim in claims:
         claim.close()
 
