@@ -117,6 +117,11 @@ def test_a_host_that_shares_its_machine_goes_by_its_own_part_of_the_disks(tmp_pa
     assert (row.counted_by, row.closure) == ("own disks", pytest.approx(0, abs=0.01))
 
 
+def test_a_disks_counter_may_run_ahead_of_the_clients(tmp_path):
+    row = on_disk(tmp_path, disk_read_bytes=synthetic.during(MBPS / 1.02 * SECONDS / 17, 17))
+    assert not about(row, "did not end")
+
+
 def test_a_worker_of_several_interfaces_counts_its_disks_once(tmp_path):
     on_disk(tmp_path)
     folder = next((tmp_path / "trials").iterdir())
