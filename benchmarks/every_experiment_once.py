@@ -2,8 +2,8 @@
 
 usage: every_experiment_once.py [EXPERIMENT ...] [--into RUNS]   (as root; about two hours)
 
-Those that RUNS has already are not run again, so the same command goes on where it was stopped. Ends with a table, and
-with exit status 1 if any trial is missing or INVALID.
+What RUNS has is not run again, so the same command goes on where it was stopped; the folder of a run that was cut short
+has to be removed. Ends with a table, and with exit status 1 if any trial is missing or INVALID.
 """
 
 import argparse

@@ -234,8 +234,8 @@ def load_as_nobody(load: Callable[[], type[Client]], path: Path) -> type[Client]
         return classmethod(lambda _, argument: ask(method, argument))
 
     declared = ask("")
-    told = declared.pop("options").items()
-    options = {name: Option(*fields) if isinstance(fields, tuple) else fields for name, fields in told}
+    fields_of = declared.pop("options").items()
+    options = {name: Option(*fields) if isinstance(fields, tuple) else fields for name, fields in fields_of}
     plain = {key: value for key, value in declared.items() if key in DECLARED}
     return type(path.stem, (Client,), {**plain, "options": options, **{method: asking(method) for method in ASKED}})
 

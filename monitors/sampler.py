@@ -325,8 +325,8 @@ class Records:
         self.options = options
         self.sources = [source(options) for source in SOURCES]
         self.columns = [column for source in self.sources for column in source.columns]
-        known = [column.name for column in self.columns]
-        twice = [name for name in known if known.count(name) > 1]
+        names = [column.name for column in self.columns]
+        twice = [name for name in names if names.count(name) > 1]
         if twice:
             raise Refusal(4, f"two columns are called {twice[0]}; give that of your source another name")
         self.format = "".join(f" %{column.width}d" for column in self.columns).encode() + b"\n"

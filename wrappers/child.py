@@ -21,7 +21,7 @@ TELL_S = 0.25  # a line on standard output sets HTCondor to work; not while the 
 # A child says "ready" when it needs but a line to begin; no line means that we are gone.
 HOLD = 'echo ready; read -r go || exit 125; exec "$@" >&2'
 USUAL_GRACE_S = 4
-MOST_WORDS = 1 << 16  # more than curl tells of the most files that it is given
+TAIL_BYTES = 1 << 16  # more than curl tells of the most files that it is given
 THREADS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 CLAIM = "\0tierbench-core-{}"  # a socket without a file: one process of the host can have it, and it goes with that
 
@@ -188,27 +188,27 @@ class Child:
         """
         self.interrupts.limit(seconds)
         begin, own, record_bytes, polled = time.monotonic(), io_of("self"), 0, 0
-        first_byte, over, noticed = None, *os.pipe()
-        threading.Thread(target=self._close_at_end, args=(noticed,), daemon=True).start()
-        heard = [self.stdout.fileno(), over]
-        while over in heard:
+        first_byte, ended, end_writer = None, *os.pipe()
+        threading.Thread(target=self._close_at_end, args=(end_writer,), daemon=True).start()
+        watched = [self.stdout.fileno(), ended]
+        while ended in watched:
             elapsed, watching = time.monotonic() - begin, has_begun is not None and first_byte is None
             if elapsed > TELL_S:
                 record_bytes = record_bytes + tell_more() if record_bytes else tell()
             # A tenth of the time waited until now is precise enough, and many clients cannot look more often.
             pause = min(max(0.01, elapsed / 10), 0.1) if watching else 1.0 if record_bytes else TELL_S
-            for number in select.select(heard, [], [], pause)[0]:
+            for number in select.select(watched, [], [], pause)[0]:
                 words = os.read(number, 65536)
                 polled += len(words)
                 if not words:
-                    heard.remove(number)
+                    watched.remove(number)
             if has_begun and watching:
                 io = io_of(str(self.pid))
                 polled += io.text_bytes
                 if has_begun(io.read - self.io_before.read, io.written - self.io_before.written):
                     first_byte = now()[0]
         wall, mono = now()
-        os.close(over)
+        os.close(ended)
         os.killpg(self.pid, signal.SIGKILL)  # whatever it has left behind; itself it is no more than an entry
         _, status, usage = os.wait4(self.pid, 0)
         signal.alarm(0)
@@ -225,7 +225,7 @@ class Child:
             read_bytes=read if own.text_bytes else None, written_bytes=written if own.text_bytes else None,
             cpu_user_s=max(0.0, usage.ru_utime - self.cpu_before[0]),
             cpu_system_s=max(0.0, usage.ru_stime - self.cpu_before[1]),
-            peak_rss_kb=usage.ru_maxrss, stderr=last_words(self.stderr),
+            peak_rss_kb=usage.ru_maxrss, stderr=tail_of(self.stderr),
             stderr_bytes=self.stderr.stat().st_size,
             disk_bytes=max(0, fetched[0] - fetched[1] - fetched[2]) if len(fetched) == 3 else None,
         )  # fmt: skip
@@ -237,11 +237,11 @@ class Child:
         os.close(pipe)
 
 
-def last_words(log: Path) -> str:
+def tail_of(log: Path) -> str:
     """The end of what a program has said, which may be more than there is memory."""
     with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - MOST_WORDS))
-        return file.read(MOST_WORDS).decode(errors="replace")
+        file.seek(max(0, log.stat().st_size - TAIL_BYTES))
+        return file.read(TAIL_BYTES).decode(errors="replace")
 
 
 def io_of(pid: str) -> IO:

@@ -20,7 +20,7 @@ from typing import Any
 from tierbench.host import now
 from tierbench.starts import settling
 from tierbench.trials import Work
-from tierbench.wrappers.child import Failure, Run, exit_status_of, io_of, last_words, total
+from tierbench.wrappers.child import Failure, Run, exit_status_of, io_of, tail_of, total
 from tierbench.wrappers.client import Client, Job, find_client
 from tierbench.wrappers.pool_process import PoolProcess, StartLine
 from tierbench.wrappers.work import POOL_FLAG, Fetch, Replica, Tally, shares
@@ -243,7 +243,7 @@ class _Leader:
             exit_status=exit_status, end_wall_ns=wall, end_mono_ns=mono, first_byte_wall_ns=None,
             read_bytes=read if before.text_bytes else None, written_bytes=written if before.text_bytes else None,
             cpu_user_s=usage.ru_utime, cpu_system_s=usage.ru_stime, peak_rss_kb=usage.ru_maxrss,
-            stderr=last_words(process.stderr), stderr_bytes=process.stderr.stat().st_size,
+            stderr=tail_of(process.stderr), stderr_bytes=process.stderr.stat().st_size,
         )  # fmt: skip
 
     def _count(self, process: PoolProcess) -> bool:

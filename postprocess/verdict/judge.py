@@ -232,14 +232,14 @@ def with_rates_that_add_up(trials: Sequence[TrialRow]) -> list[TrialRow]:
 
     def shared_with(trial: TrialRow) -> tuple[float, int]:
         """What each client gets in a batch that speaks against latency, and how many these are."""
-        each, found = (trial.delivered_mbps or 0.0) / trial.jobs, (0.0, 0)
+        each, most = (trial.delivered_mbps or 0.0) / trial.jobs, (0.0, 0)
         for (configuration, jobs), own in rates.items():
             mbps, whole = statistics.median(own), each * trial.jobs
             shares = jobs > trial.jobs and mbps < ADDS_UP * each and abs(mbps * jobs - whole) <= NO_MORE * whole
             shares = shares and named[configuration, jobs] <= {LATENCY, UNEXPLAINED}
             if configuration == trial.configuration and (shares or (jobs < trial.jobs and each < ADDS_UP * mbps)):
-                found = max(found, (mbps, jobs))
-        return found
+                most = max(most, (mbps, jobs))
+        return most
 
     def explained(trial: TrialRow) -> TrialRow:
         limit = trial.limit

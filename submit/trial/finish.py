@@ -189,9 +189,9 @@ def clear(trial: Trial) -> "tuple[list[str], list[str]]":
     with contextlib.suppress(OSError):
         Path(EXPECTED).write_text("".join(whole), encoding="utf-8")
     trouble, avoided = "", lost_workers()
-    done = report(names.CLEARED)  # before DAGMan was killed: all has gone, and would be missed
+    before = report(names.CLEARED)  # before DAGMan was killed: all has gone, and would be missed
     for _ in range(TRIES):
-        cleared, trouble, slot = (done, "", "") if done.get("status") == "ok" else one_try(trial, avoided)
+        cleared, trouble, slot = (before, "", "") if before.get("status") == "ok" else one_try(trial, avoided)
         if cleared:
             left = [f"{cleared['left_files']} of the files written: {', '.join(cleared['left'])}"]
             wrong = [f"{cleared['wrong_files']} files are not as they were written: {', '.join(cleared['wrong'])}"]
