@@ -1,9 +1,9 @@
 """Trials whose clients take every slot that their pool has beside the samplers: does each of them come to its end?
 
-usage: full_pools.py TESTBED RUN [--clients N] [--repeats N] [--ahead]       (as root; the testbed is up)
+usage: full_pools.py TESTBED RUN [--clients N] [--repeats N]       (as root; the testbed is up)
 
-For 8 clients on two workers: `tierbench testbed up --set slots_per_worker=4`, with --ahead slots_per_worker=9. Both
-pools; RUN is made if it is not there. Exit status 1: not all trials were complete.
+For 8 clients on two workers: `tierbench testbed up --set slots_per_worker=4`. Both pools; RUN is made if it is
+not there. Exit status 1: not all trials were complete.
 """
 
 import sys
@@ -23,7 +23,6 @@ repeats = {repeats}
 retries = 0
 slot_limit_s = 60
 sample_period_s = 0.2
-ahead = {ahead}
 workloads.copy = {{ client = "xrdcp", access = ["lan-xrootd"], replicas = "tiny" }}
 workloads.dd = {{ client = "dd", access = ["direct"], replicas = "tiny" }}
 replicas.tiny = {{ kind = "random", count = {clients}, size_mb = 0.5 }}
@@ -44,8 +43,8 @@ def report(run):
 
 
 def main():
-    arguments = options(__doc__, "testbed", "run", clients=8, repeats=20, ahead=False)
-    text = EXPERIMENT.format(clients=arguments.clients, repeats=arguments.repeats, ahead=str(arguments.ahead).lower())
+    arguments = options(__doc__, "testbed", "run", clients=8, repeats=20)
+    text = EXPERIMENT.format(clients=arguments.clients, repeats=arguments.repeats)
     run_on_testbed(arguments.testbed, text, Path(arguments.run))
     return report(Path(arguments.run))
 

@@ -77,7 +77,6 @@ class Experiment(WorkKeys):
     sample_period_s: float = bounded(1.0, 0.05, 60)
     scale: float | None = bounded(None, 0.000001, 1_000_000)  # of the site's rates, where not as the site says
     start: StartKind | Every = "together"
-    ahead: bool = False
     pool: Key | None = None  # whose workers are the clients', where not the access method's
     placement: Placement = EVENLY
     cores: Literal["free", "pinned"] = "free"

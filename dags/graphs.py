@@ -2,13 +2,13 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from tierbench import names
 from tierbench.dags import credentials
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.hosts import flushes, ways_to_sample
-from tierbench.dags.limits import awaited_s, limits
+from tierbench.dags.limits import limits
 from tierbench.dags.nodes import Dag, Job, final, line, step
 from tierbench.dags.plan import Configuration, Plan, Trial
 from tierbench.site_configs.site import Site
@@ -30,10 +30,6 @@ GATE = {
     EVERY: f"gate: one go after the other, by the clock, for all clients, {READY}",
     IN_TURN: f"gate: a go for each client when the one before has ended, {READY}",
 }
-
-# The scripts of the nodes that may be started before their trial has the lock.
-WAITING = {"flush": "flush.py", "sampling": "sampler.py", "gate": "gate.py", "clients": "client.py"}
-CHIRP = "htchirp.py"  # HTCondor's, which clients and samplers have beside them anyway
 
 # DAGMan runs a trial's DAG, its jobs and its PRE script in the trial's own directory.
 RUN_DIRECTORY = "../.."
@@ -127,36 +123,46 @@ def trial_dag(site: Site, experiment: Experiment, trial: Trial, *, crowded: bool
 
 def _steps(site: Site, experiment: Experiment, trial: Trial, crowded: bool) -> Iterator[list[str]]:
     waits = _waits(experiment, trial)
-    waits["run_limit"] = limits(experiment, trial.jobs).gate_s + awaited_s(experiment, trial.jobs)
+    waits["run_limit"] = limits(experiment, trial.jobs).gate_s
     flushed, gated = flushes(site, experiment, trial.configuration), experiment.begins.gated
-    begin = _ahead if experiment.ahead else _in_turn
-    first, waking = (["first"], ["waking"]) if gated and not experiment.ahead else (["waking"], [])
     arranged = ["arranged"] if experiment.conditions else []
+    slots = ["slots"] if crowded else []
+
+    def begin(job: Job) -> list[str]:
+        """A node whose jobs are submitted early, on hold, where the trial has a gate."""
+        return _on_hold(job) if gated else _in_turn(job, *arranged)
+
     if arranged:
         purpose = "arrange: the site changes what the trial asks for, and undoes it at the stop"
         yield step(purpose, _in_turn(_arranging(experiment, trial)))
     if flushed:
         purpose = "flush: caches are emptied on each worker and on the way, and measured to be empty"
-        yield step(purpose, begin(_flush(site, experiment, trial), *arranged))
+        yield step(purpose, begin(_flush(site, experiment, trial)))
     writes = ["outbox"] if experiment.replicas_of(trial.configuration.workload).is_written else []
     if writes:
         purpose = "write area: the trial gets a folder of its own to write in, which its last step removes"
-        yield step(purpose, _in_turn(_write_area(site, experiment, trial), *arranged))
+        yield step(purpose, begin(_write_area(site, experiment, trial)))
     # What is arranged may start a service anew, whose counters a sampler that was there before would see fall.
-    samplers = [text for node in _samplers(site, experiment, trial) for text in begin(node, *arranged)]
-    yield step("sampling: counters are read along the way, until the stop", samplers)
+    samplers = [
+        begin(node) if node.name == "sampling" else _in_turn(node, *arranged)
+        for node in _samplers(site, experiment, trial)
+    ]
+    yield step("sampling: counters are read along the way, until the stop", itertools.chain(*samplers))
     if gated:  # it waits for all of the above
-        yield step(GATE[experiment.begins.kind], _watching("gate", waits, begin, *waking))
+        yield step(GATE[experiment.begins.kind], _watching("gate", waits))
     clients = _clients(site, experiment, trial)
     purpose = "clients: one cluster, each with a replica of its own"
     if gated:  # a job has a copy of all mounts from its begin, and some may be made anew
-        yield step(purpose, begin(clients, *arranged, *(["slots"] if crowded else [])))
+        yield step(purpose, begin(clients))
+        purpose = "release: a script lets the jobs go that were submitted on hold"
+        script = line("SCRIPT", "PRE", "release", _script(names.LOCK_SCRIPT), "release", *arranged, *slots)
+        yield step(purpose, [line("JOB", "release", "release.sub", "NOOP"), script, *_ends_the_trial("release")])
     else:
         before = [*(["flush"] if flushed else []), *writes]
         edges = [line("PARENT", *before, "CHILD", "clients")] if before else []
         yield step(purpose, [*_in_turn(clients, *arranged, "sampled"), *edges])
     purpose = "stop: when all clients have ended the measurement lock is given on, and the sampling stopped"
-    yield step(purpose, _watching("stop", waits, _in_turn, *first))
+    yield step(purpose, _watching("stop", waits))
     purpose = "tables: last in any case; ends what has not ended, records how it went, makes the tables"
     yield step(purpose, final("tables", _script(names.FINISH)))
 
@@ -166,29 +172,19 @@ def _in_turn(job: Job, *awaited: str) -> list[str]:
     return [*job.lines(), line("SCRIPT", "PRE", job.name, _script(names.LOCK_SCRIPT), "take", *awaited)]
 
 
-def _ahead(job: Job, *awaited: str) -> list[str]:
-    """A node whose jobs are started before the trial has the lock, and wait for that themselves; over ssh none can.
-
-    They are jobs that wait where they run, and become the node's script then.
-    """
-    script = WAITING.get(job.name)
-    if script is None:
-        return _in_turn(job, *awaited)
-    if job.name != "gate":
-        brings_chirp = job.name != "flush"
-        beside = [script] if brings_chirp else [CHIRP, script]
-        travelling = ", ".join(f"../../{names.SCRIPTS}/{name}" for name in beside)
-        more = {"program": names.PRESTART, "then": f"{names.BEGUN} ./{script}"}
-        more |= {"held": f", {travelling}"} if brings_chirp else {"held": travelling, "chirp": "True"}
-        job = dataclasses.replace(job, macros={**job.macros, **more})
-    return [*job.lines(), line("SCRIPT", "PRE", job.name, _script(names.LOCK_SCRIPT), "ahead", *awaited)]
+def _on_hold(job: Job) -> list[str]:
+    """A node whose jobs are submitted before the trial has the lock, which then releases them."""
+    return [*dataclasses.replace(job, macros={**job.macros, "on_hold": "True"}).lines()]
 
 
-def _watching(name: str, waits: dict[str, int], begin: Callable[..., list[str]], *awaited: str) -> list[str]:
+def _watching(name: str, waits: dict[str, int]) -> list[str]:
     """A node on the access point that may call the trial off, and is started again if it dies."""
     each = {**waits, "slot_limit": waits["slot_limit"] // (WATCHING_RETRIES + 1)}
-    node = Job(name, _submit(name), each)
-    return [*begin(node, *awaited), line("RETRY", name, WATCHING_RETRIES), line("ABORT-DAG-ON", name, CALLED_OFF)]
+    return [*_in_turn(Job(name, _submit(name), each)), *_ends_the_trial(name)]
+
+
+def _ends_the_trial(name: str) -> list[str]:
+    return [line("RETRY", name, WATCHING_RETRIES), line("ABORT-DAG-ON", name, CALLED_OFF)]
 
 
 def _arranging(experiment: Experiment, trial: Trial) -> Job:
@@ -252,8 +248,8 @@ def _clients(site: Site, experiment: Experiment, trial: Trial) -> Job:
 
 def _waits(experiment: Experiment, trial: Trial) -> dict[str, int]:
     """How long HTCondor lets a job wait for a slot, and run."""
-    limit, awaited = limits(experiment, trial.jobs), awaited_s(experiment, trial.jobs)
-    return {"slot_limit": limit.slot_s + awaited, "run_limit": limit.job_s + awaited}
+    limit = limits(experiment, trial.jobs)
+    return {"slot_limit": limit.slot_s, "run_limit": limit.job_s}
 
 
 def _travelling(macro: str, paths: Sequence[str]) -> dict[str, str]:

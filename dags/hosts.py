@@ -7,7 +7,6 @@ from typing import NamedTuple
 from tierbench import names, trials
 from tierbench.dags.experiment import Experiment
 from tierbench.dags.levels import level_text
-from tierbench.dags.limits import trials_in_slots, twice
 from tierbench.dags.nodes import item
 from tierbench.dags.plan import Configuration, Plan, Trial
 from tierbench.dags.replicas import StreamedBytes
@@ -115,11 +114,11 @@ def place_lists(
     site: Site, experiment: Experiment, plan: Plan, configuration: Configuration
 ) -> Iterator[tuple[str, str]]:
     """The lists that the clients of a configuration's trials are queued from: one for each batch."""
-    placement, at_once = experiment.at(configuration.levels).placement, trials_in_slots(experiment)
+    placement = experiment.at(configuration.levels).placement
     beside = beside_clients(site, experiment, plan, configuration)
     for jobs in dict.fromkeys(trial.jobs for trial in plan.trials_of(configuration)):
         where = places(placement, plan.pools[configuration.pool], jobs)
-        needed = {host: at_once * (clients + beside[host]) for host, clients in Counter(where).items()}
+        needed = {host: clients + beside[host] for host, clients in Counter(where).items()}
         if placement == EVENLY and any(plan.cores.get(host, cores) < cores for host, cores in needed.items()):
             where = []
         yield names.place_list(configuration.id, jobs), place_lines(where, jobs, placement)
@@ -135,17 +134,14 @@ def beside_clients(site: Site, experiment: Experiment, plan: Plan, configuration
 def crowded(site: Site, experiment: Experiment, plan: Plan, trial: Trial) -> bool:
     """Whether its clients might leave one of its other jobs without a slot, as far as the pool is known."""
     workers, beside = plan.pools[trial.configuration.pool], beside_clients(site, experiment, plan, trial.configuration)
-    at_once = trials_in_slots(experiment)
-    clients = trial.jobs + (_largest(plan, trial.configuration.pool) if at_once > 1 else 0)
     before = 2  # the flush, and who makes the write area
-    return any(plan.cores.get(host, 0) < clients + at_once * beside[host] + before for host in workers or [""])
+    return any(plan.cores.get(host, 0) < trial.jobs + beside[host] + before for host in workers or [""])
 
 
 def slot_problems(
     site: Site, experiment: Experiment, plan: Plan, cores: Mapping[str, Mapping[str, int]]
 ) -> Iterator[str]:
     """Why trials would wait for slots that their own jobs hold, by what each worker of each pool has."""
-    at_once, too = trials_in_slots(experiment), twice(experiment)
     for pool, there in cores.items():
         configurations = [configuration for configuration in plan.configurations if configuration.pool == pool]
         if not configurations:
@@ -153,8 +149,8 @@ def slot_problems(
         besides = [beside_clients(site, experiment, plan, configuration) for configuration in configurations]
         largest, beside = _largest(plan, pool), max(besides, key=Counter.total)
         total, others = sum(there.values()), _others(beside.total())
-        if total < at_once * (largest + beside.total()):
-            yield f"pool {pool} has {total} cores for a batch of {largest}{others}{too}"
+        if total < largest + beside.total():
+            yield f"pool {pool} has {total} cores for a batch of {largest}{others}"
         clients: Counter[str] = Counter()
         flushing: set[str] = set()
         for configuration in configurations:
@@ -164,10 +160,10 @@ def slot_problems(
                 clients |= Counter(places(at_point.placement, plan.pools[pool], trial.jobs))
         for host in plan.pools[pool]:
             others, has = _others(beside[host]), there.get(host, 0)
-            if clients[host] and has < at_once * (clients[host] + beside[host]):
-                yield f"{host} has {has} cores for the {clients[host]} clients that are placed there{others}{too}"
-            elif host in flushing and has < at_once * beside[host] + 1:
-                yield f"{host} has {has} cores for its flush{others}{too}"
+            if clients[host] and has < clients[host] + beside[host]:
+                yield f"{host} has {has} cores for the {clients[host]} clients that are placed there{others}"
+            elif host in flushing and has < beside[host] + 1:
+                yield f"{host} has {has} cores for its flush{others}"
 
 
 def _others(jobs: int) -> str:
@@ -184,10 +180,10 @@ def memory_problems(
         asked_mb = experiment.at(own.levels).workloads[own.workload].asks_mb(trial.work.processes)
         there = memory.get(own.pool, {})
         places = sum(min(number, there.get(host, 0) // asked_mb) for host, number in cores[own.pool].items())
-        wanted = min(trials_in_slots(experiment) * trial.jobs, sum(cores[own.pool].values()))
+        wanted = min(trial.jobs, sum(cores[own.pool].values()))
         if there and wanted - places > short.get(own.pool, (0, ""))[0]:
             words = f"has memory for {places} clients, which ask for {asked_mb} MB each, and not for {wanted}"
-            short[own.pool] = wanted - places, f"pool {own.pool} {words}{twice(experiment)}"
+            short[own.pool] = wanted - places, f"pool {own.pool} {words}"
     yield from (words for _, words in short.values())
 
 

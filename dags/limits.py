@@ -1,21 +1,19 @@
-"""How long anything of a trial is waited for, said once here and in each trial.json; and what is started ahead of it.
+"""How long anything of a trial is waited for, said once here and in each trial.json.
 
 Each wait has a limit inside, where the reason is known best, and a longer one outside, which needs nobody's consent:
 a client ends its own reading, then the gate ends the trial, then HTCondor removes the job, then the lock is taken away.
 """
 
 import math
-from collections.abc import Iterator
 
 from tierbench.dags.experiment import Experiment
-from tierbench.dags.trial_settings import Every, Until
+from tierbench.dags.trial_settings import Every
 from tierbench.starts import IN_TURN
 from tierbench.trials import Limits
 
 PREPARE_S = 600  # from a slot to READY: files sent, a ticket, ROOT or CMSSW set up
 CONDITION_S = 1800  # what the slowest condition that comes with tierbench may take: to fill a cache
 GRACE_S = 60  # by so much what stands outside is more patient than what stands inside
-ASKED = "ahead = true: jobs of the next trial are there while one measures"
 
 
 def limits(experiment: Experiment, jobs: int) -> Limits:
@@ -36,32 +34,3 @@ def _last_begin_s(experiment: Experiment, jobs: int) -> int:
     if isinstance(experiment.start, Every):
         return math.ceil((jobs - 1) * experiment.start.every_s)
     return (jobs - 1) * (experiment.time_limit_s + GRACE_S) if experiment.start == IN_TURN else 0
-
-
-def ahead_problems(experiment: Experiment) -> Iterator[str]:
-    """Why trials cannot be started ahead; of a run in which one is, none may do what its jobs must not meet."""
-    points = [point.experiment for point in experiment.points]
-    if not any(point.ahead for point in points):
-        return
-    if any(point.conditions for point in points):
-        yield f"{ASKED}, under its conditions and on its mounts; leave the conditions out, or ahead"
-    if isinstance(experiment.repeats, Until):
-        yield f"{ASKED}, so it must be known that it will be needed; make repeats a number, or leave ahead out"
-    if any(use.replicas.is_written for use in experiment.uses()):
-        yield f"{ASKED}, and may hold the slot in which what this one wrote is looked through; leave ahead out"
-    if any(point.ahead and not point.begins.gated for point in points):
-        yield f'{ASKED}, and wait for its gate; choose a start other than "natural", or leave ahead out'
-
-
-def trials_in_slots(experiment: Experiment) -> int:
-    return 2 if any(point.experiment.ahead for point in experiment.points) else 1
-
-
-def twice(experiment: Experiment) -> str:
-    """What is to be added where slots are too few, if a trial needs them twice."""
-    return ", and as many for the next trial (ahead = true)" if trials_in_slots(experiment) > 1 else ""
-
-
-def awaited_s(experiment: Experiment, jobs: int) -> int:
-    """For so long HTCondor lets a job of a trial wait for the one before, with all of its tries."""
-    return (1 + experiment.retries) * limits(experiment, jobs).lock_s if experiment.ahead else 0

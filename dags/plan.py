@@ -28,7 +28,6 @@ from tierbench.dags.levels import (
     level_text,
     named_levels,
 )
-from tierbench.dags.limits import ahead_problems
 from tierbench.dags.replicas import Entry, Replicas, WrittenFiles
 from tierbench.dags.shipping import submission_problems
 from tierbench.dags.trial_settings import most_repeats, placement_problems
@@ -181,7 +180,7 @@ def expand(
     """
     where = f"experiment {experiment.name} at site {site.name}"
     of_uses = (problem for use in experiment.uses() for problem in _problems(site, use))
-    of_both = [*_access_not_offered(site, experiment), *ahead_problems(experiment), *of_uses]
+    of_both = [*_access_not_offered(site, experiment), *of_uses]
     of_site = [f"the file of site {site.name}: {problem}" for problem in submission_problems(site)]
     refuse([*of_site, *(f"{where}: {problem}" for problem in dict.fromkeys(of_both))])
     left_out: Counter[str] = Counter()

@@ -56,7 +56,6 @@ def trial_record(site: Site, experiment: Experiment, plan: Plan, trial: Trial, r
         samplers=[trials.Sampler(own.host, own.role, own.via, own.interfaces) for own in samplers],
         sample_period_s=experiment.sample_period_s,
         start=experiment.begins,
-        ahead=experiment.ahead,
         placement=trials.Placement(placement_text(experiment.placement), where, experiment.cores == "pinned"),
         limits=limits(experiment, trial.jobs),
         until_known=isinstance(experiment.repeats, Until),

@@ -17,7 +17,7 @@ from tierbench.single_file_script import single_file
 from tierbench.site_configs.site import Site
 
 SCRIPTS = (
-    "monitors.sampler", "wrappers.flush", "wrappers.arrange", "wrappers.write_area", "wrappers.prestart",
+    "monitors.sampler", "wrappers.flush", "wrappers.arrange", "wrappers.write_area",
     "submit.trial.gate", "submit.trial.stop", "submit.trial.finish", "submit.trial.reset_trial", "submit.trial.lock",
 )  # fmt: skip
 SETTING = re.compile(r"^\s*([+\w.]+)\s*=", re.MULTILINE)

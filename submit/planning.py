@@ -14,7 +14,6 @@ from typing import Literal, cast, get_args
 from tierbench.dags.experiment import Experiment, find_experiment
 from tierbench.dags.hosts import beside_clients, memory_problems, sampled_hosts, slot_problems
 from tierbench.dags.levels import PAIR
-from tierbench.dags.limits import trials_in_slots
 from tierbench.dags.plan import Plan, Trial, expand
 from tierbench.dags.trial_settings import Every, places
 from tierbench.errors import UnmetNeed
@@ -216,8 +215,8 @@ def enough_slots(planned: Planned) -> Iterator[Finding]:
     for own in plan.configurations:
         if experiment.at(own.levels).cores == "pinned":  # slots may be more than cores, but no core is two clients'
             remedy = "make the batches smaller: a pinned client has a core of its own"
-            beside, at_once = beside_clients(site, experiment, plan, own), trials_in_slots(experiment)
-            most = {host: at_once * (number + beside[host]) for host, number in slots[own.pool].detected.items()}
+            beside = beside_clients(site, experiment, plan, own)
+            most = {host: number + beside[host] for host, number in slots[own.pool].detected.items()}
             cores[own.pool] = {host: min(number, most.get(host, number)) for host, number in cores[own.pool].items()}
     memory = {name: slots[name].memory_mb for name in plan.pools}
     for problem in slot_problems(site, experiment, plan, cores):

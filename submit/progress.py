@@ -251,8 +251,8 @@ class Run:
 
         DAGMan would read on in the original's logs, and wait for its jobs.
         """
-        lock = (names.LOCK_HOLDER, names.LOCK_LOOK, "turn", "turn.lock")  # the latter of earlier versions
-        for left in ("*.dag.*", *lock, names.AHEAD, names.SUBMITTED):
+        earlier = "turn", "turn.lock", "ahead"  # of earlier versions
+        for left in ("*.dag.*", names.LOCK_HOLDER, names.LOCK_LOOK, *earlier, names.SUBMITTED):
             for path in self.directory.glob(left):
                 path.unlink(missing_ok=True)
 
@@ -286,9 +286,8 @@ def _progress(waiting: TrialProgress, since_s: float) -> TrialProgress:
         how: dict[str, Any] = {"state": outcome.state, "reasons": tuple(outcome.reasons), "again": outcome.again}
         ended = dataclasses.replace(waiting, stage=Stage.FINISHED, ready=jobs, done=jobs, **how)
         return ended if ended.well or (directory / names.OUTCOME).stat().st_mtime >= since_s else waiting
-    ahead = directory.parent.parent / names.AHEAD
-    if ahead.exists() and files.read_text(ahead) == directory.name and not (directory / names.BEGUN).exists():
-        return waiting  # its jobs are started, and it waits for its turn
+    if not (directory / names.BEGUN).exists():
+        return waiting  # its jobs are on hold until its turn comes
     wait = json_files.read_or(Wait("", 0.0), directory / names.WAITING_FOR)
     waits = f"{wait.what}, since {max(0.0, time.time() - wait.since_wall_s):.0f} s" if wait.what else ""
     if not (directory / names.CLIENTS_LOG).is_file():  # conditions come before, and may be all the slots

@@ -34,7 +34,6 @@ SUBMIT_LOCK = "submit.lock"  # who submits the run
 ENOUGH_LOCK = "enough.lock"  # who looks at which repetitions are needed
 LOCK_HOLDER = "lock-holder"  # names the trial that has the measurement lock
 LOCK_LOOK = "lock-holder.lock"  # who looks at that and changes it
-AHEAD = "ahead"  # names the trial whose jobs are started already and wait for the lock
 ANSWERED = "answered.json"  # how far the run's question is answered, and which trials it takes no more
 CEILINGS = "ceilings.json"
 NO_TABLES = "no-tables.txt"  # why the run's own DAGs have made none, and how they are made
@@ -57,6 +56,7 @@ FILLED = (CLIENTS, SAMPLES, FLUSH, ARRANGED, WRITE_AREA)  # the folders that the
 
 # and what running it adds
 DAGMAN_LOCK = "trial.dag.lock"  # DAGMan's, while it is at work
+DAGMAN_LOG = TRIAL_DAG + ".dagman.out"
 CLIENTS_LOG, FLUSH_LOG, WRITE_AREA_LOG = "clients.log", "flush.log", "outbox.log"  # HTCondor's events of those jobs
 SAMPLERS_LOG, SAMPLERS_SSH_LOG, ARRANGE_LOG = "samplers.log", "samplers-ssh.log", "arrange.log"
 GO = "go.json"
@@ -69,8 +69,8 @@ CLAIM = "claim"  # which DAGMan of the run the trial belongs to
 ATTEMPT = "attempt.json"  # which try of how many this is
 CLOCK_AFTER = "clock_after"  # what a client records after its end, for which nobody is to wait
 AFTER = "after"  # names the trial that comes before this one
-BEGUN = "begun"  # it has the measurement lock; jobs that were started ahead wait for that
-BESIDE = "beside.json"  # which jobs of the trial that waits for the lock were started in this one's window
+BEGUN = "begun"  # it has the measurement lock
+RELEASED = "released"  # its jobs, which were submitted on hold, are or were about to be
 SERVED = "served"  # it has had the lock
 NOT_NEEDED = "not-needed"  # enough trials like it have been measured, as long as none at work shows otherwise
 COUNTED = "counted"  # it has been looked at what is known with this trial
@@ -83,7 +83,6 @@ MADE_OF = "made-of.json"  # what its tables were made of, so that they need not 
 # The scripts that DAGs name
 RESET_TRIAL = "reset_trial.py"
 LOCK_SCRIPT = "lock.py"
-PRESTART = "prestart.py"
 FINISH = "finish.py"
 
 CATALOGUE = "catalogue.jsonl"  # beside the replicas, on the storage

@@ -180,14 +180,6 @@ class Wait(NamedTuple):
     since_wall_s: float
 
 
-class Overlap(NamedTuple):
-    """beside.json: the jobs of the trial that waits for the lock that were started while this one measured."""
-
-    jobs: int
-    first_wall_s: float
-    last_wall_s: float
-
-
 class Clock(NamedTuple):
     """clock.json, and `begun`: between which bounds the access point's wall clock was ahead of its uptime, and when."""
 
@@ -225,7 +217,6 @@ class Trial(NamedTuple):
     flush: Flush = Flush()
     sample_period_s: float = 0.0
     start: Start = Start(NATURAL)
-    ahead: bool = False  # its jobs are started before it has the measurement lock, and wait for that
     placement: Placement = Placement()
     until_known: bool = False  # it is repeated until enough is known
     until_answered: bool = False  # all are, until the run's question is answered

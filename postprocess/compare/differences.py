@@ -141,7 +141,6 @@ def _definitions(run: Results, points: Collection[str]) -> Iterator[Fact]:
     yield Fact("", "scale", plan.get("scale"))
     yield Fact("", "sampling period [s]", experiment.get("sample_period_s"))
     yield Fact("", "caches flushed", experiment.get("flush"))
-    yield Fact("", "started ahead", experiment.get("ahead") or False)
     for column, what in OF_TRIALS.items():
         values = (row[column] for row in run.trials if batch_name(row.levels) in points)
         yield Fact("", what, listed(list(dict.fromkeys(_word(value) for value in values if value not in (None, "")))))

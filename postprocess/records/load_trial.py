@@ -1,5 +1,6 @@
 """Reads all that a trial left in its folder; what is missing or broken is said in words, not raised."""
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -22,14 +23,16 @@ from tierbench.postprocess.records.jobs import Job, read_job
 from tierbench.postprocess.records.samples import UnreadableSamples, read_samples
 from tierbench.postprocess.records.trial import Cache, Sampled, TrialData
 from tierbench.starts import Go
-from tierbench.trials import SKIPPED, Clock, Outcome, Overlap
+from tierbench.trials import SKIPPED, Clock, Outcome
 
 T = TypeVar("T")
 
 QUARTER_HOUR_S = 900
 PROOF_S = 1800  # for so long a flush proves that caches are cold: others may read the same files meanwhile
-LOG_EVENT = re.compile(r"^(000|001) \((\d+)\.\d+\.\d+\) (\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?)", re.MULTILINE)
-SUBMITTED, EXECUTING = "000", "001"
+LOG_EVENT = re.compile(
+    r"^(000|001|013) \((\d+)\.\d+\.\d+\) (\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?)", re.MULTILINE
+)
+SUBMITTED, EXECUTING, RELEASED = "000", "001", "013"
 
 
 REFUSED = ("refused", "no-helper")  # flushes that emptied nothing
@@ -106,10 +109,8 @@ def read_trial(folder: Path) -> TrialData:
 
     jobs = [read_job(folder / names.client_output(index), index) for index in range(trial.jobs)]
     troubles += [f"client {job.index}: {words}" for job in jobs for words in job.damage]
-    # Clients that were started ahead were submitted in the time of the trial before: that is no part of this one.
     begin_clock = read_or_report(Clock, folder / names.BEGUN, lambda _: None)
-    submission = (None, None) if trial.ahead else _submission(folder / names.CLIENTS_LOG, jobs, begin_clock, optional)
-    submitted, submit_error_s = submission
+    submitted, submit_error_s = _submission(folder / names.CLIENTS_LOG, jobs, begin_clock, optional)
     go = _go(folder / names.GO, troubles)
     troubles += _other_go_times(go, jobs)
     outcome = read_outcome(folder)
@@ -147,7 +148,6 @@ def read_trial(folder: Path) -> TrialData:
         arranged_on=arranged_on,
         caches=_caches(conditions),
         mounts={host: report.mounts for host, report in reports.items()},
-        beside=read(Overlap, folder / names.BESIDE),
     )
 
 
@@ -305,7 +305,7 @@ def _read_all_samples(
 def _submission(
     log: Path, jobs: list[Job], begin_clock: Clock | None, optional: list[str]
 ) -> tuple[int | None, float | None]:
-    """When the clients were submitted, by HTCondor's job event log, and by how many seconds that may be wrong.
+    """When the clients were submitted, or released, by HTCondor's job event log, and by how much that may be wrong [s].
 
     Its stamps are cut off, mostly to whole seconds, so the middle of what one may mean is taken. They are in
     the access point's local time without a zone. The zone is found by what both the log and the clients
@@ -335,9 +335,11 @@ def _submission(
     if not starts or not first.keys() >= {SUBMITTED, EXECUTING}:
         return None, None
     zone_s = round((min(starts) / 1e9 - first[EXECUTING]) / QUARTER_HOUR_S) * QUARTER_HOUR_S
-    submitted_s = first[SUBMITTED] + zone_s
+    was_released = first.get(RELEASED, math.inf) <= first[EXECUTING]  # they were submitted before the trial's turn
+    submitted = RELEASED if was_released else SUBMITTED
+    submitted_s = first[submitted] + zone_s
     if begin_clock and begin_clock.uptime_ns is not None:
         early_s = (begin_clock.uptime_ns + begin_clock.ahead_ns) / 1e9 - submitted_s
         submitted_s += max(0, round(early_s / QUARTER_HOUR_S)) * QUARTER_HOUR_S
     submitted_s -= max(0, round((submitted_s - min(starts) / 1e9) / QUARTER_HOUR_S)) * QUARTER_HOUR_S
-    return round(submitted_s * 1e9), errors_s[SUBMITTED]
+    return round(submitted_s * 1e9), errors_s[submitted]

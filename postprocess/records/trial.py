@@ -12,7 +12,7 @@ from tierbench.postprocess.records.definition import Definition
 from tierbench.postprocess.records.increments import Intervals
 from tierbench.postprocess.records.jobs import Job
 from tierbench.postprocess.records.samples import Samples
-from tierbench.trials import Clock, Overlap
+from tierbench.trials import Clock
 
 LONGEST_S = 8 * 86_400  # a trial may last a week
 
@@ -80,7 +80,6 @@ class TrialData:
     arranged_on: Mapping[str, Sequence[str]] = field(default_factory=dict)  # what it was asked to change, by host
     caches: list[Cache] = field(default_factory=list)  # those of them that are about one
     mounts: dict[str, dict[str, str]] = field(default_factory=dict)  # of each host that was flushed, when it was
-    beside: Overlap | None = None  # jobs of the next trial that were started in this one's time
 
     @cached_property
     def working(self) -> list[Job]:

@@ -224,7 +224,10 @@ class MainRow(OfTrial):
         "s", "the window: first begin to last end", compared="less", label="first begin to last end"
     )
     wall_time_s: Amount = number(
-        "s", "submission to last end, the thesis' wall time", compared="less", label="submission to last end"
+        "s",
+        "submission (or release from hold) to last end, the thesis' wall time",
+        compared="less",
+        label="submission to last end",
     )
     jobs_ok: Count = count("clients that ended ok")
     jobs_failed: Count = count("clients that did not, for whatever reason")
@@ -280,7 +283,7 @@ class MainRow(OfTrial):
     bytes_by_server: str = text("what each storage server (or disk) carried in the window, as JSON")
     closure: Amount = number("1", "excess: bytes_server over what the clients moved, less 1", 5)
     # times
-    submit_wall_ns: Count = count("clients submitted, since 1970 UTC", "ns")
+    submit_wall_ns: Count = count("clients submitted, or released from hold, since 1970 UTC", "ns")
     go_wall_ns: Count = count("the window begins, with the first client", "ns")
     end_wall_ns: Count = count("the window ends: last client's end", "ns")
     natural_skew_ms: Amount = number("ms", "first to last client's process start", better="less")

@@ -14,7 +14,6 @@ from tierbench.postprocess.verdict.rules import Limits, Measured, of_window, rul
 from tierbench.postprocess.wording import enumerated
 
 OWN_BYTES = 1_000_000  # that a process may take in beside its file's
-STARTING_S = 1.0  # a job takes to be started: its shadow, starter and files before HTCondor tells of it, Python after
 
 
 @rule(Limits("clients", invalid=0), remedy="the pool's requirements let them in: correct them in the site file")
@@ -222,21 +221,6 @@ def not_whole(data: TrialData, row: TrialRow) -> Measured:
             of = f"{'files' if data.trial.work.for_s else 'a file'} of {mb(size)}"
             apart = max(size - taken, taken - OWN_BYTES - size)
             yield 100 * apart / size, f"{who} {data.measure.did} {mb(taken)} of {of}"
-
-
-@rule(
-    Limits("% of the window", suspect=10),  # at 20 to 30 % rates were 2 % lower (docs/runs.md)
-    remedy="their start may have taken time from this trial: let trials last longer, or leave `ahead` out",
-)
-def started_beside(data: TrialData, row: TrialRow) -> Measured:
-    """Time in which jobs of the next trial were being started (`ahead = true`).
-
-    A job that waits does nothing; one is being started when HTCondor tells of it, and for some time around that.
-    """
-    if data.beside is not None and row.window_s:
-        lasted_s = data.beside.last_wall_s - data.beside.first_wall_s + STARTING_S
-        words = f"{data.beside.jobs} jobs of the next trial were started within {lasted_s:.1f} s"
-        yield from of_window(row, min(lasted_s, row.window_s), words)
 
 
 @rule(

@@ -12,6 +12,10 @@ from pathlib import Path
 from tierbench import names
 from tierbench.files import text_of
 
+# DAGMan's words in its own log; each refusal follows the line with the node.
+REFUSED = re.compile(r"Shortcutting node (\S+) retries because of submit failure")
+ERRORS = r"(?: ERROR: (?:.* failed to create job classad\n.* submit error: )?| Failed to submit job {0}: )"
+REFUSAL = r"Submitting node {0} from file .*\n.*?" + ERRORS + "(.*)"
 LOCK = ".lock"  # what DAGMan appends to its DAG's name
 
 
@@ -46,6 +50,19 @@ def claim(trial: Path, dagman: int, given_up: bool) -> bool:
         return False
     path.write_text(mine)
     return True
+
+
+def refusal(dagman_log: Path) -> str:
+    """The node whose jobs DAGMan has given up submitting, and the last words by which they were refused."""
+    try:
+        log = dagman_log.read_text(errors="replace").rpartition("** PID = ")[2]  # of this start of it
+    except OSError:
+        return ""
+    given_up = REFUSED.search(log)
+    if not given_up:
+        return ""
+    errors = re.findall(REFUSAL.format(re.escape(given_up.group(1))), log)
+    return given_up.group(1) + ": " + (errors[-1].strip() if errors else f"see {dagman_log}")
 
 
 def _logged_process(lock: Path) -> str:

@@ -21,6 +21,7 @@ EXECUTING, EVICTED, TERMINATED, SHADOW_FAILED, SAID, ABORTED, HELD, RELEASED, FA
 SUBMITTED, SUSPENDED, RESUMED = "000", "010", "011"
 PAUSED = "was suspended by its worker while it ran"
 HOLD = "was held: "
+ON_HOLD_FROM_BEGIN = "Code 15 "  # as it was submitted
 OUR_DAGMAN = re.compile("^(DAG |Node Error)")  # how DAGMan begins the reason for which it removes jobs
 REMOVED = "was removed: "
 
@@ -71,6 +72,7 @@ class Cluster:
     def _begin(self, number: int) -> None:
         self.number = number
         self.submitted = set()  # type: set[int]
+        self.released = set()  # type: set[int]
         self.ready = set()  # type: set[int]
         self.ended = {}  # type: dict[int, str]  # in the order of their ends; why, or "" where it was by itself
         self.away = {}  # type: dict[int, Away]
@@ -97,7 +99,8 @@ class Cluster:
                 self._begin(event.cluster)
             if event.cluster == self.number:
                 self.submitted.add(event.job)
-                self._take_in(event)
+                if not (event.kind == HELD and event.line(2).startswith(ON_HOLD_FROM_BEGIN)):
+                    self._take_in(event)
 
     @property
     def left(self) -> "set[int]":
@@ -121,6 +124,7 @@ class Cluster:
             # A job that was held is removed, and one whose worker is lost: the first reason is the cause.
             self.ended[job] = self.ended.get(job) or self.causes.get(job) or self._why(event)
         elif kind == RELEASED:
+            self.released.add(job)
             self.ended.pop(job, None)
         elif kind in (SILENT, LOST, EVICTED, SHADOW_FAILED):
             self._lose(event)
@@ -159,6 +163,11 @@ class Cluster:
         }
         where = "its slot " + slot if slot else "its slot"
         return reasons.get(event.kind, f"was lost: {where} does not answer ({event.line(1) or 'disconnected'})")
+
+    @property
+    def on_hold(self) -> "set[int]":
+        """Its jobs that were submitted, and have not been released since if they were on hold."""
+        return self.left - self.released - self.starts.keys()
 
     def had_slots(self) -> int:
         """How many of its jobs run or have ended."""

@@ -22,13 +22,11 @@ from pathlib import Path
 
 from tierbench import names
 from tierbench.condition_state import wait_until_restored
-from tierbench.files import replace, text_of
+from tierbench.files import replace
 from tierbench.starts import Go
 from tierbench.submit.trial.disk_reserve import has_cut_event
-from tierbench.submit.trial.joblog import Cluster
 from tierbench.submit.trial.lock import release_lock
 from tierbench.submit.trial.trial_monitor import CalledOff, TrialMonitor, clients, gather, watch
-from tierbench.trials import Overlap, record_or, record_text
 
 # The storage is seen idle for so long before the go and after the last end, by whole sampling intervals.
 IDLE_SECONDS = 1.0
@@ -37,7 +35,6 @@ NEXT_SECONDS = 1.0  # no other trial reads earlier after the lock was given on
 CONNECT_SECONDS = 3.0
 URL = re.compile(r"^\w+://([\w.-]+|\[[\da-fA-F:]+\])(?::(\d+))?/")
 USUAL_PORTS = {"root": 1094, "roots": 1094}
-LOGS = (names.CLIENTS_LOG, names.FLUSH_LOG, names.SAMPLERS_LOG)
 
 
 def stop(monitor: TrialMonitor) -> None:
@@ -80,11 +77,11 @@ def see_begin(monitor: TrialMonitor) -> "dict[int, int]":
 def see_end(monitor: TrialMonitor, starts: "dict[int, int]") -> None:
     go = (monitor.go.go_wall_ns or time.time() * 1e9) / 1e9  # without a gate now
     monitor.moving.begin()
-    overlap, arranged_starts = OverlapLog(Path()), dict(monitor.arranging.cluster.starts)
+    monitor.read_on()
+    arranged_starts = dict(monitor.arranging.cluster.starts)
     sampler_starts = [dict(jobs.cluster.starts) for jobs in monitor.samplers]
     while True:
         monitor.look()
-        overlap.look()
         restarted = [job for job, times in sorted(monitor.cluster.starts.items()) if times > starts.get(job, 1)]
         if restarted:
             raise CalledOff(f"{clients(restarted)} began anew, on {monitor.cluster.slots[restarted[0]]}")
@@ -108,36 +105,6 @@ def see_end(monitor: TrialMonitor, starts: "dict[int, int]") -> None:
             raise CalledOff(moved + state_of_servers())
         monitor.tell(f"the storage to move anything while {who} read", still)
         monitor.rest()
-
-
-class OverlapLog:
-    """Which jobs of the trial that waits for the lock were started while this one measured, from its go on.
-
-    A job that waits costs about nothing; that one is being started may be seen in this trial's rate.
-    """
-
-    def __init__(self, trial: Path) -> None:
-        self.trial = trial.absolute()
-        self.clusters = {}  # type: dict[str, list[Cluster]]
-        self.count = self._started()  # those that were started before the go are no matter
-
-    def look(self) -> None:
-        before, self.count = self.count, self._started()
-        if self.count > before:
-            now, path = round(time.time(), 3), self.trial / names.BESIDE
-            earlier = record_or(Overlap(0, now, now), path)
-            jobs = earlier.jobs + self.count - before
-            replace(path, record_text(Overlap(jobs, earlier.first_wall_s, now)))
-
-    def _started(self) -> int:
-        """How often jobs of trials that wait, or waited, have been started."""
-        name = text_of(self.trial.parent.parent / names.AHEAD)
-        if name not in ("", self.trial.name, *self.clusters):
-            self.clusters[name] = [Cluster(self.trial.parent / name / log) for log in LOGS]
-        clusters = [cluster for trial in self.clusters.values() for cluster in trial]
-        for cluster in clusters:
-            cluster.read_on()
-        return sum(sum(cluster.starts.values()) for cluster in clusters)
 
 
 def state_of_servers() -> str:

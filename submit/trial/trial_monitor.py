@@ -7,7 +7,6 @@ to the run directory; stdlib only, Python 3.6 or newer.
 import collections
 import json
 import os
-import re
 import sys
 import time
 import traceback
@@ -19,6 +18,7 @@ from tierbench import names, trials
 from tierbench.condition_state import condition_states
 from tierbench.files import read_end, replace
 from tierbench.starts import Go
+from tierbench.submit.trial.dagman import refusal
 from tierbench.submit.trial.disk_reserve import FULL, LOW_BYTES, close_cut_event, free_bytes, give_up_reserve, may_write
 from tierbench.submit.trial.joblog import HOLD, PAUSED, Cluster, last_record, report
 from tierbench.trials import Sampler, Trial, read_trial, record_or, record_text
@@ -34,10 +34,6 @@ OF_INTERFACES = (SENT, RECEIVED)
 OF_DISKS = ("disk_read_bytes", "disk_own_read_bytes")  # of the machine, and where it is shared of the host
 QUIET_BYTES_PER_S = 62500  # of a storage server's interface, both directions: what is no reading, but talk
 FLUSH_LOGS, WRITE_AREA_LOGS = "flush.log and flush/*.err", "outbox.log and outbox/make.err"
-# DAGMan's words in its own log; each refusal follows the line with the node.
-REFUSED = re.compile(r"Shortcutting node (\S+) retries because of submit failure")
-ERRORS = r"(?: ERROR: (?:.* failed to create job classad\n.* submit error: )?| Failed to submit job {0}: )"
-REFUSAL = r"Submitting node {0} from file .*\n.*?" + ERRORS + "(.*)"
 KILLED = b'"status": "killed"'
 LONGEST_WORDS = 500
 SAMPLERS = {"pool": "sampling", "ssh": "sampling-ssh"}  # their nodes
@@ -55,8 +51,6 @@ def watch(step: "Callable[[TrialMonitor], None]") -> int:
     except (OSError, ValueError) as error:
         print(f"{Path(sys.argv[0]).stem}: trial.json: {error}", file=sys.stderr)
         return NO_TRIAL
-    while trial.ahead and not Path(names.BEGUN).exists():
-        time.sleep(POLL_SECONDS)
     monitor = TrialMonitor(trial)
     try:
         step(monitor)
@@ -265,7 +259,7 @@ class TrialMonitor:
                 raise CalledOff(f"{jobs.names[number]} failed: {why}; see {jobs.logs}")
 
     def _check_refused(self) -> None:
-        words = refusal(Path(names.TRIAL_DAG + ".dagman.out")) if self.go == Go() else ""
+        words = refusal(Path(names.DAGMAN_LOG)) if self.go == Go() else ""
         node = words.partition(":")[0]
         of_storage = {SAMPLERS[sampler.via] for sampler in self.trial.samplers if sampler.of_storage}
         if words and (node in of_storage or node not in SAMPLERS.values()):
@@ -359,19 +353,6 @@ class Moving:
 
     def still_s(self) -> float:
         return self.looks[-1][0] - self.looks[0][0] if self.hosts and self.looks else 0.0
-
-
-def refusal(dagman_log: Path) -> str:
-    """The node whose jobs DAGMan has given up submitting, and the last words by which they were refused."""
-    try:
-        log = dagman_log.read_text(errors="replace").rpartition("** PID = ")[2]  # of this start of it
-    except OSError:
-        return ""
-    given_up = REFUSED.search(log)
-    if not given_up:
-        return ""
-    errors = re.findall(REFUSAL.format(re.escape(given_up.group(1))), log)
-    return given_up.group(1) + ": " + (errors[-1].strip() if errors else f"see {dagman_log}")
 
 
 def clients(numbers: "list[int]") -> str:

@@ -25,30 +25,33 @@ CONFIG ../../trial.config
 
 # flush: caches are emptied on each worker and on the way, and measured to be empty
 JOB flush ../../submit/flush.sub
-VARS flush {flush} hosts="../../lists/lan-xrootd.root.flush" {waits}
-SCRIPT PRE flush ../../scripts/lock.py take
+VARS flush {flush} hosts="../../lists/lan-xrootd.root.flush" {waits} on_hold="True"
 
 # sampling: counters are read along the way, until the stop
 SERVICE sampling ../../submit/sampler.sub
-VARS sampling {trial} period="0.2" hosts="../../lists/lan-xrootd.root.samplers-pool" {waits}
-SCRIPT PRE sampling ../../scripts/lock.py take
+VARS sampling {trial} period="0.2" hosts="../../lists/lan-xrootd.root.samplers-pool" {waits} on_hold="True"
 
 # gate: one go for all clients, when they are ready, caches empty and samplers delivering
 JOB gate ../../submit/gate.sub
 VARS gate slot_limit="300" run_limit="9240"
-SCRIPT PRE gate ../../scripts/lock.py take waking
+SCRIPT PRE gate ../../scripts/lock.py take
 RETRY gate 3
 ABORT-DAG-ON gate 3
 
 # clients: one cluster, each with a replica of its own
 JOB clients ../../submit/clients.sub
-VARS clients {trial} client="root" {places} memory="384" {flags} {pool} {waits}
-SCRIPT PRE clients ../../scripts/lock.py take
+VARS clients {trial} client="root" {places} memory="384" {flags} {pool} {waits} on_hold="True"
+
+# release: a script lets the jobs go that were submitted on hold
+JOB release release.sub NOOP
+SCRIPT PRE release ../../scripts/lock.py release
+RETRY release 3
+ABORT-DAG-ON release 3
 
 # stop: when all clients have ended the measurement lock is given on, and the sampling stopped
 JOB stop ../../submit/stop.sub
 VARS stop slot_limit="300" run_limit="9240"
-SCRIPT PRE stop ../../scripts/lock.py take first
+SCRIPT PRE stop ../../scripts/lock.py take
 RETRY stop 3
 ABORT-DAG-ON stop 3
 
@@ -73,10 +76,10 @@ NATURAL = {"start": "natural"}
 @pytest.mark.parametrize(
     ("changes", "steps"),
     [
-        ({}, ["flush", "sampling", "gate", "clients", "stop", "tables"]),
+        ({}, ["flush", "sampling", "gate", "clients", "release", "stop", "tables"]),
         ({"start": "natural"}, ["flush", "sampling", "clients", "stop", "tables"]),
-        ({"flush": False}, ["sampling", "gate", "clients", "stop", "tables"]),
-        ({"conditions": {"wan-rtt": 47}}, ["arrange", "flush", "sampling", "gate", "clients", "stop", "tables"]),
+        ({"flush": False}, ["sampling", "gate", "clients", "release", "stop", "tables"]),
+        (CONDITION, ["arrange", "flush", "sampling", "gate", "clients", "release", "stop", "tables"]),
     ],
 )
 def test_a_trials_dag_tells_its_steps_in_the_order_of_the_mission(site, quick, plan, changes, steps):
@@ -88,8 +91,9 @@ def test_a_trials_dag_tells_its_steps_in_the_order_of_the_mission(site, quick, p
 @pytest.mark.parametrize(
     ("changes", "text", "is_there"),
     [
-        (CONDITION, "SCRIPT PRE sampling ../../scripts/lock.py take arranged\n", True),  # may start services anew
-        (CONDITION, "SCRIPT PRE clients ../../scripts/lock.py take arranged\n", True),  # a job keeps its first mounts
+        (CONDITION, "SCRIPT PRE release ../../scripts/lock.py release arranged\n", True),  # may start services anew
+        ({}, "SCRIPT PRE clients", False),  # they are on hold until then
+        (NATURAL, 'on_hold="True"', False),
         ({**CONDITION, **NATURAL}, "SCRIPT PRE clients ../../scripts/lock.py take arranged", True),
         (NATURAL, "--gate", False),
         (NATURAL, "ABORT-DAG-ON stop ", True),  # so it is watched all the same

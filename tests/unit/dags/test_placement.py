@@ -113,18 +113,16 @@ def test_pinned_clients_take_no_more_slots_than_there_are_cores(site, load, plan
 
 
 @pytest.mark.parametrize(
-    ("text", "cores", "awaited"),
+    ("cores", "step"),
     [
-        ("", {}, "take slots"),  # nobody knows how many there are
-        ("", dict.fromkeys(WORKERS, 4 + 1 + 1), "take slots"),
-        ("", dict.fromkeys(WORKERS, 4 + 1 + 2), "take"),
-        ("repeats = 3\nahead = true", dict.fromkeys(WORKERS, 4 + 1 + 2), "ahead slots"),
-        ("repeats = 3\nahead = true", dict.fromkeys(WORKERS, 2 * (4 + 1) + 2), "ahead"),
+        ({}, "release slots"),  # nobody knows how many there are
+        (dict.fromkeys(WORKERS, 4 + 1 + 1), "release slots"),
+        (dict.fromkeys(WORKERS, 4 + 1 + 2), "release"),
     ],
 )
-def test_clients_that_could_take_every_slot_come_after_flush_and_samplers(written, text, cores, awaited):
-    _, (trial, *_) = written(text, cores)
-    assert f"SCRIPT PRE clients ../../scripts/lock.py {awaited}\n" in (trial / names.TRIAL_DAG).read_text()
+def test_clients_that_could_take_every_slot_come_after_flush_and_samplers(written, cores, step):
+    _, (trial, *_) = written("", cores)
+    assert f"SCRIPT PRE release ../../scripts/lock.py {step}\n" in (trial / names.TRIAL_DAG).read_text()
 
 
 @pytest.mark.parametrize(("cores", "memory_mb", "problems"), [(97, 4 * 600, 0), (97, 2 * 600, 1), (2, 2 * 600, 0)])

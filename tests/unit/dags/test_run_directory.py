@@ -32,7 +32,7 @@ def test_every_file_that_a_dag_names_is_there(run, plan):
     missing = []
     for trial in plan.trials:
         directory = run / names.trial_directory(trial.id)
-        pattern = r"^(?:JOB|SERVICE|SCRIPT (?:PRE|POST)) \S+ (\S+)|^CONFIG (\S+)| hosts=\"(\S+)\""
+        pattern = r"^(?:JOB|SERVICE|SCRIPT (?:PRE|POST)) \S+ (\S+)(?!\S| NOOP)|^CONFIG (\S+)| hosts=\"(\S+)\""
         named = re.findall(pattern, (directory / names.TRIAL_DAG).read_text(), re.M)
         missing += [name for groups in named for name in groups if name and not (directory / name).is_file()]
     assert missing == []

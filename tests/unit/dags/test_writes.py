@@ -1,6 +1,7 @@
 """Trials that write: planned where an access lets them, in a place of their own, and looked at afterwards."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -98,7 +99,9 @@ def test_the_place_is_made_when_the_trials_conditions_are_set():
     site, experiment = find_site("testbed"), find_experiment("extenci-flavours-scaled")
     workers = {name: ["wn01.example"] for name in site.pools}
     writing = next(t for t in expand(site, experiment, workers).trials if t.configuration.workload == "write")
-    assert "SCRIPT PRE outbox ../../scripts/lock.py take arranged\n" in trial_dag(site, experiment, writing).text()
+    text = trial_dag(site, experiment, writing).text()
+    assert re.search('^VARS outbox .* on_hold="True"$', text, re.MULTILINE)
+    assert "SCRIPT PRE release ../../scripts/lock.py release arranged\n" in text
 
 
 def test_two_runs_of_one_name_write_apart(load, tmp_path):

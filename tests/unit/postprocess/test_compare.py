@@ -132,7 +132,6 @@ DIFFERENCES = [
     (streams("1"), streams("2"), ["workload root, environment"], []),
     (access(environment={}), access(environment={"XRD_STREAMS": "4"}), ["environment of direct"], []),
     (access(token={"file": "/t"}), access(kerberos={"keytab": "/k"}), ["kerberos of direct", "token of direct"], []),
-    ({"experiment.json": {"ahead": True}}, {}, ["started ahead"], []),
     (setting("mount /data", "nfs4 rsize=1"), setting("mount /data", "nfs4 rsize=2"), ["mount /data on wn01"], []),
     (setting("mount /home", "nfs rw,mountport=1"), setting("mount /home", "nfs rw,mountport=2,mountaddr=10.0.0.1"),
      [], []),

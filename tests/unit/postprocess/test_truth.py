@@ -418,6 +418,19 @@ def test_the_wall_time_is_right_within_its_error(folder, stamp, begin_ahead_s, e
     assert (row["wall_time_error_s"], row["verdict"]) == (pytest.approx(error_s, abs=1e-3), verdict)
 
 
+@pytest.mark.parametrize("submitted", ["03:59:45.5", "01:23:45.5"])
+def test_the_wall_time_of_clients_that_were_on_hold_begins_at_their_release(folder, submitted):
+    path = folder / "clients.log"
+    log = path.read_text()
+    first, dots, rest = log.partition("\n...\n")
+    released = first.replace("000 ", "013 ", 1).replace("Job submitted", "Job was released.")
+    before = trial_tables(folder)
+    path.write_text(first.replace("03:59:50.5", submitted) + dots + released + dots + rest)
+    held = trial_tables(folder)
+    columns = "submit_wall_ns", "wall_time_s", "wall_time_error_s", "verdict"
+    assert [held[column] for column in columns] == [before[column] for column in columns]
+
+
 def test_a_wall_time_that_cannot_be_is_none(folder):
     """Of an earlier version, and on hosts that have not compared their clocks."""
     path = folder / "clients.log"

@@ -129,12 +129,6 @@ def read_again(folder, share):
     synthetic.edit_clients(folder, "end", work=done)
 
 
-def begun_beside(folder, seconds):
-    """Have jobs of the next trial been started for so long."""
-    beside = {"format": 1, "jobs": 5, "first_wall_s": 1.8e9 + 1, "last_wall_s": 1.8e9 + 1 + seconds}
-    (folder / "beside.json").write_text(json.dumps(beside))
-
-
 def further_sampler(folder, host, role):
     samplers = json.loads((folder / "trial.json").read_text())["samplers"]
     edit_trial(folder, samplers=[*samplers, {"host": host, "role": role, "via": "pool"}])
@@ -337,8 +331,6 @@ CASES = [
      "the clock of oss.uf.test and that of the access point ran 101 ms apart during the trial, 0.5 % of the window"),
     ("clock drift", drifted, 1000, -1010, INVALID, "that of the access point ran 1006 ms apart during the trial"),
     ("clock drift", worker_drifted, 103, 105, SUSPECT, f"the clock of {WORKER} and that of the access point"),
-    ("started beside", begun_beside, 0.9, 1.1, SUSPECT,
-     "5 jobs of the next trial were started within 2.1 s, 10.5 % of the window"),
     ("clock not compared", started, None, {"boot_id": "another"}, SUSPECT, f"the clock of {WORKER} was not compared"),
 ]  # fmt: skip
 

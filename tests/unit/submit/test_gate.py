@@ -22,15 +22,6 @@ IN_TURN = {"start": {"kind": "in-turn", "every_s": 0.0}}
 ARRANGING = f"001 (6.000.000) {WHEN} Job executing on host: <>\n\tSlotName: slot1@wan"
 
 
-def test_a_gate_that_was_started_ahead_waits_for_the_lock(gate):
-    trial = gate(definition={"ahead": True})
-    trial.open(wait=False)
-    time.sleep(CLOSED_S)
-    assert not trial.has(names.GO)
-    (trial.trial / names.BEGUN).write_text("begun\n")
-    assert trial.said()["go_wall_ns"]
-
-
 def test_it_opens_when_all_are_ready_flushed_and_sampled_or_have_ended(trial):
     before_ns = time.time_ns()
     trial.open(0, wait=False)
@@ -296,7 +287,6 @@ def see_end_while(trial, monkeypatch, log, *events):
 
     trial.go()
     monitor = monitor_of(trial, monkeypatch, Passing(10, meanwhile))
-    monitor.read_on()
     see_end(monitor, {0: 1, 1: 1})
 
 

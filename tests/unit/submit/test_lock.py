@@ -11,8 +11,9 @@ import pytest
 from tests.unit.shipped import PYTHON, outlive, ship, wait_until
 from tests.unit.stand_ins import full_disk, run
 from tierbench import json_files, names
+from tierbench.dags.graphs import CALLED_OFF
 from tierbench.submit.trial import lock
-from tierbench.trials import UNLIMITED, Clock, read_trial, record_or, record_text
+from tierbench.trials import UNLIMITED, CalledOff, Clock, read_trial, record_or
 
 DEAD = 2**22 + 1  # more than a process number can be
 PATIENCE_S = 600
@@ -57,8 +58,8 @@ class Trials:
     def __getitem__(self, name):
         return self.run / names.TRIALS / name
 
-    def take(self, name, *more):
-        self.waiting.append(subprocess.Popen([PYTHON, self.script, "take", *more], cwd=self[name]))
+    def take(self, name, *more, step="take"):
+        self.waiting.append(subprocess.Popen([PYTHON, self.script, step, *more], cwd=self[name]))
         return self.waiting[-1]
 
     def release(self, name):
@@ -97,25 +98,6 @@ def test_a_trial_after_a_look_begins_when_those_before_have_been_looked_at(trial
     assert waiting.wait(PATIENCE_S) == 0
 
 
-@pytest.mark.parametrize(
-    ("begun_s", "seconds"),
-    [(None, [1000.97, 1000.97, 1001]), (1000.25, [1000.97, 1000.97, 1001]), (1000.96, [1001, 1001, 1002])],
-    ids=["not known", "within a second", "too late for this second"],
-)
-def test_dagman_looks_after_all_scripts_of_a_trial_have_ended(monkeypatch, tmp_path, begun_s, seconds):
-    """One ends first, so that DAGMan has looked in this second; when the next begins, another one wakes it."""
-    if begun_s:
-        (tmp_path / names.BEGUN).write_text(record_text(Clock(0, 0, round(begun_s * 1e9))))
-    monkeypatch.setattr(lock.time, "time", lambda: 1000.97)
-    slept = []
-    monkeypatch.setattr(lock.time, "sleep", slept.append)
-    for awaited in (["first"], [], ["waking"]):
-        lock.wait_for(awaited, tmp_path, Mock())
-    ends = [1000.97 + each for each in slept]
-    assert ends == [pytest.approx(second, abs=2 * lock.SECOND_BEGUN + lock.ALL_ENDED / 2) for second in seconds]
-    assert ends == sorted(ends)
-
-
 def test_who_waits_for_the_lock_need_not_look_again_and_again(tmp_path):
     rest = lock.waiting(tmp_path)
     (tmp_path / names.LOCK_HOLDER).touch()
@@ -133,27 +115,130 @@ def test_clients_without_a_gate_wait_for_the_samplers(trials):
     assert clients.wait(PATIENCE_S) == 0
 
 
-def test_clients_that_might_take_every_slot_wait_until_flush_and_samplers_have_theirs(trials):
-    samplers, flush = [{"host": "wn1", "role": "worker", "via": "pool"}], {"hosts": ["wn1", "wn2"]}
-    trials.define("first", samplers=samplers, flush=flush)
-    clients = trials.take("first", "slots")
-
-    def tell(log, *events):
-        with (trials["first"] / log).open("a") as file:
-            file.write("".join(f"{kind} (7.{job}.0) 2026-01-31 10:00:00 event\n...\n" for kind, job in events))
-
-    wait_until((trials["first"] / names.SAMPLES).exists)
-    tell("samplers.log", ("001", 0))
-    tell("flush.log", ("001", 0), ("001", 1), ("004", 1))  # that one has left its slot, and has not reported
-    assert waits(clients)
-    tell("flush.log", ("001", 1))
-    assert clients.wait(PATIENCE_S) == 0
+LOGS = {5: names.FLUSH_LOG, 6: names.SAMPLERS_LOG, 7: names.CLIENTS_LOG}
 
 
-def test_they_wait_for_samplers_for_a_while_only(trials):
-    samplers = [{"host": "wn1", "role": "worker", "via": "pool"}]
-    trials.define("first", samplers=samplers, limits={"samplers_s": 0})
-    assert trials.take("first", "slots").wait(PATIENCE_S) == 0
+class Jobs:
+    """The jobs of a trial in a queue; a stand-in for HTCondor's commands notes how it is called, and releases them."""
+
+    COMMAND = """#!/bin/sh
+    echo "${0##*/} $*" >> ../../commands
+    for cluster; do
+        for log in *.log; do
+            new=$(sed -n "s/^000 ($cluster\\.\\(.*\\)/013 ($cluster.\\1/p" $log)
+            echo "$new" | sed 's/$/\\n.../' >> $log
+        done
+    done
+    """
+
+    def __init__(self, trials, monkeypatch):
+        self.trials = trials
+        samplers, flush = [{"host": "wn1", "role": "worker", "via": "pool"}], {"hosts": ["wn1", "wn2"]}
+        trials.define("first", samplers=samplers, flush=flush, jobs=2, limits={"samplers_s": 0})
+        commands = trials.run / "bin"
+        commands.mkdir()
+        for name in ("condor_release", "condor_rm"):
+            (commands / name).write_text(self.COMMAND)
+            (commands / name).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
+
+    def tell(self, kind, *clusters, jobs=2, why=""):
+        for cluster in clusters:
+            with (self.trials["first"] / LOGS[cluster]).open("a") as file:
+                for job in range(1 if cluster == 6 else jobs):
+                    file.write(f"{kind} ({cluster}.{job}.000) 2026-01-31 10:00:00 event\n{why}...\n")
+
+    def release(self, *more):
+        return self.trials.take("first", *more, step="release")
+
+    @property
+    def commands(self):
+        path = self.trials.run / "commands"
+        return path.read_text().splitlines() if path.exists() else []
+
+
+@pytest.fixture
+def jobs(trials, monkeypatch):
+    return Jobs(trials, monkeypatch)
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_jobs_on_hold_are_released_when_their_trial_has_the_lock(trials, jobs, told):
+    jobs.tell("000", 5, 6, 7)
+    if told:
+        jobs.tell("012", 5, 6, 7, why="\tsubmitted on hold at user's request\n\tCode 15 Subcode 0\n")
+    assert lock.MeasurementLock(trials["second"]).acquire()
+    step = jobs.release()
+    assert waits(step)
+    assert not jobs.commands
+    trials.release("second")
+    assert step.wait(PATIENCE_S) == 0
+    assert jobs.commands == ["condor_release 5 6 7"]
+    jobs.tell("001", 5, 6, 7)
+    assert jobs.release().wait(PATIENCE_S) == 0  # as when this step has died and is started again
+    assert len(jobs.commands) == 1
+
+
+def test_jobs_that_are_submitted_later_are_released_then(jobs):
+    jobs.tell("000", 5, 6)
+    step = jobs.release()
+    wait_until(lambda: jobs.commands == ["condor_release 5 6"])
+    assert waits(step)
+    jobs.tell("000", 7)
+    assert step.wait(PATIENCE_S) == 0
+    assert jobs.commands[1:] == ["condor_release 7"]
+
+
+def test_clients_that_might_take_every_slot_are_released_when_flush_and_samplers_have_theirs(jobs):
+    jobs.tell("000", 5, 6, 7)
+    step = jobs.release("slots")
+    wait_until(lambda: jobs.commands)
+    jobs.tell("001", 6)
+    jobs.tell("001", 5)
+    jobs.tell("004", 5, jobs=1)  # that one has left its slot, and has not reported
+    assert waits(step)
+    assert jobs.commands == ["condor_release 5 6"]
+    jobs.tell("001", 5, jobs=1)
+    assert step.wait(PATIENCE_S) == 0
+    assert jobs.commands[1:] == ["condor_release 7"]
+
+
+def test_they_wait_for_samplers_for_a_while_only(jobs):
+    jobs.tell("000", 5, 6, 7)
+    step = jobs.release("slots")
+    wait_until(lambda: jobs.commands)
+    jobs.tell("001", 5)
+    assert step.wait(PATIENCE_S) == 0
+
+
+def test_what_htcondor_does_not_take_is_not_waited_for(trials, jobs):
+    """The gate tells why."""
+    jobs.tell("000", 5, 6)
+    (trials["first"] / names.DAGMAN_LOG).write_text("Shortcutting node clients retries because of submit failure\n")
+    assert jobs.release().wait(PATIENCE_S) == 0
+
+
+def test_a_trial_whose_jobs_somebody_else_has_released_is_called_off(trials, jobs):
+    """They find no folder to write to, and are held; or they have flushed, or read, in another trial's time."""
+    jobs.tell("000", 5, 6, 7)
+    jobs.tell("013", 5)
+    assert jobs.release().wait(PATIENCE_S) == CALLED_OFF
+    called_off = json_files.read_as(CalledOff, trials["first"] / names.CALLED_OFF)
+    assert "released before its turn" in called_off.reason
+    assert not jobs.commands
+
+
+@pytest.mark.parametrize("damage", ["not needed", "no definition"])
+def test_of_a_trial_that_does_not_begin_no_job_stays_on_hold(trials, jobs, damage):
+    """DAGMan would wait for it for ever; exit status 3 has it remove them."""
+    jobs.tell("000", 5, 6, 7)
+    if damage == "not needed":
+        (trials["first"] / names.NOT_NEEDED).touch()
+        assert jobs.release().wait(PATIENCE_S) == 1
+        assert jobs.commands == ["condor_rm 5 6 7"]
+    else:
+        (trials["first"] / names.TRIAL).write_text("{")
+        assert jobs.release().wait(PATIENCE_S) == CALLED_OFF
 
 
 def test_the_second_waits_until_the_first_has_had_the_lock_and_releases_it(trials):
@@ -262,7 +347,7 @@ def test_who_has_waited_for_room_for_too_long_takes_the_lock_anew(trials, monkey
 
 
 def test_a_trial_has_begun_when_that_is_written_whole(trials):
-    """An empty file would have it begun for its gate, and not for jobs that wait for it on their workers."""
+    """An empty file would have it begun, and nobody would know when."""
     first = lock.MeasurementLock(trials["first"])
     assert first.acquire()
     with full_disk(), pytest.raises(OSError, match="too large"):
@@ -302,7 +387,7 @@ def make_old(trials):
 def test_elsewhere_than_in_a_trial_it_says_so(tmp_path):
     ship(tmp_path / names.SCRIPTS)
     result = run(PYTHON, tmp_path / names.SCRIPTS / names.LOCK_SCRIPT, "take", cwd=tmp_path)
-    assert (result.returncode, "is not a trial's directory" in result.stderr) == (2, True)
+    assert (result.returncode, "is not a trial's directory" in result.stderr) == (3, True)
 
 
 def test_a_limit_that_an_earlier_version_called_otherwise_is_passed_over(tmp_path):

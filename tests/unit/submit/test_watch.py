@@ -29,16 +29,21 @@ def end(run, number, state, *reasons, again=False, age_s=0.0):
     os.utime(path, (when, when))
 
 
+def start(trial):
+    (trial / names.BEGUN).touch()
+    (trial / names.CLIENTS_LOG).touch()
+
+
 def wait(run, what):
     """Have the first trial's gate wait."""
-    (run.trial_directories[0] / names.CLIENTS_LOG).touch()
+    start(run.trial_directories[0])
     waiting = {"what": what, "since_wall_s": 0.0}
     (run.trial_directories[0] / names.WAITING_FOR).write_text(json.dumps(waiting))
 
 
 def begin(run):
     """Have the first trial's clients read."""
-    (run.trial_directories[0] / names.CLIENTS_LOG).touch()
+    start(run.trial_directories[0])
     (run.trial_directories[0] / names.GO).write_text("{}")
 
 
@@ -204,7 +209,7 @@ def test_each_configuration_has_a_line_with_rate_interval_and_verdicts_as_wide_a
     alike = [n for n, trial in enumerate(run.plan["trials"]) if trial["name"].startswith(f"{batch} #")]
     for number, rate in zip(alike[:2], ("150.0", "152.0"), strict=True):
         judge(run, number, "VALID" if rate == "150.0" else "SUSPECT", rate=rate)
-    (run.trial_directories[alike[2]] / names.CLIENTS_LOG).touch()
+    start(run.trial_directories[alike[2]])
     out = type("Ascii", (Terminal,), {"encoding": "ascii"})()
     view = View(out)
     for _ in range(2):
@@ -255,9 +260,17 @@ def test_each_access_method_may_be_invalid_for_a_reason_of_its_own(each, reason)
     assert hopeless([*trials, TrialProgress(Path("lan.root.x004.r9"), "lan", 4, Stage.WAITING)]) == reason
 
 
-def test_a_trial_that_was_called_off_reads_no_more(run, capsys):
+def test_a_trial_whose_jobs_are_on_hold_waits(run):
     trial = run.trial_directories[0]
     (trial / names.CLIENTS_LOG).touch()
+    assert next(run.trials()).stage is Stage.WAITING
+    (trial / names.BEGUN).touch()
+    assert next(run.trials()).stage is Stage.GATHERING
+
+
+def test_a_trial_that_was_called_off_reads_no_more(run, capsys):
+    trial = run.trial_directories[0]
+    start(trial)
     (trial / names.WAITING_FOR).write_text('{"format": 1, "what": "client 0", "since_wall_s": 0.0}')
     main(["status", str(run.directory)])
     assert "waits for client 0" in capsys.readouterr().out

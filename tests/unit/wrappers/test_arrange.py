@@ -390,7 +390,9 @@ def test_a_job_that_is_removed_before_it_has_changed_anything_says_so(place):
     files = place.value.parent / "replicas.txt"
     os.mkfifo(files)
     job = place.job("40", "--replicas", files)
-    with files.open("w"):  # now it reads them
+    with files.open("w"):
+        status = Path(f"/proc/{job.pid}/stat")
+        wait_until(lambda: status.read_text().rpartition(")")[2].split()[0] == "S")  # now it reads them
         job.terminate()
         assert [line["message"] for line in lines(job)] == ["stopped before anything was changed"]
 
