@@ -119,10 +119,16 @@ def restart_xrootd(scene):
     mend_xrootd(scene)
 
 
-def remove_client(scene):
-    queue = scene.as_user("condor_q", "-af", "ClusterId", "Cmd").splitlines()
+def remove_client(scene, by="condor_rm"):
+    queue = scene.as_user("condor_q", "-constraint", "JobStatus == 2", "-af", "ClusterId", "Cmd").splitlines()
     clients = [line.split()[0] for line in queue if "client.py" in line]
-    scene.as_user("condor_rm", f"{clients[0]}.1")
+    scene.as_user(by, f"{clients[0]}.1")
+
+
+def kill_at_last_step(scene):
+    """Of a trial that is called off: DAGMan cannot take up again one that it has aborted."""
+    remove_client(scene, "condor_hold")
+    scene.shell("ce", "until pgrep -f '[s]cripts/finish.py'; do sleep 0.1; done; kill -KILL $(pgrep -x condor_schedd)")
 
 
 FAULTS = {
@@ -152,6 +158,7 @@ FAULTS = {
     "disk full for 40 s": Fault(  # as far as it goes
         on("ce", f"cd {HOME}; dd if=/dev/zero of=filler bs=1M 2>/dev/null; (sleep 40; rm filler) >/dev/null 2>&1 &")
     ),
+    "schedd killed at the last step": Fault(kill_at_last_step),
     "schedd and collector killed": Fault(
         on("ce", "kill -KILL $(pgrep -x condor_schedd) $(pgrep -f ^condor_collector)")
     ),
@@ -180,9 +187,11 @@ def survives(kills, testbed):
     left = kills
     lost = []
     while left:
+        until(lambda: scene.host("ce").run("condor_q", check=False).returncode == 0, "the schedd does not answer")
         scene.lines.clear()
         prepare(scene, Fault(remove_client), repeats=4, size_mb=32)
         with watched(scene) as process:
+            until((scene.directory / f"{names.EXPERIMENT_DAG}.dagman.out").exists, "the run was not submitted")
             while left and process.poll() is None and not (scene.trial(3) / names.OUTCOME).exists():
                 time.sleep(chance.uniform(5, 30))
                 scene.shell("ce", "kill -KILL $(pgrep -x condor_schedd)")

@@ -89,6 +89,10 @@ class Job:
 
 # A DAGMan that is started again after its FINAL node has ended would wait for ever; any other ends at once by then.
 ALL_OVER = "DAG_NodesTotal =?= DAG_NodesDone + DAG_NodesFailed + DAG_NodesFutile && time() - DAG_AdUpdateTime > 20"
+# One that is started again while the FINAL node of a DAG that was aborted is at work asserts within a second (exit code
+# 4), and is started again for ever; what the node does meanwhile, it does by and by. Beside that DAGMan's usual way.
+LEAVES = "ExitSignal =?= 11 || (ExitCode =!= undefined && ExitCode >= 0 && ExitCode <= 2)"
+ASSERTS = "ExitCode =?= 4 && NumJobStarts > 20"
 
 
 def final(name: str, script: str, *arguments: str) -> list[str]:
@@ -97,6 +101,7 @@ def final(name: str, script: str, *arguments: str) -> list[str]:
         line("FINAL", name, f"{name}.sub", "NOOP"),
         line("SCRIPT", "POST", name, script, *arguments, "$DAG_STATUS", "$FAILED_COUNT"),
         f"SET_JOB_ATTR PeriodicRemove = {ALL_OVER}",
+        f"SET_JOB_ATTR OnExitRemove = {LEAVES} || ({ASSERTS})",
     ]
 
 

@@ -143,7 +143,9 @@ def wait_for_samplers(trial: Trial) -> "list[str]":
     """Give the samplers time to see the stop file; the hosts whose data have no proper end by then."""
     # One over ssh sees no stop file: it ends, without a trailer, when DAGMan removes its node after us.
     hosts = [sampler.host for sampler in trial.samplers if sampler.via == "pool"]
-    poll(lambda: all(map(has_ended, hosts)), STOP_SECONDS, POLL_SECONDS)
+    stop = Path(names.STOP)  # a step that is started again has waited before
+    waited_s = time.time() - stop.stat().st_mtime if stop.exists() else 0.0
+    poll(lambda: all(map(has_ended, hosts)), max(0.0, min(STOP_SECONDS, STOP_SECONDS - waited_s)), POLL_SECONDS)
     cluster = Cluster(Path(names.SAMPLERS_LOG))
     cluster.read_on()
     for job in cluster.away.keys() - cluster.paused:  # of a worker that is lost HTCondor keeps it for most of an hour

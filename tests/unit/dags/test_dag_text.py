@@ -59,9 +59,12 @@ ABORT-DAG-ON stop 3
 FINAL tables tables.sub NOOP
 SCRIPT POST tables ../../scripts/finish.py $DAG_STATUS $FAILED_COUNT
 SET_JOB_ATTR PeriodicRemove = {over}
+SET_JOB_ATTR OnExitRemove = {leaves}
 """
 LONG_WORDS = {
     "over": "DAG_NodesTotal =?= DAG_NodesDone + DAG_NodesFailed + DAG_NodesFutile && time() - DAG_AdUpdateTime > 20",
+    "leaves": "ExitSignal =?= 11 || (ExitCode =!= undefined && ExitCode >= 0 && ExitCode <= 2)"
+    " || (ExitCode =?= 4 && NumJobStarts > 20)",
     "flags": 'flags="--clients 4 --timeout 7200 --gate go.json --gate-timeout 1860"',
     "waits": 'slot_limit="1200" run_limit="9180"',
     "trial": 'trial="lan-xrootd.root.x004.r1"',
