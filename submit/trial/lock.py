@@ -47,7 +47,10 @@ PATIENCE_SECONDS = 15.0
 # How long clients without a gate wait for samplers; then they run, and the tables tell what is not sampled.
 SAMPLERS_SECONDS = 60.0
 AGAIN_SECONDS = 1.0  # when HTCondor has not answered
-RELEASED_EARLY = "jobs that were on hold were released before its turn, by SYSTEM_PERIODIC_RELEASE or by somebody"
+RELEASED_EARLY = (
+    "jobs that were on hold were released before its turn, by somebody or by SYSTEM_PERIODIC_RELEASE, which has to leave"
+    " those with HoldReasonCode == 15 alone"
+)
 
 
 def main(arguments: "list[str]") -> int:
