@@ -48,8 +48,8 @@ PATIENCE_SECONDS = 15.0
 SAMPLERS_SECONDS = 60.0
 AGAIN_SECONDS = 1.0  # when HTCondor has not answered
 RELEASED_EARLY = (
-    "jobs that were on hold were released before its turn, by somebody or by SYSTEM_PERIODIC_RELEASE, which has to leave"
-    " those with HoldReasonCode == 15 alone"
+    "jobs that were on hold were released before its turn, by somebody or by SYSTEM_PERIODIC_RELEASE, which has to"
+    " leave those with HoldReasonCode == 15 alone"
 )
 
 
