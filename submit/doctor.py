@@ -3,6 +3,7 @@
 import argparse
 import math
 import os
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -28,6 +29,7 @@ from tierbench.submit.progress import measuring
 from tierbench.submit.questions import Visit, contents, pinned, pools_of, used_accesses, visits
 
 KEYS = ("state", "thing", "seen", "remedy", "host")  # of a finding, as JSON
+HELD_S = 3600  # a wait on hold that is common where trials are long
 COARSE_S = 1.0  # a comparison of clocks that resolves no more than this says little
 UNREACHED = {
     "ssh": "let the user who submits log in there with a key, without a password",
@@ -142,6 +144,17 @@ def _scheduler() -> Iterator[Finding]:
     if host and pool.is_elsewhere(host):
         seen = f"jobs go to the scheduler on {host} (SCHEDD_HOST), where a run's scripts and local jobs then work"
         yield Finding("doubtful", thing, seen, "run tierbench there")
+    waiting = {
+        "JobStatus": 5,
+        "HoldReasonCode": 15,
+        "NumJobStarts": 0,
+        "EnteredCurrentStatus": round(time.time()) - HELD_S,
+    }
+    for name in ("SYSTEM_PERIODIC_RELEASE", "SYSTEM_PERIODIC_REMOVE"):
+        rule = pool.setting(name)
+        if rule and pool.is_true_of(rule, waiting):
+            seen = f"{name} is true of jobs that wait on hold for their trial's turn, as all but the first trial's do"
+            yield Finding("doubtful", thing, seen, "have it leave those with HoldReasonCode == 15 alone")
 
 
 def _workers(site: Site, name: str, slots: Slots) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ import shutil
 import sysconfig
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -217,6 +217,16 @@ def setting(name: str) -> str:
     """What HTCondor's configuration here says, or "" where it says nothing."""
     with plain_errors(f"read the setting {name}") as htcondor2:
         return str(htcondor2.param.get(name) or "")
+
+
+def is_true_of(expression: str, attributes: dict[str, int]) -> bool:
+    """Whether a ClassAd expression is true of a job with these attributes; one that cannot be read is not."""
+    with plain_errors(f"evaluate {expression}"):
+        import classad2
+
+        with suppress(classad2.ClassAdException):
+            return classad2.ExprTree(expression).eval(classad2.ClassAd(attributes)) is True
+        return False
 
 
 def submit(description: str) -> int:

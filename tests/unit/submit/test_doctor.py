@@ -494,6 +494,24 @@ def test_a_scheduler_on_another_host_is_doubtful(monkeypatch, host, states):
     assert ("ap.elsewhere.example" in findings[-1].seen) == bool(host)
 
 
+@pytest.mark.parametrize(
+    ("name", "rule", "states"),
+    [
+        ("SYSTEM_PERIODIC_RELEASE", "NumJobStarts < 3 && time() - EnteredCurrentStatus > 600", ["good", "doubtful"]),
+        ("SYSTEM_PERIODIC_RELEASE", "HoldReasonCode == 13 && time() - EnteredCurrentStatus > 600", ["good"]),
+        ("SYSTEM_PERIODIC_REMOVE", "JobStatus == 5 && time() - EnteredCurrentStatus > 900", ["good", "doubtful"]),
+        ("SYSTEM_PERIODIC_REMOVE", "JobStatus == 5 && time() - EnteredCurrentStatus > 86400", ["good"]),
+        ("SYSTEM_PERIODIC_REMOVE", "JobStatus ==", ["good"]),  # which HTCondor passes over, too
+    ],
+)
+def test_a_pool_that_does_not_let_jobs_wait_on_hold_is_doubtful(monkeypatch, name, rule, states):
+    monkeypatch.setattr(pool, "versions", lambda: ("25.0.14", "25.0.14"))
+    monkeypatch.setitem(htcondor2.param, name, rule)
+    findings = list(_scheduler())
+    assert [finding.state for finding in findings] == states
+    assert (name in findings[-1].seen) == (len(states) > 1)
+
+
 def test_probes_stay_in_the_queue_for_as_long_as_the_doctor_is_patient(monkeypatch):
     ages = []
 
