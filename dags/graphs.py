@@ -16,10 +16,11 @@ from tierbench.starts import EVERY, IN_TURN, TOGETHER
 from tierbench.trials import ALREADY_COMPLETE, Credentials
 from tierbench.wrappers.client import Client
 
-# Trials measure one at a time; meanwhile the DAGMans of the next ones start, and wait for the measurement lock.
+# Trials measure one at a time; meanwhile the DAGMans of the next ones start, submit their jobs on hold, and wait.
 IN_FLIGHT = 3
 
-# The exit status of gate and stop when they have called a trial off, and how often they are started again if they die.
+# The exit status of gate, release and stop when they call a trial off, and how often they are started again
+# if they die.
 CALLED_OFF = 3
 WATCHING_RETRIES = 3
 
@@ -125,6 +126,7 @@ def _steps(site: Site, experiment: Experiment, trial: Trial, crowded: bool) -> I
     waits = _waits(experiment, trial)
     waits["run_limit"] = limits(experiment, trial.jobs).gate_s
     flushed, gated = flushes(site, experiment, trial.configuration), experiment.begins.gated
+    # A job has a copy of all mounts from its begin, and a condition may make some anew.
     arranged = ["arranged"] if experiment.conditions else []
     slots = ["slots"] if crowded else []
 
@@ -152,7 +154,7 @@ def _steps(site: Site, experiment: Experiment, trial: Trial, crowded: bool) -> I
         yield step(GATE[experiment.begins.kind], _watching("gate", waits))
     clients = _clients(site, experiment, trial)
     purpose = "clients: one cluster, each with a replica of its own"
-    if gated:  # a job has a copy of all mounts from its begin, and some may be made anew
+    if gated:
         yield step(purpose, begin(clients))
         purpose = "release: a script lets the jobs go that were submitted on hold"
         script = line("SCRIPT", "PRE", "release", _script(names.LOCK_SCRIPT), "release", *arranged, *slots)

@@ -89,7 +89,7 @@ def finish(trial: Trial, dag_status: str, failed_nodes: str) -> int:
     storage = {sampler.host for sampler in trial.samplers if sampler.of_storage}
     reasons += [f"the sampler on {host} did not end in order" for host in unfinished if host in storage]
     if failed_nodes != "0" and not reasons:
-        reasons.append(f"{failed_nodes} nodes of the trial's DAG failed; see trial.dag.dagman.out")
+        reasons.append(f"{failed_nodes} nodes of the trial's DAG failed; see {names.DAGMAN_LOG}")
     record(reasons, left_files, dag_status)
     step_aside()
     no_tables = make_tables()

@@ -165,6 +165,16 @@ def test_only_the_storages_samplers_make_a_trial_complete(trial, role, status):
     assert finished(trial).returncode == status
 
 
+def test_a_last_step_that_is_started_again_does_not_wait_for_samplers_anew(trial):
+    """DAGMan may cut it off within a second, again and again."""
+    write(trial, jobs=1, samplers=[{"host": "wn01.test", "role": "storage", "via": "pool"}])
+    (trial / names.STOP).write_text("stop\n")
+    os.utime(trial / names.STOP, (time.time() - 7200,) * 2)
+    step = trial.parent.parent / names.SCRIPTS / names.FINISH
+    step.write_text(step.read_text().replace("STOP_SECONDS = 10.0", "STOP_SECONDS = 3600.0"))
+    assert finished(trial).returncode == 1
+
+
 def test_of_the_samplers_htcondor_forgets_the_one_whose_worker_is_lost(trial, tmp_path):
     write(trial, jobs=1)
     executing = "001 (9.{}.000) 2026-07-10 12:00:00 Job executing on host: <10.0.0.1>\n...\n"

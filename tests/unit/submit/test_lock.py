@@ -142,7 +142,7 @@ class Jobs:
             (commands / name).chmod(0o755)
         monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
 
-    def tell(self, kind, *clusters, jobs=2, why=""):
+    def log(self, kind, *clusters, jobs=2, why=""):
         for cluster in clusters:
             with (self.trials["first"] / LOGS[cluster]).open("a") as file:
                 for job in range(1 if cluster == 6 else jobs):
@@ -162,11 +162,11 @@ def jobs(trials, monkeypatch):
     return Jobs(trials, monkeypatch)
 
 
-@pytest.mark.parametrize("told", [False, True])
-def test_jobs_on_hold_are_released_when_their_trial_has_the_lock(trials, jobs, told):
-    jobs.tell("000", 5, 6, 7)
-    if told:
-        jobs.tell("012", 5, 6, 7, why="\tsubmitted on hold at user's request\n\tCode 15 Subcode 0\n")
+@pytest.mark.parametrize("hold_is_logged", [False, True])
+def test_jobs_on_hold_are_released_when_their_trial_has_the_lock(trials, jobs, hold_is_logged):
+    jobs.log("000", 5, 6, 7)
+    if hold_is_logged:
+        jobs.log("012", 5, 6, 7, why="\tsubmitted on hold at user's request\n\tCode 15 Subcode 0\n")
     assert lock.MeasurementLock(trials["second"]).acquire()
     step = jobs.release()
     assert waits(step)
@@ -174,54 +174,54 @@ def test_jobs_on_hold_are_released_when_their_trial_has_the_lock(trials, jobs, t
     trials.release("second")
     assert step.wait(PATIENCE_S) == 0
     assert jobs.commands == ["condor_release 5 6 7"]
-    jobs.tell("001", 5, 6, 7)
+    jobs.log("001", 5, 6, 7)
     assert jobs.release().wait(PATIENCE_S) == 0  # as when this step has died and is started again
     assert len(jobs.commands) == 1
 
 
 def test_jobs_that_are_submitted_later_are_released_then(jobs):
-    jobs.tell("000", 5, 6)
+    jobs.log("000", 5, 6)
     step = jobs.release()
     wait_until(lambda: jobs.commands == ["condor_release 5 6"])
     assert waits(step)
-    jobs.tell("000", 7)
+    jobs.log("000", 7)
     assert step.wait(PATIENCE_S) == 0
     assert jobs.commands[1:] == ["condor_release 7"]
 
 
 def test_clients_that_might_take_every_slot_are_released_when_flush_and_samplers_have_theirs(jobs):
-    jobs.tell("000", 5, 6, 7)
+    jobs.log("000", 5, 6, 7)
     step = jobs.release("slots")
     wait_until(lambda: jobs.commands)
-    jobs.tell("001", 6)
-    jobs.tell("001", 5)
-    jobs.tell("004", 5, jobs=1)  # that one has left its slot, and has not reported
+    jobs.log("001", 6)
+    jobs.log("001", 5)
+    jobs.log("004", 5, jobs=1)  # that one has left its slot, and has not reported
     assert waits(step)
     assert jobs.commands == ["condor_release 5 6"]
-    jobs.tell("001", 5, jobs=1)
+    jobs.log("001", 5, jobs=1)
     assert step.wait(PATIENCE_S) == 0
     assert jobs.commands[1:] == ["condor_release 7"]
 
 
 def test_they_wait_for_samplers_for_a_while_only(jobs):
-    jobs.tell("000", 5, 6, 7)
+    jobs.log("000", 5, 6, 7)
     step = jobs.release("slots")
     wait_until(lambda: jobs.commands)
-    jobs.tell("001", 5)
+    jobs.log("001", 5)
     assert step.wait(PATIENCE_S) == 0
 
 
 def test_what_htcondor_does_not_take_is_not_waited_for(trials, jobs):
     """The gate tells why."""
-    jobs.tell("000", 5, 6)
+    jobs.log("000", 5, 6)
     (trials["first"] / names.DAGMAN_LOG).write_text("Shortcutting node clients retries because of submit failure\n")
     assert jobs.release().wait(PATIENCE_S) == 0
 
 
 def test_a_trial_whose_jobs_somebody_else_has_released_is_called_off(trials, jobs):
     """They find no folder to write to, and are held; or they have flushed, or read, in another trial's time."""
-    jobs.tell("000", 5, 6, 7)
-    jobs.tell("013", 5)
+    jobs.log("000", 5, 6, 7)
+    jobs.log("013", 5)
     assert jobs.release().wait(PATIENCE_S) == CALLED_OFF
     called_off = json_files.read_as(CalledOff, trials["first"] / names.CALLED_OFF)
     assert "released before its turn" in called_off.reason
@@ -231,7 +231,7 @@ def test_a_trial_whose_jobs_somebody_else_has_released_is_called_off(trials, job
 @pytest.mark.parametrize("damage", ["not needed", "no definition"])
 def test_of_a_trial_that_does_not_begin_no_job_stays_on_hold(trials, jobs, damage):
     """DAGMan would wait for it for ever; exit status 3 has it remove them."""
-    jobs.tell("000", 5, 6, 7)
+    jobs.log("000", 5, 6, 7)
     if damage == "not needed":
         (trials["first"] / names.NOT_NEEDED).touch()
         assert jobs.release().wait(PATIENCE_S) == 1
